@@ -17,5 +17,5 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
 
     def write(self, logger: logging.Logger) -> None:
-        """The line is in the log."""
+        """Write the line to the log."""
         logger.log(_LEVELS[self.level], "%s", self.text, stacklevel=2)

@@ -45,9 +45,9 @@ class ManagerProcess:
     """Store, control loop and web server of one manager. `close` may be called at any time, more than once."""
 
     def __init__(self, config: ManagerConfig, clock: Clock | None = None, insight: Inspection | None = None) -> None:
-        """Everything is started and answers; `insight` is what this process tells of itself.
+        """Start everything; the manager answers on return. `insight` is this process's own log and configuration.
 
-        Raises StoreError, PortInUseError; nothing is left behind then.
+        Raises StoreError, PortInUseError; everything that was started is stopped then.
         """
         clock = clock or SystemClock()
         with ExitStack() as stack:
@@ -85,7 +85,7 @@ class ManagerProcess:
             self._stack = stack.pop_all()
 
     def close(self) -> None:
-        """The web answers no more, then the control plane, then the store is closed."""
+        """Close the web, then the control plane, then the store."""
         self._stack.close()
 
 

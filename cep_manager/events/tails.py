@@ -143,7 +143,7 @@ class StreamTail:
             return TailReport(events, self._seen, self._matched, self._shown, self._ended)
 
     def close(self) -> None:
-        """Begin to end the subscriptions and free the slot for another tail."""
+        """Unsubscribe, waiting for it only briefly, and free the slot for another tail."""
         self._leaving.set()
         self._thread.join(timeout=LEAVE_S)
         self._released()

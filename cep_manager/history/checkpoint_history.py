@@ -35,7 +35,7 @@ class CheckpointHistory:
         self._known: dict[PlanKey, tuple[KnownCheckpoint, ...]] = {}
 
     def heard(self, topology: TopologyReport) -> None:
-        """The driver has told of a topology."""
+        """Record the checkpoints in the driver's report on a topology."""
         run = (topology.key, topology.epoch)
         if not topology.checkpoints or self._seen.get(run) == topology.checkpoints:
             return
@@ -53,12 +53,12 @@ class CheckpointHistory:
             del plan[identity]
 
     def keep_epochs(self, key: PlanKey, epochs: Collection[int]) -> None:
-        """The plan has topologies of `epochs` only; what is known of its checkpoints stays."""
+        """Forget the plan's topologies of all epochs but `epochs`; its checkpoint history stays."""
         for run in [one for one in self._seen if one[0] == key and one[1] not in epochs]:
             del self._seen[run]
 
     def keep(self, plans: Collection[PlanKey]) -> None:
-        """There are these plans and no others."""
+        """Forget all plans but these."""
         self._plans = {key: known for key, known in self._plans.items() if key in plans}
         self._seen = {run: told for run, told in self._seen.items() if run[0] in plans}
         self._known = {key: known for key, known in self._known.items() if key in plans}

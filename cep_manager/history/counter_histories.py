@@ -1,7 +1,7 @@
 """The histories of all component instances, from what tasks report. Pure.
 
-Tasks count from their start. Whatever ends them (a restart, another epoch, another host), what they counted stays
-counted, and their successors' counts are added: nothing that is told here ever falls.
+Tasks count from their start. Whatever ends them (a restart, another epoch, another host), their counts are kept and
+their successors' counts are added: no total ever falls.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from cep_manager.history.counter_history import Counter, CounterHistory, Track
 
 
 class _Source:
-    """A task's process, and the most that each of its instances has reported of each counter: a publisher that sends
-    again has emitted less for a while."""
+    """A task's process, and the highest value that each of its instances has reported of each counter.
+
+    The highest counts because a publisher that sends again reports fewer emitted events for a while.
+    """
 
     def __init__(self, report: RegisterTask) -> None:
         self._process = _process(report)
@@ -29,7 +31,7 @@ class _Source:
         return _process(report) != self._process or report.up_ms < self._up_ms
 
     def growth(self, report: RegisterTask) -> Iterator[tuple[ComponentReport, dict[Counter, int]]]:
-        """How much more each instance has counted than it ever had."""
+        """Yield how much each instance's counters exceed their highest values so far."""
         self._up_ms = report.up_ms
         for component in report.components:
             most = self._most.setdefault(component.instance, {})
@@ -60,7 +62,7 @@ def _counted(component: ComponentReport) -> Iterator[tuple[Counter, int]]:
 
 
 class _Plan(msgspec.Struct):
-    """`told` is replaced whenever one of the tracks grows, never changed."""
+    """A plan's histories. `told` is replaced whenever a track grows, never changed."""
 
     sources: dict[tuple[int, int], _Source]
     tracks: dict[str, Track]
@@ -74,10 +76,10 @@ class CounterHistories:
         self._plans: dict[PlanKey, _Plan] = {}
 
     def heard(self, report: RegisterTask, now_ms: int) -> None:
-        """The task's counters are added to its instances' histories.
+        """Add the growth of the task's counters to its instances' histories.
 
-        The history of an instance that is new begins when its task did: what happened before it was heard is told as if
-        it had come evenly since then.
+        A new instance's history begins when its task started: events before the first report are spread evenly over
+        that time.
         """
         plan = self._plans.setdefault(report.key, _Plan({}, {}, {}))
         task = (report.epoch, report.task)
@@ -95,7 +97,7 @@ class CounterHistories:
         plan.told = told
 
     def keep(self, key: PlanKey, epochs: Collection[int], instances: Collection[str]) -> None:
-        """The plan has tasks of `epochs` and no other instances: without any it is forgotten."""
+        """Forget the plan's tasks of other epochs and all other instances; without any, forget the plan."""
         plan = self._plans.get(key)
         if plan is None:
             return

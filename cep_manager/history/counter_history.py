@@ -42,7 +42,7 @@ class CounterSample(msgspec.Struct, frozen=True):
 class CounterHistory(msgspec.Struct, frozen=True):
     """The counters of an instance.
 
-    `since_ms` is when counting began, `heard_ms` when the `totals` were told; `rings` hold samples for each of
+    `since_ms` is when counting began, `heard_ms` the time of the report of `totals`; `rings` hold samples for each of
     `WINDOWS_S`, oldest first. All times are monotonic.
     """
 
@@ -53,11 +53,11 @@ class CounterHistory(msgspec.Struct, frozen=True):
     rings: tuple[tuple[CounterSample, ...], ...]
 
     def in_all(self) -> dict[Counter, int]:
-        """Return what was counted since counting began."""
+        """Return the counts since counting began."""
         return dict(zip(self.counters, self.totals, strict=True))
 
     def within(self, window_s: int, now_ms: int) -> dict[Counter, int]:
-        """Return what was counted in the last `window_s` seconds, one of `WINDOWS_S`."""
+        """Return the counts of the last `window_s` seconds, one of `WINDOWS_S`."""
         ring = self.rings[WINDOWS_S.index(window_s)]
         before = self._at(ring, now_ms - window_s * 1_000)
         return {
@@ -84,7 +84,7 @@ class CounterHistory(msgspec.Struct, frozen=True):
 
 
 class Track:
-    """Counts for one instance; `history` is what it has counted, sharing nothing that changes."""
+    """Counters of one instance; `history` is an immutable copy of them."""
 
     def __init__(self, since_ms: int) -> None:
         self._since_ms = since_ms
@@ -99,7 +99,7 @@ class Track:
         self.history = CounterHistory(since_ms, since_ms, (), self._totals, self._told)
 
     def grow(self, growth: Mapping[Counter, int], now_ms: int) -> None:
-        """The counters are larger by `growth`."""
+        """Add `growth` to the counters."""
         totals = array("q", self._totals)
         for counter, events in growth.items():
             index = self._index.get(counter)

@@ -1,8 +1,8 @@
-"""What is remembered of errors. Pure: reports go in, groups come out.
+"""The history of errors. Pure: reports go in, groups come out.
 
-Those who report count from the start of their process on, and say the same again with every heartbeat: what is new is
-told from what the same reporter has said before. So a plan's errors outlive its tasks, and a manager that begins to
-lead learns again what those who live still tell.
+Reporters count from the start of their process and repeat their counts with every heartbeat: only the difference from a
+reporter's previous report is new. So a plan's errors outlive its tasks, and a manager that begins to lead learns again
+what live reporters still report.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Where = tuple[str, str, int]
 
 @dataclass(slots=True)
 class _Group:
-    """`told` is what each reporter has said last: since when it counts, and how many."""
+    """A group of errors. `told` holds each reporter's last report: the start of its count, and the count."""
 
     kind: ErrorKind
     component: str
@@ -58,20 +58,20 @@ class ErrorHistory:
         self._told: dict[Owner, tuple[ErrorGroup, ...]] = {}
 
     def task_heard(self, report: RegisterTask) -> None:
-        """A task has told of its instances."""
+        """Take in the errors of the instances in a task's report."""
         for component in report.components:
             for record in component.failures:
                 where = (component.instance, report.host, report.process_id)
                 self._take(report.key, "error", component.component, record, where)
 
     def worker_heard(self, report: RegisterWorker) -> None:
-        """A worker has told of the plans that it serves."""
+        """Take in the errors of the plans in a worker's report."""
         for plan in report.plans:
             for record in plan.errors:
                 self._take(plan.key, "error", "", record, (record.instance, report.host, report.process_id))
 
     def driver_heard(self, report: RegisterDriver) -> None:
-        """The driver has told of its topologies."""
+        """Take in the failures of the topologies in the driver's report."""
         for topology in report.topologies:
             for record in topology.failures:
                 reporter = (record.instance, report.host, report.process_id)
@@ -82,7 +82,7 @@ class ErrorHistory:
     def note(
         self, owner: Owner, kind: ErrorKind, code: str, text: str, host: str, process_id: int, day_ms: int
     ) -> None:
-        """The manager itself has seen an error at the time of day `day_ms`."""
+        """Count an error that the manager itself has seen at the time of day `day_ms`."""
         where = ("", host, process_id)
         name = _name(kind, "", code, text)
         group = self._groups.get(owner, {}).get(name)
@@ -90,14 +90,14 @@ class ErrorHistory:
         self._take(owner, kind, "", ErrorRecord(code, text, first_ms, day_ms, count + 1), where)
 
     def rename(self, key: PlanKey) -> None:
-        """The plan has the name that `key` says."""
+        """Rename the plan of the same identity to the name in `key`."""
         groups = self._groups.pop(key, None)
         if groups is not None:
             self._groups[key] = groups
         self._told.pop(key, None)
 
     def keep(self, plans: Collection[PlanKey]) -> None:
-        """There are these plans and no others."""
+        """Forget the errors of all plans but these."""
         for owner in [one for one in self._groups if one is not None and one not in plans]:
             del self._groups[owner]
             self._told.pop(owner, None)
@@ -119,7 +119,7 @@ class ErrorHistory:
         reporter: Where,
         where: Where | None = None,
     ) -> None:
-        """`reporter` tells of errors, the newest of them at `where`, else at its own place."""
+        """Take in a count of errors from `reporter`; the newest happened at `where`, by default at the reporter."""
         groups = self._groups.setdefault(owner, {})
         name = _name(kind, component, record.code, record.text)
         group = groups.get(name) or _Group(kind, component, record, record.first_ms)

@@ -1,4 +1,4 @@
-"""Errors as they are told of: groups of those that are alike, and where they arose."""
+"""Errors as the web shows them: groups of similar errors, and where they occurred."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ ErrorKind = Literal["failure", "error"]
 
 
 class ErrorPlace(msgspec.Struct, frozen=True):
-    """Where errors of a group arose: a stage instance, source or sink (empty: none of them, or it is not known) in a
-    process. Times are times of day."""
+    """Where errors of a group occurred.
+
+    A stage instance, source or sink (empty: none of them, or not known) in a process. Times are times of day.
+    """
 
     instance: str
     host: str
@@ -24,9 +26,11 @@ class ErrorPlace(msgspec.Struct, frozen=True):
 
 
 class ErrorGroup(msgspec.Struct, frozen=True):
-    """Errors of one plan (empty: of none) and stage (empty: of none) with one code, whose texts differ in numbers only.
-    `text` and `traceback` (empty: there is none) are those of the newest; `places` are the newest, last one first.
-    `id` stays the same as long as the group is known."""
+    """Errors of one plan and stage (each empty: of none) with one code, whose texts differ in numbers only.
+
+    `text` and `traceback` (empty: there is none) are those of the newest; `places` are the newest, last one first. `id`
+    stays the same as long as the group is known.
+    """
 
     id: str
     kind: ErrorKind

@@ -51,7 +51,7 @@ class Samples:
         self._plans: dict[PlanKey, PlanSamples] = {}
 
     def begin(self, key: PlanKey, components: Iterable[str], percent: float, until_ms: int) -> None:
-        """The stages are sampled until then; what was seen of them before is forgotten."""
+        """Start sampling the stages until `until_ms`, dropping their earlier samples."""
         plan = self._plans.get(key, NONE)
         orders, events = dict(plan.orders), dict(plan.events)
         for component in components:
@@ -60,18 +60,18 @@ class Samples:
         self._plans[key] = PlanSamples(orders, events)
 
     def end(self, key: PlanKey, components: Collection[str]) -> None:
-        """The stages are not sampled any more; what was seen stays."""
+        """Stop sampling the stages; their samples stay."""
         plan = self._plans.get(key)
         if plan is not None:
             orders = {component: order for component, order in plan.orders.items() if component not in components}
             self._plans[key] = PlanSamples(orders, plan.events)
 
     def orders(self, key: PlanKey, now_ms: int) -> tuple[SampleOrder, ...]:
-        """Return what the plan's tasks are to sample now."""
+        """Return the sampling orders for the plan's tasks."""
         return self._plans.get(key, NONE).running(now_ms)
 
     def heard(self, key: PlanKey, seen: Iterable[SampledEvent]) -> None:
-        """A task has told of events; those of stages that nobody asked for are not kept."""
+        """Keep the sampled events of a task's report, except those of stages that are not being sampled."""
         plan = self._plans.get(key)
         if plan is None:
             return
@@ -85,7 +85,7 @@ class Samples:
             self._plans[key] = PlanSamples(plan.orders, events)
 
     def keep(self, key: PlanKey, components: Collection[str]) -> None:
-        """The plan has no other stages: without any it is forgotten."""
+        """Forget all other stages of the plan; without any, forget the plan."""
         plan = self._plans.get(key)
         if plan is None:
             return
@@ -103,7 +103,7 @@ class Samples:
 
 
 def sample_report(samples: Mapping[PlanKey, PlanSamples], key: PlanKey, component: str, now_ms: int) -> SampleReport:
-    """Return what is known of the plan's samples: of all its stages (empty `component`), or of one."""
+    """Return the samples of the plan: of all its stages (empty `component`), or of one."""
     plan = samples.get(key, NONE)
     events = [event for name, seen in plan.events.items() if component in ("", name) for event in seen]
     return SampleReport(

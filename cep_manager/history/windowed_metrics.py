@@ -56,7 +56,7 @@ def _mean(total_ms: int, events: int) -> float | None:
 
 
 def window_metrics(history: CounterHistory, window_s: int | None, now_ms: int) -> WindowMetrics:
-    """Return what an instance did in the last `window_s` seconds, one of `WINDOWS_S`, or in all its time (None)."""
+    """Return an instance's metrics of the last `window_s` seconds, one of `WINDOWS_S`, or of all its time (None)."""
     counts = history.in_all() if window_s is None else history.within(window_s, now_ms)
     lived_ms = max(0, now_ms - history.since_ms)
     by_kind: dict[str, dict[str, int]] = {}
@@ -93,6 +93,8 @@ def added_up(parts: Iterable[WindowMetrics]) -> WindowMetrics:
 
 
 def capacity(histories: Iterable[CounterHistory], now_ms: int) -> float:
-    """Return the share of the last ten minutes that the busiest of the instances spent working: near 1 it cannot do
-    more."""
+    """Return the share of the last ten minutes that the busiest instance spent working.
+
+    Near 1 it is at its limit.
+    """
     return max((window_metrics(one, CAPACITY_WINDOW_S, now_ms).busy_share() for one in histories), default=0.0)

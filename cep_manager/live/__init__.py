@@ -1,1 +1,1 @@
-"""Pictures of plans and of the system that are sent to whoever watches, as they change."""
+"""Live views of plans and of the system, sent to viewers as they change."""

@@ -1,7 +1,7 @@
-"""Sends pictures to whoever watches them: each is made once a second, however many watch it, by one thread.
+"""Sends live views: one thread renders each once a second, however many clients watch it.
 
-Whoever comes first gets the whole picture, then what has changed; whoever missed a change gets the whole again. So
-nothing is queued for a client that reads slowly.
+A new client gets the whole view, then changes; one that missed a change gets the whole view again. So nothing is queued
+for a client that reads slowly.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class LiveSubscription:
         self._seen = 0
 
     def take(self, timeout_s: float) -> LiveMessage | None:
-        """Return what there is to send now, or comes within `timeout_s`; None when nothing did.
+        """Return the next message, waiting up to `timeout_s`; None when there is none.
 
-        Nothing follows `ended`.
+        No message follows one that has `ended` set.
         """
         topic = self._topic
         with self._changed:
@@ -102,9 +102,9 @@ class Broadcaster:
         self._ending = threading.Event()
 
     def watch(self, name: Hashable, look: Look) -> LiveSubscription:
-        """Return what `look` gives is watched; those who watch the same `name` share it.
+        """Subscribe to the view that `look` renders; subscribers of the same `name` share it.
 
-        Close it. Raises StreamsBusyError, and what `look` raises.
+        The caller closes the subscription. Raises StreamsBusyError, and what `look` raises.
         """
         picture = msgspec.to_builtins(look())
         whole = msgspec.json.encode(picture)
@@ -134,7 +134,7 @@ class Broadcaster:
             )
 
     def close(self) -> None:
-        """Nobody watches any more: all streams end, and no new one begins."""
+        """End all streams and refuse new ones."""
         with self._changed:
             self._ending.set()
             for topic in self._topics.values():
@@ -187,7 +187,7 @@ class Broadcaster:
 def _change(topic: _Topic, picture: Any) -> bytes:
     """Render the topic's view; return an empty text, or why it cannot be rendered.
 
-    All of it can be told then, for what is in it was told before or is part of the change.
+    All of it can be sent then, since its parts were sent before or belong to the change.
     """
     try:
         patch = merge_patch(topic.picture, picture)
@@ -212,7 +212,7 @@ _FAILED = _reason("internal", "the manager failed; its log says more")
 
 
 def _tenant_of(name: Hashable) -> int | None:
-    """Whose the topic is, as names of topics tell it: `("plan", key)`, `("overview", tenant, …)`."""
+    """Return the tenant in a topic's name: `("plan", key)`, `("overview", tenant, …)`."""
     about = name[1] if isinstance(name, tuple) and len(name) > 1 else None
     if isinstance(about, PlanKey):
         return about.tenant

@@ -9,10 +9,10 @@ CLOCKS = frozenset({"since_ms", "interrupted_ms", "silent_ms", "up_ms", "now_ms"
 
 
 def merge_patch(before: Any, after: Any) -> Any:
-    """Return what must be merged into `before` to give `after`; `{}` when both are the same tables.
+    """Return the merge patch from `before` to `after`; `{}` when both are equal.
 
-    Lists are told as a whole. A member of a table that is null cannot be told from one that is gone: readers take what
-    they miss for null.
+    Lists are replaced as a whole. A null member cannot be told from a missing one: readers take missing members for
+    null.
     """
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return after
@@ -26,7 +26,7 @@ def merge_patch(before: Any, after: Any) -> Any:
 
 
 def tells_something(patch: Any) -> bool:
-    """False when only time has gone by."""
+    """Return whether the patch contains more than the passing of time."""
     if not isinstance(patch, dict):
         return True
     return any(name not in CLOCKS and tells_something(value) for name, value in patch.items())

@@ -1,4 +1,4 @@
-"""Who is alive, as the web shows it. Pure: told from a snapshot."""
+"""Who is alive, as the web shows it. Pure: derived from a snapshot."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ SILENT_MS = 5_000
 
 
 def election_view(election_status: ElectionStatus, leads: bool) -> ElectionView:
-    """Return who leads, and all managers; `leads` says whether the one that is asked does, at this moment."""
+    """Return the leader and all managers; `leads` says whether this manager leads now."""
     members = tuple(_member(sight, election_status) for sight in election_status.sights)
     leader = next((member for member in members if member.role == "leader"), None)
     return ElectionView(leads, leader, members, election_status.problem, election_status.changes)

@@ -106,7 +106,7 @@ class EndpointView(msgspec.Struct, frozen=True):
 
 
 class ManagerInfo(msgspec.Struct, frozen=True):
-    """The manager process itself. `insecure`: it takes whoever comes from anywhere, without keys or tokens."""
+    """The manager process itself. `insecure`: it accepts connections from anywhere without keys or tokens."""
 
     host: str
     control_port: int
@@ -173,9 +173,12 @@ class NodeList(msgspec.Struct, frozen=True):
 
 
 class ElectionView(msgspec.Struct, frozen=True):
-    """Whether the manager that was asked leads, who does (None: nobody at the moment), and all managers in order of
-    their addresses. `problem` says why the database cannot be asked; empty when it can. `changes` of leader were seen
-    by the manager that was asked."""
+    """The election as the web shows it.
+
+    Whether this manager leads, who leads (None: nobody at the moment), and all managers in order of their addresses.
+    `problem` says why the database cannot be reached; empty when it can. `changes` of leader are those that this
+    manager has seen.
+    """
 
     leads: bool
     leader: ManagerMember | None

@@ -16,9 +16,11 @@ Worker = ClusterMember[RegisterWorker]
 
 
 class DegradedPart(msgspec.Struct, frozen=True):
-    """A part of a plan at a `worker` that does not work, and why (`error`): a sink or source of `type` and `stream`, or
-    the worker's log of a stream or of results. It began at the time of day `since_ms`, 0 where nobody knows. So many
-    events wait for it."""
+    """A part of a plan at a `worker` that does not work, and why (`error`).
+
+    It is a sink or source of `type` and `stream`, or the worker's log of a stream or of results. The fault began at the
+    time of day `since_ms` (0: not known), and `waiting_events` wait for the part.
+    """
 
     worker: str
     kind: Literal["sink", "source", "log", "results"]
@@ -29,14 +31,14 @@ class DegradedPart(msgspec.Struct, frozen=True):
     waiting_events: int = 0
 
     def name(self) -> str:
-        """Return what it is called in texts."""
+        """Return the part's name for messages."""
         if self.kind in ("sink", "source"):
             return f"{self.type} {self.kind} of {self.stream}"
         return f"log of {self.stream}" if self.kind == "log" else "log of results"
 
 
 def degraded_parts(key: PlanKey, workers: tuple[tuple[Worker, WorkerPlanReport], ...]) -> tuple[DegradedPart, ...]:
-    """Return what does not work of the plan, by what live workers say of it, what has failed for longest first."""
+    """Return the plan's faulty parts as live workers report them, longest-lasting first."""
     found = [part for worker, report in workers for part in _parts(key, worker.latest, report)]
     return tuple(sorted(found, key=lambda part: (part.since_ms or 2**63, part.worker, part.name())))
 
@@ -72,7 +74,7 @@ def _parts(key: PlanKey, worker: RegisterWorker, report: WorkerPlanReport) -> It
 
 
 def told_full(prepared: PreparedResultsReport | None) -> str:
-    """That the log of undelivered results is full, or nothing."""
+    """Return the error that the log of undelivered results is full, or an empty text."""
     if prepared is None or not prepared.full:
         return ""
     limit = f" (results.max_undelivered_bytes: {prepared.maximum_bytes:,})" if prepared.maximum_bytes else ""
@@ -80,6 +82,6 @@ def told_full(prepared: PreparedResultsReport | None) -> str:
 
 
 def _waits_for(sink: ConnectorReport, mine: list[ConnectorReport], report: WorkerPlanReport) -> int:
-    """Return how many events wait for the sink: those on the disk count for it when it is the only one that fails."""
+    """Return how many events wait for the sink; those on disk count only if no other sink fails."""
     alone = sum(one.direction == "sink" and bool(one.error) for one in mine) == 1
     return max(sink.waiting_events, undelivered_results(report)) if alone else sink.waiting_events

@@ -1,4 +1,4 @@
-"""What can be told of errors. Pure: from a snapshot."""
+"""Errors as the web shows them. Pure: from a snapshot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cep_manager.history.errors import ErrorList, PlanErrors, ProcessErrors
 
 
 def plan_errors(snapshot: ClusterSnapshot, key: PlanKey) -> PlanErrors:
-    """Return what went wrong with the plan. Raises UnknownPlanError."""
+    """Return the errors of the plan. Raises UnknownPlanError."""
     if key not in snapshot.plans:
         raise unknown_plan(key)
     errors = snapshot.errors.get(key, ())
@@ -17,11 +17,11 @@ def plan_errors(snapshot: ClusterSnapshot, key: PlanKey) -> PlanErrors:
 
 
 def tenant_errors(snapshot: ClusterSnapshot, tenant: int) -> ErrorList:
-    """Return what went wrong with all plans of the tenant."""
+    """Return the errors of all plans of the tenant."""
     found = (one for key, errors in snapshot.errors.items() if key and key.tenant == tenant for one in errors)
     return ErrorList(tenant, tuple(sorted(found, key=lambda one: (-one.last_ms, one.id))))
 
 
 def process_errors(snapshot: ClusterSnapshot) -> ProcessErrors:
-    """Return what went wrong with processes, apart from plans."""
+    """Return the errors of processes, apart from plans."""
     return ProcessErrors(snapshot.errors.get(None, ()))

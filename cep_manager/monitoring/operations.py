@@ -43,11 +43,11 @@ class OperationError(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """An action on a plan and how far it has got.
+    """An action on a plan and its progress.
 
-    `pending`: something must come first, `running`: it is being done, `succeeded`: it is so now, `failed`: it came to
-    nothing (see `error`), `superseded`: something later has taken its place. `progress` says the same in words.
-    `begun_ms` is a time of day. `result` is what has come of it.
+    `pending`: something must come first, `running`: in progress, `succeeded`: done, `failed`: see `error`,
+    `superseded`: a later action has replaced it. `progress` says the same in words. `begun_ms` is a time of day.
+    `result` is the outcome.
     """
 
     operation: str
@@ -70,7 +70,7 @@ class OperationId(msgspec.Struct, frozen=True):
     savepoint: str = ""
 
     def text(self) -> str:
-        """As it is told."""
+        """Return the id as text."""
         return f"{self.kind}:{self.begun_ms}:{self.savepoint}:{self.key.plan}"
 
 
@@ -85,7 +85,7 @@ def parse_operation(tenant: int, text: str) -> OperationId:
 
 
 def operation_now(snapshot: ClusterSnapshot, now_ms: int, asked: OperationId) -> Operation:
-    """Return how far the operation has got; `now_ms` is the time of day."""
+    """Return the operation's progress; `now_ms` is the time of day."""
     match asked.kind:
         case "undeploy":
             return _undeployment(snapshot, asked)
@@ -98,8 +98,10 @@ def operation_now(snapshot: ClusterSnapshot, now_ms: int, asked: OperationId) ->
 
 
 def operations_now(snapshot: ClusterSnapshot, now_ms: int, tenant: int, most: int) -> tuple[Operation, ...]:
-    """Return the newest operations that the snapshot tells of, newest first: of each plan the last change, or
-    deployment, and its savepoints."""
+    """Return the newest operations of the snapshot, newest first.
+
+    Of each plan these are the last change, or deployment, and its savepoints.
+    """
     asked = [one for record in snapshot.plans.values() if record.key.tenant == tenant for one in _changes(record)]
     asked += [
         OperationId("savepoint", one.taken_ms, one.key, one.name)
@@ -122,7 +124,7 @@ def change_of(snapshot: ClusterSnapshot, kind: OperationKind, key: PlanKey, epoc
 
 
 def _changes(record: PlanRecord) -> list[OperationId]:
-    """Return what the plan's present form came by, and the change that is under way."""
+    """Return the operation that led to the plan's present form, and the change in progress."""
     deployed = record.updated_ms == record.created_ms
     found = [OperationId("deploy" if deployed else record.change() or "update", record.updated_ms, record.key)]
     if record.trial is not None:

@@ -9,7 +9,7 @@ from cep_manager.monitoring.status import PlanStatus
 
 
 class PlanSummary(msgspec.Struct, frozen=True):
-    """A deployed plan and how it fares. `topology` is its topology's name."""
+    """A deployed plan and its status. `topology` is its topology's name."""
 
     plan: str
     tenant: int
@@ -22,7 +22,7 @@ class PlanSummary(msgspec.Struct, frozen=True):
 
 
 class PlanDetails(msgspec.Struct, frozen=True):
-    """A deployed plan with its text, and its ties to the world (empty when its text cannot be compiled any more)."""
+    """A deployed plan with its text, sources and sinks (empty when its text no longer compiles)."""
 
     plan: str
     tenant: int

@@ -1,4 +1,4 @@
-"""What a plan and each of its stages did, by window. Pure: told from a snapshot."""
+"""Metrics of a plan and each of its stages, by window. Pure: derived from a snapshot."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from cep_manager.plans.compiled_plan import PlannedComponent
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """How long events took from their arrival in the topology until all that came of them had gone on, to a worker or
-    into a state; percentiles to within 5 %. None while none has."""
+    """Time from an event's arrival in the topology until all its results have left or entered a state.
+
+    Percentiles are exact to within 5 %. None while there are no events.
+    """
 
     events: int
     mean_ms: float | None
@@ -72,9 +74,10 @@ class WindowStatistics(msgspec.Struct, frozen=True):
 
 
 class QueryActivity(msgspec.Struct, frozen=True):
-    """What a query has done since its tasks started, while the plan's level of statistics was `detail`, and what it
-    holds now. `mean_us` is the mean time that working on one event took, the percentiles are of the time that the query
-    worked on the piece in which an event came."""
+    """The work of a query since its tasks started and its present state, at statistics level `detail`.
+
+    `mean_us` is the mean time per event; percentiles are of the time for the batch in which an event came.
+    """
 
     query: str
     component: str
@@ -111,7 +114,7 @@ def plan_statistics(snapshot: ClusterSnapshot, key: PlanKey) -> PlanStatistics:
 
 
 def _queries(snapshot: ClusterSnapshot, key: PlanKey) -> Iterator[QueryActivity]:
-    """The queries of all live tasks, those of a stage's instances together."""
+    """Yield the queries of all live tasks, summed over a stage's instances."""
     live = [task for task in snapshot.tasks.get(key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms)]
     by_query: dict[tuple[str, str], list[QueryReport]] = {}
     rows: Counter[tuple[str, str]] = Counter()

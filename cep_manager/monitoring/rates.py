@@ -15,12 +15,10 @@ Report = TypeVar("Report", bound=RegisterTask | RegisterWorker | RegisterDriver)
 
 
 def per_second(member: ClusterMember[Report], counter: Callable[[Report], int | None]) -> float:
-    """Return how fast `counter` has grown over the member's last reports, per second, to three places.
+    """Return the growth of `counter` per second over the member's last reports, to three places.
 
-    0.0 while there is only one that has it (None: a report has not).
-
-    A counter that fell has begun again, or something that was counted is sent again: nothing is known of its growth
-    between these two reports, and the others count.
+    0.0 while fewer than two reports have it (None: a report has not). A counter that fell was restarted, or counts
+    something that is sent again: its growth between these two reports is unknown, and only the others count.
     """
     counted = [(timed.at_ms, counter(timed.report)) for timed in member.earlier]
     counted.append((member.heard_ms, counter(member.latest)))

@@ -1,6 +1,6 @@
 """The status of a plan, in the three parts that CEP's users know: topology, inflow connections, outflow connections.
 
-Pure: everything is told from a snapshot.
+Pure: everything is derived from a snapshot.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class TopologyStatus(msgspec.Struct, frozen=True):
     """The topology: `reason` says why it is not active, and is empty when it is.
 
     `since_ms` is the time in this state. `intake` is False when no events are taken in; `trace` says whether workers
-    write its events to their logs, `statistics` what its stages count. `change` is the kind of the change that is under
-    way, empty when none is; `change_error` says why the last change came to nothing, empty when it did not.
+    write its events to their logs, `statistics` what its stages count. `change` is the kind of the change in progress,
+    empty when there is none; `change_error` says why the last change failed, empty when it did not.
 
     `interruption` says why it last stopped being active, `interrupted_ms` how long ago (empty and 0: never since it was
     deployed). `last_error` is the latest error of any stage or worker of the plan, empty when there was none.
@@ -43,8 +43,8 @@ class TopologyStatus(msgspec.Struct, frozen=True):
     have events. Under the system clock processing time is `behind_ms` behind the time of day. `late` counts events that
     came behind the clock, by stream.
 
-    `state_unreadable` says that another version of the software wrote what the plan would begin from, and what people
-    can decide; empty: it can begin.
+    `state_unreadable` says that another version of the software wrote the state from which the plan would start, and
+    what people can decide; empty: it can start.
     """
 
     state: PlanState
@@ -208,7 +208,7 @@ def plan_state(snapshot: ClusterSnapshot, key: PlanKey) -> PlanState:
 
 
 def shown_state(state: PlanState, parts: tuple[DegradedPart, ...]) -> PlanState:
-    """Return what users are shown: an active plan some part of which does not work is degraded."""
+    """Return the state that users see: an active plan with a faulty part is degraded."""
     return PlanState.DEGRADED if state is PlanState.ACTIVE and parts else state
 
 
@@ -226,7 +226,7 @@ def late_events(tasks: Tasks) -> tuple[StreamCount, ...]:
 
 
 def _waits_for(tasks: Tasks, compiled: CompiledPlan | None) -> tuple[str, ...]:
-    """Return what time waits for, for people."""
+    """Describe what event time waits for."""
     awaited = awaited_streams(tasks)
     senders = dict.fromkeys(name for one in _components(tasks) for name in one.awaits if "/" in name)
     first = [f"the first event of {stream}" for stream in awaited] if compiled is None or compiled.playback else []
@@ -248,7 +248,7 @@ def _held(tasks: tuple[ClusterMember[RegisterTask], ...]) -> tuple[ComponentStat
 
 
 def worker_reports(snapshot: ClusterSnapshot, key: PlanKey, epoch: int) -> WorkerReports:
-    """Return what each live worker says of the plan in its epoch; workers that have not taken it up are left out."""
+    """Return each live worker's report on the plan in its epoch; workers that do not serve it yet are left out."""
     return tuple(
         (worker, report)
         for worker, report in snapshot.reports_of(key)

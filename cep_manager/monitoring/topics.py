@@ -10,9 +10,11 @@ from cep_manager.control.members import ClusterMember
 
 
 class TopicPartition(msgspec.Struct, frozen=True):
-    """A partition that a source of the plan reads for `stream` at a `worker`: events before `position` are in the
-    worker's log, up to `committed` that was told the brokers, the next message has the offset `end` (-1: not known
-    yet), and `lag` messages are not read."""
+    """A partition that a source of the plan reads for `stream` at a `worker`.
+
+    Events before `position` are in the worker's log, those before `committed` are committed at the brokers, the next
+    message has the offset `end` (-1: not known yet), and `lag` messages are not read.
+    """
 
     worker: str
     stream: str

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def live_workers(snapshot: ClusterSnapshot, wanted: str) -> tuple[RegisterWorker, ...]:
-    """Return those that can be asked for what is `wanted`, by name. Raises NoWorkerError when there are none."""
+    """Return the live workers that offer what is `wanted`, by name. Raises NoWorkerError when there are none."""
     live = [one.latest for one in snapshot.workers if one.live(snapshot.now_ms, snapshot.lease_ms)]
     found = sorted((one for one in live if one.http_address), key=lambda one: one.worker)
     if not found:
@@ -36,7 +36,7 @@ def live_workers(snapshot: ClusterSnapshot, wanted: str) -> tuple[RegisterWorker
 class WorkerCall(Generic[T]):
     """A request for a tenant, answered with a `kind`.
 
-    `authorization` is the header of whoever asks: each worker judges by itself what they may.
+    `authorization` is the caller's header: each worker itself checks the caller's rights.
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""What can be told of workers. Pure: from a snapshot."""
+"""Workers as the web shows them. Pure: from a snapshot."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ class InflowView(msgspec.Struct, frozen=True):
 
 
 class OutflowView(msgspec.Struct, frozen=True):
-    """What a worker got of an exported stream, what of it sinks and listeners have, at which rate, and what waits for
-    them in memory."""
+    """An exported stream at a worker.
+
+    Events that came, those that sinks and listeners got, their rate, and those that wait in memory.
+    """
 
     stream: str
     received_events: int

@@ -57,7 +57,7 @@ class NodeAgent:
 
     @property
     def role(self) -> NodeRole | None:
-        """Return what the node may do, as it was told last."""
+        """Return the node's role as last assigned."""
         return self._told
 
     def guard_of(self, _control: Endpoint) -> Endpoint | None:

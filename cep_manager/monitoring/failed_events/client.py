@@ -51,9 +51,9 @@ class _Discarded(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class FailedEventStores:
-    """The error stores of `workers`, as far as they concern the plan `key`.
+    """The error stores of `workers` for the plan `key`.
 
-    `authorization` is the header of whoever asks: each worker judges by itself what they may. Everything raises
+    `authorization` is the caller's header: each worker itself checks the caller's rights. Every method raises
     WorkerFailedError when no worker answers.
     """
 
@@ -72,7 +72,7 @@ class FailedEventStores:
         return FailedEventList(self.key.plan, self.key.tenant, found, tuple(entries[:limit]), silent)
 
     def replay(self, choice: FailedEventSelection) -> ReplayedEvents:
-        """The chosen entries go where they failed once more."""
+        """Send the chosen entries again to where they failed."""
         answers, silent = self._ask("POST", "/errors/replay", choice, _Replayed)
         told = [answer for _, answer in answers]
         refused = tuple(
@@ -90,12 +90,12 @@ class FailedEventStores:
         )
 
     def discard(self, choice: FailedEventSelection) -> DiscardedEvents:
-        """The chosen entries are gone."""
+        """Delete the chosen entries."""
         answers, silent = self._ask("POST", "/errors/discard", choice, _Discarded)
         return DiscardedEvents(self.key.plan, self.key.tenant, sum(answer.discarded for _, answer in answers), silent)
 
     def _plan(self) -> dict[str, str]:
-        """Return how workers are told which plan is meant: by its id, too, where that is not its name."""
+        """Return the parameters that name the plan to workers: its name, and its id if that differs."""
         return {"plan": self.key.plan, "id": self.key.id} if self.key.id else {"plan": self.key.plan}
 
     def _ask(

@@ -22,8 +22,10 @@ class FailedEventSelection(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
 
 
 class FailedEventView(msgspec.Struct, frozen=True):
-    """Events that failed together, in a `query` that took them from `stream`, or in the `sink` or source of the stream.
-    `worker` keeps them since `time_ms`. An event's time is `_timestamp`."""
+    """Events that failed together, in a `query` that took them from `stream`, or in the stream's `sink` or source.
+
+    `worker` keeps them since `time_ms`. An event's time is `_timestamp`.
+    """
 
     id: str
     kind: Literal["stream", "sink", "source"]

@@ -80,9 +80,11 @@ class Insights:
         )
 
     def search(self, query: LogQuery, plan: PlanKey | None = None, tasks_only: bool = False) -> LogSearch:
-        """Return the newest records of all processes, or of those that have to do with `plan`: of its tasks all, of the
-        others what mentions its topology; the tasks are asked first. `tasks_only` leaves the others out. Raises
-        InsightBusyError."""
+        """Return the newest log records of all processes, or of those that concern `plan`.
+
+        For a plan these are all records of its tasks and those of other processes that mention its topology; the tasks
+        are asked first. `tasks_only` leaves the others out. Raises InsightBusyError.
+        """
         wanted = [one for one in self._known() if _concerns(one.process, plan, tasks_only)]
         if plan is not None:
             wanted.sort(key=lambda one: one.process.kind != "task")
@@ -109,7 +111,7 @@ class Insights:
     def configurations(self) -> ConfigurationList:
         """Return the configurations of all processes.
 
-        Of a plan's tasks that of the first, since all are told the same. Raises InsightBusyError.
+        Of a plan's tasks only the first is asked, since all have the same. Raises InsightBusyError.
         """
         wanted = [one for one in self._known() if one.process.kind != "task" or one.process.task == 0]
         return ConfigurationList(tuple(self._configurations(wanted[:MOST_ASKED])), max(0, len(wanted) - MOST_ASKED))
@@ -146,7 +148,7 @@ class Insights:
         return [UNKNOWN_PLACE if answer is None else answer for answer in answers]
 
     def _at_once(self, known: KnownProcess, message: ReadLog | ReadConfiguration) -> Message | NoAnswer | None:
-        """Return what this manager tells of itself; None for other processes."""
+        """Answer for this manager's own process; None for other processes."""
         if known.process.id != self._own_id:
             return None
         return answer_to(message, message.run, self._own) if self._own is not None else NoAnswer("keeps no log")
@@ -202,7 +204,7 @@ def _place(text: str, name: str) -> tuple[str, int] | None:
 
 
 def _concerns(process: Process, plan: PlanKey | None, tasks_only: bool) -> bool:
-    """True of processes whose logs may hold something about the plan."""
+    """Return whether the process's log may hold something about the plan."""
     if process.kind != "task":
         return not tasks_only
     return plan is None or (process.tenant, process.plan) == (plan.tenant, plan.plan)

@@ -35,7 +35,7 @@ def explain(kind: str, settings: tuple[Setting, ...]) -> tuple[KnownSetting, ...
 
 
 def read_meanings(text: str) -> dict[str, str]:
-    """By dotted key, the comment that stands above the key or behind it. Keys may be commented out themselves. Pure."""
+    """Return by dotted key the comment above the key or behind it. Keys may be commented out themselves. Pure."""
     found: dict[str, str] = {}
     path: list[str] = []
     above: list[str] = []
@@ -60,7 +60,7 @@ def read_meanings(text: str) -> dict[str, str]:
 
 @functools.cache
 def _meanings(kind: str) -> dict[str, str]:
-    """Of a process of `kind`; tasks are told the group `stages` of the driver's configuration."""
+    """Return the descriptions for a process of `kind`; tasks have the group `stages` of the driver's configuration."""
     found = read_meanings((_FILES / f"{'driver' if kind == 'task' else kind}.yaml").read_text(encoding="utf-8"))
     if kind != "task":
         return found
@@ -68,7 +68,7 @@ def _meanings(kind: str) -> dict[str, str]:
 
 
 def _meaning(key: str, meanings: dict[str, str]) -> str:
-    """That of the key, or of what stands within it where it is a mapping."""
+    """Return the key's description, or of a mapping that of what it contains."""
     return meanings.get(key) or " ".join(text for inner, text in meanings.items() if inner.startswith(f"{key}."))
 
 

@@ -1,4 +1,4 @@
-"""What the web is told of processes, their logs and their configurations."""
+"""Processes, their logs and their configurations as the web shows them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ ProcessKind = Literal["manager", "driver", "worker", "task"]
 class Process(msgspec.Struct, frozen=True):
     """A process of the system.
 
-    `id` stays the same when it is started again: `manager:HOST:PORT`, `driver:NAME`, `worker:NAME`,
+    `id` stays the same over restarts: `manager:HOST:PORT`, `driver:NAME`, `worker:NAME`,
     `task:PLAN[TENANT]:EPOCH:TASK`. `plan`, `epoch`, `task` and `instances` are those of a task. One that is not
-    `readable` has told nobody where its log can be read; `up_ms` and `silent_ms` are as the manager heard it; of a
-    manager that stands by, `process_id` and `up_ms` are not known and 0.
+    `readable` has not reported where its log can be read; `up_ms` and `silent_ms` are as the manager heard it; of a
+    standby manager, `process_id` and `up_ms` are not known and 0.
     """
 
     id: str
@@ -102,8 +102,11 @@ class LogSearch(msgspec.Struct, frozen=True):
 
 
 class KnownSetting(msgspec.Struct, frozen=True):
-    """A key of a configuration: `value` and `default` are JSON with secrets covered, `origin` and `where` say where it
-    was set, `unit` what a number counts, `meaning` what it is for (empty where that is not known)."""
+    """A key of a configuration.
+
+    `value` and `default` are JSON with secrets covered, `origin` and `where` say where it was set, `unit` what a number
+    counts, `meaning` what it is for (empty if not known).
+    """
 
     key: str
     value: str

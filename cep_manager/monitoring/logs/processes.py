@@ -1,4 +1,4 @@
-"""Which processes there are, what they are called, and where each tells of itself. Pure: told from a snapshot."""
+"""Which processes there are, their names, and where each serves its log. Pure: derived from a snapshot."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class MetricDatabase:
         self._indexed = False
 
     def write(self, rows: Iterable[MetricRow]) -> None:
-        """All rows are there, or none."""
+        """Write all rows, or none."""
         if not self._indexed:
             self._make_indexes()
             self._indexed = True
@@ -86,12 +86,14 @@ class MetricDatabase:
             return [(int(at_ms), float(value)) for at_ms, value in connection.execute(wanted)][::-1]
 
     def close(self) -> None:
-        """All connections are closed."""
+        """Close all connections."""
         self._engine.dispose()
 
     def _make_indexes(self) -> None:
-        """Tables that were made before an index was thought of have it: one after the other, each for as long as that
-        takes, since there may be many rows."""
+        """Add missing indexes to tables that an earlier version made.
+
+        One after the other, and each for as long as it takes, since there may be many rows.
+        """
         for table in TABLES.values():
             for index in table.indexes:
                 with self._transaction() as connection:

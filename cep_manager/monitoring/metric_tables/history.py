@@ -17,7 +17,7 @@ Metric = Literal["received", "emitted", "latency_p50", "latency_p99", "capacity"
 
 
 class Series(NamedTuple):
-    """Where a metric is in the tables, its unit, and whether a step is told by its greatest value or the mean."""
+    """Where a metric is in the tables, its unit, and whether a step shows its maximum or its mean."""
 
     kind: Kind
     name: str
@@ -43,7 +43,7 @@ MISSED = 3
 
 
 class Wanted(NamedTuple):
-    """A metric from one time of day until another, in steps of so many milliseconds."""
+    """A metric from one time of day until another, in steps of a number of milliseconds."""
 
     metric: Metric
     since_ms: int
@@ -92,9 +92,9 @@ def from_points(points: Sequence[PlanPoint], key: PlanKey, wanted: Wanted, probl
 
 
 def _rates(counts: Sequence[tuple[int, float]], longest_ms: int) -> Iterable[tuple[int, float]]:
-    """Return how fast a counter grew between two rows that are not too far from each other.
+    """Yield the growth rate of a counter between rows that are not too far apart.
 
-    One that fell was begun anew.
+    A counter that fell was restarted.
     """
     for (before_ms, before), (at_ms, count) in itertools.pairwise(counts):
         if 0 < at_ms - before_ms <= longest_ms:

@@ -8,7 +8,7 @@ _WINDOWS_S = {"m1_rate": 60, "m5_rate": 300, "m15_rate": 900}
 
 
 class Meter:
-    """Follows a counter that only grows; one that fell was begun anew."""
+    """Follows a counter that only grows; one that fell was restarted."""
 
     def __init__(self, count: int, at_ms: int, since_ms: int) -> None:
         """`count` were counted from `since_ms` to `at_ms`, as evenly as anybody knows."""

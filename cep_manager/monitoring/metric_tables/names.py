@@ -14,7 +14,7 @@ KINDS = {"query": "Queries", "window": "Windows", "table": "Tables", "aggregatio
 
 
 def source_of(key: PlanKey) -> str:
-    """Whose rows they are: those of a plan are found again when it was renamed."""
+    """Return the source of a plan's rows, which stays the same when the plan is renamed."""
     return PlanKey(key.tenant, key.identity).topology()
 
 

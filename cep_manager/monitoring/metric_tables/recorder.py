@@ -70,7 +70,7 @@ class MetricRecorder(threading.Thread):
             self.writer.put(rows)
 
     def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
-        """Return what the plan did: from the tables, or from memory where tables are off or cannot be read."""
+        """Return the plan's metrics: from the tables, or from memory where tables are off or cannot be read."""
         problem = self.writer.unreadable() if self.writer is not None else ""
         if self._database is not None and not problem:
             try:
@@ -80,7 +80,7 @@ class MetricRecorder(threading.Thread):
         return from_points(tuple(self._points.get(key, ())), key, wanted, problem)
 
     def view(self) -> MetricTablesView:
-        """Return how the tables fare."""
+        """Return the status of the tables."""
         if self.writer is not None:
             return self.writer.view()
         return MetricTablesView("", self._config.interval_ms, self._config.retention_ms)

@@ -49,9 +49,10 @@ class Recording:
     def take(
         self, readings: Iterable[PlanReading], monotonic_ms: int, now_ms: int
     ) -> tuple[list[MetricRow], dict[PlanKey, PlanPoint]]:
-        """Return what the readings, taken at `monotonic_ms`, the time of day `now_ms`, say beside those before.
+        """Return the rows and points that follow from these readings and the previous ones.
 
-        A plan that is new or counts again gives points from its second reading on; one that has gone is forgotten.
+        `monotonic_ms` and the time of day `now_ms` are when the readings were taken. A plan that is new or whose
+        counters were restarted gives points from its second reading on; one that is gone is forgotten.
         """
         rows: list[MetricRow] = []
         points: dict[PlanKey, PlanPoint] = {}
@@ -78,7 +79,7 @@ class _Look:
         self._source = source_of(reading.key)
 
     def point(self) -> PlanPoint:
-        """Return what the charts show; the rows are there then, too."""
+        """Return the point for the charts, and add this moment's rows to `rows`."""
         reading, key = self.reading, self.reading.key
         queued = sum(stage.queued for stage in reading.stages)
         self._gauge(of_plan(key, "size"), queued)
@@ -113,7 +114,7 @@ class _Look:
         )
 
     def _stage_always(self, stage: StageReading) -> None:
-        """What the runtime itself goes by, at every level."""
+        """Add the metrics that the runtime itself relies on, at every statistics level."""
         key = self.reading.key
         self._gauge(of_part(key, "Stages", stage.component, "size"), stage.queued)
         self._row("counter", of_part(key, "Stages", stage.component, "errors"), self._now_ms, {"count": stage.errors})
@@ -193,7 +194,7 @@ class _Look:
 
 
 def _growth(before: Mapping[int, int], now: Mapping[int, int]) -> dict[int, int]:
-    """Return what was counted since; everything when it was begun anew."""
+    """Return the growth of a histogram; all of it if it was restarted."""
     if any(now.get(index, 0) < events for index, events in before.items()):
         before = {}
     return {index: grown for index, events in now.items() if (grown := events - before.get(index, 0)) > 0}

@@ -28,9 +28,12 @@ HANGS_MS = 10_000
 
 
 class MetricTablesView(msgspec.Struct, frozen=True):
-    """How the metric tables fare: where they are (empty: nowhere), how many rows were written and given up since the
-    manager started, when some were written last (time of day; 0: never), and why none can be written now, or old ones
-    not removed (empty: all is well)."""
+    """Status of the metric tables.
+
+    Where they are (empty: nowhere), how many rows were written and dropped since the manager started, when some were
+    last written (time of day; 0: never), and why none can be written now or old ones cannot be removed (empty: no
+    problem).
+    """
 
     address: str
     interval_ms: int
@@ -60,7 +63,7 @@ class MetricWriter(threading.Thread):
         self._view = MetricTablesView(database.address, interval_ms, retention_ms)
 
     def put(self, rows: list[MetricRow]) -> None:
-        """The rows will be written, in order, unless too many wait already: then the oldest go."""
+        """Queue the rows for writing, in order; if too many wait already, drop the oldest."""
         with self._changed:
             self._waiting.append(rows)
             if len(self._waiting) > MOST_LOOKS:
@@ -69,7 +72,7 @@ class MetricWriter(threading.Thread):
             self._changed.notify()
 
     def view(self) -> MetricTablesView:
-        """Return how it stands."""
+        """Return the status of the tables."""
         with self._changed:
             problem = self._unwritten or self._hanging() or self._unremoved
             return msgspec.structs.replace(self._view, waiting_rows=sum(map(len, self._waiting)), problem=problem)
@@ -94,9 +97,9 @@ class MetricWriter(threading.Thread):
                     self._changed.wait_for(lambda: self._closing, timeout=RETRY_S)
 
     def write_next(self) -> bool:
-        """The rows that wait longest are written and what is old is removed; False when they could not be written.
+        """Write the rows that wait longest and remove old ones; return False if they could not be written.
 
-        There are some; for the thread, and for tests that have none.
+        Called with rows waiting, by the thread, or by tests without one.
         """
         with self._changed:
             rows = self._waiting[0]
@@ -148,7 +151,7 @@ class MetricWriter(threading.Thread):
             self._unremoved, self._busy_since_ms = problem, None
 
     def _take_off(self, rows: list[MetricRow], written: int = 0, dropped: int = 0) -> None:
-        """These rows do not wait any more: they were written, or given up."""
+        """Remove these rows from the queue: they were written, or dropped."""
         with self._changed:
             if not self._waiting or self._waiting[0] is not rows:
                 dropped = 0  # others have come in such numbers that they were given up already, and counted
@@ -162,11 +165,11 @@ class MetricWriter(threading.Thread):
             )
 
     def _idle(self, problem: str) -> None:
-        """The database has answered, or said why not."""
+        """Note that the database has answered, or its error."""
         with self._changed:
             self._unwritten, self._busy_since_ms = problem, None
 
     def _hanging(self) -> str:
-        """Return what is to be said of a database that does not answer; empty: it has not been asked for long."""
+        """Return the problem of a database that does not answer; empty if no request has been pending for long."""
         busy_ms = 0 if self._busy_since_ms is None else self._clock.monotonic_ms() - self._busy_since_ms
         return f"the database has not answered for {busy_ms // 1_000} s" if busy_ms >= HANGS_MS else ""

@@ -1,7 +1,7 @@
-"""What needs a person's attention, the worst first: told from what the manager knows at one moment. Pure.
+"""Alerts: what needs a person's attention, the worst first, from the manager's state at one moment. Pure.
 
-Each check looks at one thing and yields alerts. What heals by itself within seconds is none: a plan that is being
-deployed, a connection that has only just been lost.
+Each check looks at one thing and yields alerts. What recovers by itself within seconds is no alert: a plan that is
+being deployed, a connection that has only just been lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cep_manager.plans.folder import FileProblem
 
 
 class AlertSeverity(StrEnum):
-    """How much an alert matters; the order is that in which they are told."""
+    """How much an alert matters; alerts are listed in this order."""
 
     CRITICAL = "critical"
     """Events are not processed, or not kept."""
@@ -77,7 +77,7 @@ def in_order(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
 
 
 def system_alerts(picture: AlertContext) -> Iterator[Alert]:
-    """What is wrong with the system, whoever's plans run on it."""
+    """Yield what is wrong with the system, regardless of whose plans run on it."""
     for check in SYSTEM_CHECKS:
         yield from check(picture)
 
@@ -211,7 +211,7 @@ def _strangers(picture: AlertContext) -> Iterator[Alert]:
 
 
 def _orphaned(picture: AlertContext) -> Iterator[Alert]:
-    """What workers have of plans that are missing here and that nobody has undeployed."""
+    """Yield data at workers of plans that are missing here though nobody has undeployed them."""
     for worker in picture.snapshot.workers:
         for one in worker.latest.orphans:
             if not one.events:
@@ -264,7 +264,7 @@ def _leader_changes(picture: AlertContext) -> Iterator[Alert]:
 
 
 def _nodes(picture: AlertContext) -> Iterator[Alert]:
-    """The active one of two nodes must not stay alone: what it accepts is on one disk only."""
+    """Yield an alert when only one of two nodes is active: what it accepts is on one disk only."""
     nodes = picture.election.nodes
     active = next((node for node in nodes if node.role == "active"), None)
     if active is None:
@@ -285,7 +285,7 @@ def _nodes(picture: AlertContext) -> Iterator[Alert]:
 
 
 def _processes(picture: AlertContext) -> Iterator[Alert]:
-    """Processes that failed lately and are back; those that are not are found by other checks."""
+    """Yield processes that failed lately and are back; other checks find those that are still down."""
     snapshot = picture.snapshot
     away = {(one.latest.host, one.latest.process_id) for one in snapshot.lost_workers}
     if snapshot.driver is not None and snapshot.driver_missing:

@@ -46,7 +46,7 @@ class PlanAlertContext(msgspec.Struct, frozen=True):
 
     @property
     def lasts(self) -> bool:
-        """True when the plan has been in its state for some time."""
+        """Return whether the plan has been in its state for some time."""
         return self.picture.snapshot.now_ms - self.record.state_since_ms >= LASTING_MS
 
 
@@ -54,9 +54,9 @@ PlanCheck = Callable[[PlanAlertContext], Iterator[Alert]]
 
 
 def plan_alerts(picture: AlertContext, tenant: int | None, system: bool) -> Iterator[Alert]:
-    """What is wrong with the plans of `tenant`, or of all (None).
+    """Yield what is wrong with the plans of `tenant`, or of all (None).
 
-    Without that they wait for a driver when alerts on the `system` tell of it.
+    Leaves out that plans wait for a driver when alerts on the `system` say so.
     """
     for key, record in picture.snapshot.plans.items():
         if tenant in (None, key.tenant):
@@ -155,7 +155,7 @@ def _load(case: PlanAlertContext) -> Iterator[Alert]:
 
 
 def _time(case: PlanAlertContext) -> Iterator[Alert]:
-    """What holds time back, and events that came too late for it."""
+    """Yield what holds event time back, and events that came too late for it."""
     topology = plan_status(case.picture.snapshot, case.record.key).topology
     key = case.record.key
     if topology.awaited:
@@ -312,7 +312,7 @@ def _checkpoints(case: PlanAlertContext) -> Iterator[Alert]:
 
 
 def _former(case: PlanAlertContext) -> Iterator[Alert]:
-    """What another plan of the name had in the store is told of for as long as it is kept."""
+    """Yield data that another plan of the name left in the store, for as long as it is kept."""
     record = case.record
     kept = former_savepoint(case.picture.snapshot, record.key)
     if kept:
@@ -330,7 +330,7 @@ def _end(checkpoint: CheckpointReport) -> int:
 
 
 def _interruption(case: PlanAlertContext) -> Iterator[Alert]:
-    """What stopped it lately, though it runs again: a restart, a recall of tasks, a driver that was lost."""
+    """Yield what lately stopped a plan that runs again: a restart, a recall of tasks, a lost driver."""
     picture, record = case.picture, case.record
     at_ms = picture.time_of_day(record.interrupted_ms)
     if not record.interruption or record.state not in RUNS or picture.now_ms - at_ms >= RECENT_MS:

@@ -14,8 +14,10 @@ NOT_AT_WORK = (PlanState.INACTIVE, PlanState.WAITING, PlanState.FAILED, PlanStat
 
 
 class PlanFilter(msgspec.Struct, frozen=True):
-    """Plans with all words of `q` in their names, descriptions, states or rule sets, in that state, of that rule set;
-    empty: any."""
+    """Selects plans by words, state and rule set; empty: any.
+
+    All words of `q` must occur in a plan's name, description, state or rule set.
+    """
 
     q: str = ""
     state: str = ""
@@ -53,9 +55,9 @@ def matching(snapshot: ClusterSnapshot, tenant: int, wanted: PlanFilter) -> tupl
 
 
 def plan_page(snapshot: ClusterSnapshot, tenant: int, wanted: PlanFilter, first: int, most: int) -> PlanPage:
-    """Return at most so many of the tenant's plans that match, from number `first` on.
+    """Return at most `most` of the tenant's matching plans, from number `first` on.
 
-    The last ones when there are not so many.
+    Returns the last ones if there are fewer.
     """
     known = plan_entries(snapshot, tenant)
     found = _matching(known, wanted)

@@ -25,10 +25,13 @@ STEPS = WINDOW_S // STEP_S
 
 
 class PlanMetrics(msgspec.Struct, frozen=True):
-    """What a plan, or several, do now: events per second into receivers, and results that sinks and listeners have got,
-    over the last seconds; how long events of the last ten minutes took in the topology (None without any), the share of
-    that time that the busiest stage worked. `waiting_events` wait in workers for the topology or for sinks, and in
-    stages; the oldest of those that workers keep has been there for `oldest_ms`, 0 where no log is kept."""
+    """Current metrics of one plan or several.
+
+    Rates are over the last seconds: events per second into receivers, and results that sinks and listeners got. Latency
+    in the topology (None without events) and the busiest stage's share of working time are over the last ten minutes.
+    `waiting_events` wait in workers for the topology or for sinks, and in stages; the oldest in a worker's log has
+    waited for `oldest_ms`, 0 where no log is kept.
+    """
 
     received_per_second: float
     emitted_per_second: float
@@ -70,7 +73,7 @@ def metrics_of_plan(snapshot: ClusterSnapshot, keys: Iterable[PlanKey]) -> PlanM
 
 
 def traffic(snapshot: ClusterSnapshot, keys: Iterable[PlanKey]) -> Traffic:
-    """Return how events came in and went out in the last ten minutes."""
+    """Return the rates of events in and out over the last ten minutes."""
     keys = tuple(keys)
     histories = [(instance_kind, history) for key in keys for instance_kind, history in _ends(snapshot, key)]
     return Traffic(
@@ -85,7 +88,7 @@ def _received(report: RegisterTask) -> int:
 
 
 def delivered_per_second(worker: ClusterMember[RegisterWorker], report: WorkerPlanReport) -> float:
-    """Return how many results of the plan the worker's sinks and listeners get."""
+    """Return how many results of the plan the worker's sinks and listeners get per second."""
     return sum(per_second(worker, _delivered(report.key, one.stream)) for one in report.outflow)
 
 
@@ -96,7 +99,7 @@ def oldest_ms(report: WorkerPlanReport) -> int:
 
 
 def _delivered(key: PlanKey, stream: str) -> Callable[[RegisterWorker], int | None]:
-    """Return how many results of the stream were delivered; None in a report that does not tell of it."""
+    """Return a reader of the number of delivered results of the stream; it gives None for a report without it."""
 
     def counter(report: RegisterWorker) -> int | None:
         found = [one for plan in report.plans if plan.key == key for one in plan.outflow if one.stream == stream]
@@ -110,7 +113,7 @@ def _histories(snapshot: ClusterSnapshot, key: PlanKey) -> Iterable[CounterHisto
 
 
 def _ends(snapshot: ClusterSnapshot, key: PlanKey) -> Iterator[tuple[ComponentKind, CounterHistory]]:
-    """The histories of the plan's receivers and publishers."""
+    """Yield the histories of the plan's receivers and publishers."""
     compiled = snapshot.plans[key].compiled
     if compiled is None:
         return
@@ -137,7 +140,7 @@ def _steps(histories: list[CounterHistory], kind: str, now_ms: int) -> tuple[flo
 
 
 def _grown(history: CounterHistory, kind: str, bounds_ms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how many events were counted between the bounds, as if they had come evenly between two samples."""
+    """Return how many events were counted between the bounds, interpolated linearly between samples."""
     mine = [index for index, (counted, _) in enumerate(history.counters) if counted == kind]
     samples = [(one.at_ms, one.values) for one in history.rings[0]]
     samples.append((max(history.heard_ms, samples[-1][0]), history.totals))

@@ -51,9 +51,9 @@ class SystemView(msgspec.Struct, frozen=True):
 
 
 class SystemOverview(msgspec.Struct, frozen=True):
-    """All that is told at a glance at the time of day `now_ms`: of one `tenant`, or of all of them (None).
+    """The overview at the time of day `now_ms`: of one `tenant`, or of all (None).
 
-    `plans` counts them by state. `system` is None for whoever may not see it.
+    `plans` counts them by state. `system` is None for callers who may not see it.
     """
 
     now_ms: int

@@ -34,9 +34,9 @@ class _Discarded(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class AsideStores:
-    """What `workers` have set aside of a tenant.
+    """Data of a tenant that `workers` have set aside.
 
-    `authorization` is the header of whoever asks. Everything raises WorkerFailedError when no worker answers.
+    `authorization` is the caller's header. Every method raises WorkerFailedError when no worker answers.
     """
 
     workers: tuple[RegisterWorker, ...]

@@ -1,7 +1,7 @@
-"""A plan's topology in Storm's notions, as far as several answers need them. Pure: told from a snapshot.
+"""A plan's topology in Storm's terms, as far as several answers need them. Pure: derived from a snapshot.
 
 Receivers and triggers are spouts, processing and publisher stages bolts. An executor is a component instance, a worker
-a task of the topology, which is found under its number where Storm has a port.
+a task of the topology, whose number takes the place of Storm's port.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class StormExecutor(msgspec.Struct, frozen=True):
         return f"[{self.number}-{self.number}]"
 
     def metrics(self, window: StormWindow, now_ms: int) -> WindowMetrics:
-        """Return what it did in the window."""
+        """Return the instance's metrics of the window."""
         if self.history is None or not window.known:
             return NOTHING
         return window_metrics(self.history, window.seconds, now_ms)
@@ -90,19 +90,19 @@ class StormComponent(msgspec.Struct, frozen=True):
         return self.planned.kind in ("receiver", "trigger")
 
     def metrics(self, window: StormWindow, now_ms: int) -> WindowMetrics:
-        """Return what all its instances did in the window, those that do not live any more included."""
+        """Return the component's metrics of the window, including instances that no longer live."""
         if not window.known:
             return NOTHING
         return added_up(window_metrics(history, window.seconds, now_ms) for history in self.histories)
 
     def capacity(self, now_ms: int) -> float:
-        """That of its busiest executor."""
+        """Return the capacity of its busiest executor."""
         return max((executor.capacity(now_ms) for executor in self.executors), default=0.0)
 
     def transferred(self, emitted: dict[str, int]) -> dict[str, int]:
-        """Return how many events were sent to components for those that were emitted, by stream.
+        """Return how many events were transferred for those that were emitted, by stream.
 
-        What leaves the topology is sent once.
+        An event is transferred once to each component that takes it; one that leaves the topology counts once.
         """
         return {stream: events * self.consumers.get(stream, 0) for stream, events in emitted.items()}
 
@@ -131,30 +131,30 @@ class StormTopology(msgspec.Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """The tenant."""
+        """Return the tenant."""
         return str(self.key.tenant)
 
     @property
     def cores(self) -> int:
-        """The slots of each of its tasks."""
+        """Return the slots of each of its tasks."""
         return self.record.compiled.cores if self.record.compiled is not None else 1
 
     def status(self) -> str:
-        """Return one of Storm's four words."""
+        """Return the state as one of Storm's four words."""
         return "KILLED" if self.killed else STATUS.get(self.record.state, "INACTIVE")
 
     def scheduler_info(self) -> str | None:
-        """Return what Storm has no word for: the state and its reason; None when all is well."""
+        """Return the state and its reason, for which Storm has no word; None when all is well."""
         if self.record.state is PlanState.ACTIVE:
             return None
         return f"{self.record.state.value}: {self.record.reason}".rstrip(": ")
 
     def executors(self) -> int:
-        """Return how many component instances live."""
+        """Return the number of live component instances."""
         return sum(len(component.executors) for component in self.components)
 
     def up_s(self, now_ms: int) -> int:
-        """Return how long it has been deployed; `now_ms` is the time of day."""
+        """Return the seconds since deployment; `now_ms` is the time of day."""
         return max(0, now_ms - self.record.created_ms) // 1_000
 
     def component(self, name: str) -> StormComponent | None:
@@ -177,7 +177,7 @@ class StormTopology(msgspec.Struct, frozen=True):
 
 
 def topologies(overview: Overview, killed: frozenset[str]) -> Iterator[StormTopology]:
-    """All deployed plans, in order of tenant and name; `killed` are the ids of those that are about to go."""
+    """Yield all deployed plans in order of tenant and name; `killed` are the ids of those about to be undeployed."""
     for key in sorted(overview.snapshot.plans):
         yield topology_of(overview.snapshot, overview.snapshot.plans[key], killed)
 

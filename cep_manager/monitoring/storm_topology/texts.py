@@ -32,7 +32,7 @@ class StormWindow:
 
     @property
     def hint(self) -> str:
-        """The window for people: `10m 0s`, `All time`."""
+        """Return the window for people: `10m 0s`, `All time`."""
         return "All time" if self.seconds is None else uptime(self.seconds)
 
 
@@ -79,11 +79,10 @@ def encoded(name: str) -> str:
 
 
 def topology_id(key: PlanKey, created_ms: int) -> str:
-    """Return what names a deployed plan for as long as it stays deployed, in Storm's form `<name>-<number>-<seconds>`,
-    of letters that need no encoding in an address: `KnockOnDelays-1234-1767225600`.
+    """Return an id of the plan in Storm's form `<name>-<number>-<seconds>`, such as `KnockOnDelays-1234-1767225600`.
 
-    The number is the tenant's, its sign left out; numbers of tenants without a sign have a zero in front. The seconds
-    are those of the deployment.
+    It stays the same as long as the plan is deployed, and needs no encoding in an address. The number is the tenant's
+    without its sign; numbers of tenants without a sign have a zero in front. The seconds are the time of deployment.
     """
     name = quote(key.plan, safe=_SAFE).replace("~", "%7E").replace("%", "~")
     tenant = str(-key.tenant) if key.tenant < 0 else f"0{key.tenant}"
