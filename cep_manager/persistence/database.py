@@ -44,12 +44,18 @@ SHORTEST_CONNECT_S = 2
 
 
 class Database:
-    """The database at `config.url`, with the tables of this version: made in an empty one, brought up to date in one
-    that an earlier version wrote. Any thread may use it. Everything raises StoreError when it cannot be used."""
+    """The database at `config.url`, with the tables of this version. Any thread may use it.
+
+    Creates the tables in an empty database and upgrades those of an earlier version. Every method raises StoreError
+    when the database cannot be used.
+    """
 
     def __init__(self, config: DatabaseConfig, idle_ms: int) -> None:
-        """The server ends a transaction whose manager does nothing for `idle_ms` (PostgreSQL): one that hangs must not
-        keep the lease's row locked."""
+        """Prepare the database's connections.
+
+        PostgreSQL ends a transaction whose manager has been idle for `idle_ms`: a manager that hangs must not keep the
+        lease's row locked.
+        """
         self._shown = config.url
         try:
             url = make_url(config.url)
@@ -75,7 +81,7 @@ class Database:
         self.note.check(self.contents)
 
     def contents(self) -> Contents:
-        """Return what is in the database now, in short."""
+        """Return a summary of the database's present contents."""
         with self.reading() as connection:
             return contents_of(connection)
 
@@ -85,16 +91,16 @@ class Database:
 
     @contextmanager
     def transaction(self, survives_power_loss: bool = True) -> Iterator[Connection]:
-        """All that is done over the connection comes about at the end, or nothing of it.
+        """Run the block in a transaction, which is committed at its end or rolled back if it raises.
 
-        What need not survive the loss of the host's power does not wait for its disk (SQLite).
+        With `survives_power_loss` False the commit does not wait for the disk (SQLite).
         """
         with self._begun({SURVIVES: survives_power_loss}) as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """What is read over the connection was so at one moment. It waits for nobody who writes."""
+        """Run the block in a read transaction: it sees one moment and never waits for writers."""
         with self._begun({READS: True}) as connection:
             yield connection
 
@@ -107,7 +113,7 @@ class Database:
             raise self._explained(error) from error
 
     def close(self) -> None:
-        """All connections are closed."""
+        """Close all connections."""
         self._engine.dispose()
 
     def _explained(self, error: SQLAlchemyError) -> PlanStoreError:
@@ -124,9 +130,9 @@ class Database:
         return PlanStoreError(f"the plan store {self._shown} cannot be used: {cause}{advice}")
 
     def _check_soundness(self) -> None:
-        """A database that is damaged is not used: plans that cannot be read would be taken for plans that are gone.
+        """Raise unless the database file is intact; plans in a damaged one would be taken for removed ones.
 
-        Of other databases their servers see to it.
+        Database servers check their own files.
         """
         if self.kind != SQLITE:
             return

@@ -42,14 +42,14 @@ class Note(msgspec.Struct, frozen=True):
 
 
 def contents_of(connection: Connection) -> Contents:
-    """Return what is in the database now."""
+    """Return a summary of the database's present contents."""
     changes = connection.scalar(sqlalchemy.select(LEADER.c.changes)) or 0
     plans = connection.scalar(sqlalchemy.select(sqlalchemy.func.count()).select_from(PLANS)) or 0
     return Contents(system_identity(connection), int(changes), int(plans))
 
 
 def problem_of(before: Note, now: Contents) -> str:
-    """Return what has become of a database of which that was noted; empty when all is well."""
+    """Return what is wrong with a database that had the contents `before`; empty when nothing is."""
     had = f"it had {before.plans} plans, and has {now.plans}"
     if before.system != now.system:
         return f"it is another database than before ({had}): workers of the former one take no plans from it"
@@ -88,7 +88,7 @@ class DatabaseNote:
             self._write(note)
 
     def problem(self) -> str:
-        """Return what was found to be wrong with the database, until a person removes the note."""
+        """Return the problem found in the database, until an operator removes the note."""
         noted = self._noted
         if noted is None or self._path is None or not noted.problem:
             return ""

@@ -90,7 +90,7 @@ class NodeStore:
         return f"{self._me.name} lacks events that were acknowledged: {owners} has them all and can become active"
 
     def claimed(self, connection: Connection, now_ms: int) -> None:
-        """This node has claimed the lease: what it accepts from now on no other node has."""
+        """Record that this node has claimed the lease and from now on accepts data that no other node has."""
         others = NODES.c.name != self._me.name, NODES.c.in_sync.is_(True)
         connection.execute(NODES.update().where(*others).values(in_sync=False, changed_ms=now_ms))
 
@@ -129,7 +129,7 @@ class NodeStore:
 
 
 def _lock_lease(connection: Connection) -> None:
-    """Nobody claims the lease, or writes nodes, before this transaction has ended."""
+    """Prevent claims of the lease and writes about nodes until this transaction ends."""
     connection.execute(LEADER.update().values(beat=LEADER.c.beat))
 
 

@@ -135,8 +135,10 @@ NODES = Table(
 
 
 def bring_up_to_date(connection: Connection) -> int:
-    """Return the version of the tables: `SCHEMA_VERSION`, after those of an empty or older database were made so, or
-    the one that is there when this manager does not know it; then nothing was changed."""
+    """Create or upgrade the tables and return their version.
+
+    That is `SCHEMA_VERSION`, or the version of a newer manager, in which case nothing is changed.
+    """
     VERSION.create(connection, checkfirst=True)
     version = connection.scalar(sqlalchemy.select(VERSION.c.version))
     if version is None:

@@ -1,8 +1,8 @@
-"""Many changes of the plan store as one.
+"""Combines many changes of the plan store into one.
 
-They are made in a copy of its tables in memory, with the statements that the store always uses, and what is different
-then is written in one short transaction: while that is open the leader cannot confirm its lease, and a thousand plans
-take seconds to change.
+They are made in a copy of its tables in memory, with the usual statements of the store, and the differences are then
+written in one short transaction: while that is open the leader cannot renew its lease, and a thousand plans take
+seconds to change.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from cep_common.protocol.tasks import ComponentKind, StatisticsLevel
 
 
 class PlannedQuery(msgspec.Struct, frozen=True):
-    """A query or partition that a stage runs, and the lines of the plan's text on which it stands, from 1."""
+    """A query or partition that a stage runs, and its lines in the plan's text, from 1."""
 
     name: str
     line: int
@@ -38,13 +38,12 @@ class PlannedComponent(msgspec.Struct, frozen=True):
 
 
 class CompiledPlan(msgspec.Struct, frozen=True):
-    """All that follows from a plan's text: its query plan (XML), its stages in order of flow, its ties to the world.
+    """Everything that follows from a plan's text: its query plan (XML), stages in order of flow, sources and sinks.
 
-    `workers` None leaves the number of topology workers to the configuration. `trace` is what `@Plan:trace` says,
-    `statistics` what `@Plan:statistics` does.
-    `cores`, `memory_bytes` and `labels` are what `@Plan:resources` says of each task. `state_shape` stands for the
-    stages that keep state: of two plans with the same, one can go on with the state of the other. `delivery` is what
-    `@Plan:delivery` says, and `host` what `@Plan:host` does (None: nothing).
+    `workers` None leaves the number of topology workers to the configuration. `trace`, `statistics`, `delivery` and
+    `host` are the values of the annotations `@Plan:trace` and so on (`host` None: not given); `cores`, `memory_bytes`
+    and `labels` those of `@Plan:resources`, for each task. `state_shape` is a digest of the stages that keep state: of
+    two plans with the same digest, one can continue with the state of the other.
     """
 
     name: str
@@ -78,8 +77,11 @@ class CompiledPlan(msgspec.Struct, frozen=True):
         restore_epoch: int = 0,
         host: PlanHost = "own",
     ) -> SubmitTopology:
-        """Return what the driver is told to run, in so many tasks, for the plan that was deployed first at
-        `deployed_ms`; `restore` and `restore_epoch` say what it begins from (see the protocol)."""
+        """Return the order to the driver to run the plan in `workers` tasks.
+
+        `deployed_ms` is when the plan was first deployed; `restore` and `restore_epoch` say what it starts from (see
+        the protocol).
+        """
         return SubmitTopology(
             key=key,
             epoch=epoch,
@@ -96,8 +98,10 @@ class CompiledPlan(msgspec.Struct, frozen=True):
         )
 
     def host_for(self, workers: int, default: PlanHost) -> PlanHost:
-        """Return where a topology of so many workers runs: what the text says, else `default` unless it asks for more
-        than its share of a stage host."""
+        """Return where a topology of `workers` workers runs.
+
+        The plan's text decides, else `default` unless the plan asks for more than its share of a stage host.
+        """
         if workers > 1 or self.cores > 1 or self.memory_bytes or self.labels:
             return "own"
         if self.host is None and any(component.parallel > 1 for component in self.components):
@@ -115,7 +119,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
         return sum(component.parallel for component in self.components if component.kind == "receiver")
 
     def publisher_instances(self) -> int:
-        """Return how many publisher instances need a worker; none when the plan exports nothing."""
+        """Return how many publisher instances need a worker; 0 when the plan exports nothing."""
         if not self.exported:
             return 0
         return sum(component.parallel for component in self.components if component.kind == "publisher")

@@ -49,7 +49,7 @@ class FileProblem:
 
 @dataclass(frozen=True, slots=True)
 class FolderChanges:
-    """`changed` names the files to be read, `gone` the plans whose files are there no more."""
+    """Changes of the folder: the `changed` files to read, and the `gone` plans whose files are no longer there."""
 
     changed: tuple[str, ...]
     gone: tuple[PlanKey, ...]
@@ -66,11 +66,11 @@ class PlanFolder:
     _last_context: tuple[frozenset[str], dict[PlanKey, FileOrigin | None]] = (frozenset(), {})
 
     def look(self, files: Mapping[str, Stamp], origins: Mapping[PlanKey, FileOrigin | None]) -> FolderChanges:
-        """Return what is to be done when the folder holds `files` and the deployed plans come from `origins`.
+        """Compare the folder's `files` with the deployed plans' `origins` and return what to do.
 
-        A file is read only once it has been the same in two looks: it may still be being written. A plan whose file has
-        gone waits until all others have been read, since a file under another name may have taken it over. A file that
-        waits for others is read again when another file or plan has come or gone.
+        A file is read only once two looks have found it unchanged, since it may still be being written. A plan whose
+        file has gone waits until all other files have been read, since one of them may have taken the plan over. A file
+        that waits for others is read again when another file or plan has come or gone.
         """
         context = (frozenset(files), dict(origins))
         if context != self._last_context:
@@ -92,9 +92,9 @@ class PlanFolder:
         return FolderChanges(changed, gone if settled and not changed else ())
 
     def handled(self, name: str, problem: str = "", waits: bool = False) -> None:
-        """The file's text has been read and acted upon, or is refused because of `problem`.
+        """Note that the file's text has been deployed, or was refused because of `problem`.
 
-        It `waits` when other files and plans are in its way, and not its text.
+        It `waits` when other files and plans are in its way, rather than its text.
         """
         self._handled[name] = self._seen[name]
         self._problems.pop(name, None)
@@ -129,12 +129,14 @@ def parse_origin(text: str) -> FileOrigin | None:
 
 
 def tenant_of(name: str) -> int:
-    """Whose plan the file holds: its folder names a tenant. ValueError when that is no tenant's number."""
+    """Return the tenant that the file's folder names. Raises ValueError when that is no tenant's number."""
     folder, separator, _ = name.rpartition("/")
     return parse_tenant(folder) if separator else SUPER_TENANT
 
 
 def _as_text(name: str) -> str:
-    """Return the name without what is no text in it: bytes of a file's name that are not UTF-8 come as halves of
-    surrogate pairs, which nothing can send or keep."""
+    """Return the name with bytes that are not UTF-8 replaced.
+
+    They are halves of surrogate pairs in Python's file names, which cannot be sent or stored.
+    """
     return name.encode(errors="backslashreplace").decode()

@@ -24,9 +24,12 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Undeployed(msgspec.Struct, frozen=True):
-    """What undeploying a plan did: one that is `draining` goes when its `waiting_events`, which workers accepted, are
-    worked off and its `waiting_results` delivered; of another one `discarded_events` were dropped, and
-    `discarded_results` are, unless their sinks take them within 30 s."""
+    """The result of undeploying a plan.
+
+    A plan that is `draining` goes when its `waiting_events`, which workers accepted, are processed and its
+    `waiting_results` delivered. Otherwise `discarded_events` were dropped, and `discarded_results` are dropped unless
+    their sinks take them within 30 s.
+    """
 
     plan: str
     tenant: int
@@ -39,7 +42,7 @@ class Undeployed(msgspec.Struct, frozen=True):
 
 
 def outcome_of(key: PlanKey, epoch: int, message: str, created: bool = False, changed: bool = False) -> Outcome:
-    """Return what a command did to the plan."""
+    """Return the outcome of a command on the plan."""
     return Outcome(
         plan=key.plan,
         tenant=key.tenant,

@@ -46,7 +46,7 @@ def present_names(message: Message, plans: Mapping[PlanKey, PlanRecord]) -> Mess
 
 
 def renames(driver: RegisterDriver, plans: Mapping[PlanKey, PlanRecord]) -> tuple[RenamePlan, ...]:
-    """Return what the driver must be told of names that plans have now, to whose topologies it gives other ones."""
+    """Return the renames to send to the driver for topologies that it knows under former names."""
     told = {one.key: one.key.plan for one in driver.topologies}
     known = ((plans[key].key, name) for key, name in told.items() if key in plans)
     return tuple(RenamePlan(key) for key, name in known if key.plan != name)

@@ -15,7 +15,7 @@ from cep_manager.plans.state import PlanState
 
 
 def check_plans(quota: Quota, key: PlanKey, plans: Iterable[PlanKey]) -> None:
-    """The tenant may have one plan more. Raises QuotaError."""
+    """Raise QuotaError if the tenant may not have one plan more."""
     deployed = sum(plan.tenant == key.tenant for plan in plans)
     if quota.plans and deployed >= quota.plans:
         raise QuotaError(
@@ -25,7 +25,7 @@ def check_plans(quota: Quota, key: PlanKey, plans: Iterable[PlanKey]) -> None:
 
 
 def check_workers(quota: Quota, key: PlanKey, workers: int, cores: int = 1) -> None:
-    """A topology of so many workers of so many cores can run at all within the quota. Raises QuotaError."""
+    """Raise QuotaError if a topology of so many workers and cores can never run within the quota."""
     if quota.slots and workers * cores > quota.slots:
         each = f" of {cores} cores" if cores > 1 else ""
         raise QuotaError(
@@ -36,20 +36,20 @@ def check_workers(quota: Quota, key: PlanKey, workers: int, cores: int = 1) -> N
 
 
 class Room(msgspec.Struct, frozen=True):
-    """How a topology may take the place of one of the same plan: `one_by_one` is why both may not run at once, and
-    `held_back` why it may not even run alone (each empty when it may)."""
+    """How a topology may replace another one of the same plan.
+
+    `one_by_one` says why both may not run at once, and `held_back` why it may not even run alone (each empty if it
+    may).
+    """
 
     one_by_one: str = ""
     held_back: str = ""
 
 
 def held_back(quota: Quota, key: PlanKey, slots: int, plans: Mapping[PlanKey, PlanRecord]) -> str:
-    """Return why a topology of the plan that takes so many slots must wait for others of its tenant.
+    """Return why a topology that takes `slots` slots must wait for others of its tenant; empty if it need not.
 
-    Empty when it need not.
-
-    `plans` stand in the order in which they came: those that wait are not overtaken by later ones, but where they
-    could not run if they were alone.
+    `plans` are in order of arrival: later plans do not overtake those that wait, unless these could not even run alone.
     """
     used, came_before = 0, True
     for other in plans.values():
@@ -64,8 +64,10 @@ def held_back(quota: Quota, key: PlanKey, slots: int, plans: Mapping[PlanKey, Pl
 
 
 def room_for_change(quota: Quota, record: PlanRecord, slots: int, plans: Mapping[PlanKey, PlanRecord]) -> Room:
-    """Return how a topology of so many slots may take the place of the plan's present one: the slots of that are the
-    plan's own, so it never waits for others when it needs no more."""
+    """Return how a topology of `slots` slots may replace the plan's present one.
+
+    The present one's slots are the plan's own, so the new one never waits for others unless it needs more.
+    """
     others = sum(_held(other) for other in plans.values() if _competes(other.key, record.key))
     one_by_one = ""
     if record.compiled is not None and record.compiled.delivery == "exactly-once":
@@ -89,6 +91,6 @@ def _held(record: PlanRecord) -> int:
 
 
 def share_of_events(quotas: QuotasConfig, plans: Iterable[PlanKey], workers: int) -> tuple[TenantLimit, ...]:
-    """Return what each of so many workers may take in for the tenants of `plans`."""
+    """Return what each of `workers` workers may take in for the tenants of `plans`."""
     limited = {tenant: quotas.of(tenant).events_per_s for tenant in sorted({plan.tenant for plan in plans})}
     return tuple(TenantLimit(tenant, max(1, rate // max(1, workers))) for tenant, rate in limited.items() if rate)

@@ -16,7 +16,7 @@ DRAIN_BEGINS = "workers are told to stop its intake"
 
 
 class Submission(Enum):
-    """How far an epoch of a plan has got on its way to the driver."""
+    """How far the submission of an epoch to the driver has got."""
 
     NEW = "new"
     """Counted and never sent."""
@@ -78,7 +78,7 @@ class PlanVersion(msgspec.Struct, frozen=True):
 
     @property
     def slots(self) -> int:
-        """The slots that its tasks take; none in a stage host, which has one itself."""
+        """Return the slots that its tasks take; 0 in a stage host, which has a slot of its own."""
         return 0 if self.host == "shared" else self.workers * self.compiled.cores
 
 
@@ -101,20 +101,19 @@ class ChangeTrial(msgspec.Struct, frozen=True):
 class PlanRecord(msgspec.Struct, frozen=True):
     """A plan that should run.
 
-    `compiled` is None when its stored text cannot be compiled any more; `unusable` then says why. `created_ms` and
-    `updated_ms` are times of day, the others monotonic. `sent_to` is the driver process that got the current epoch.
-    `interruption` says why it last stopped being active, or failed; empty when it never did.
+    `compiled` is None when its stored text no longer compiles; `unusable` then says why. `created_ms` and `updated_ms`
+    are times of day, the others monotonic. `sent_to` is the driver process that got the current epoch. `interruption`
+    says why it last stopped being active, or failed; empty when it never did.
 
-    While a plan is being changed, either `trial` is started beside it, or it has taken the place of `fallback`, which
-    comes back if it does not come to run. `change_error` says why the last change failed. Until it runs,
-    `restore` says what its topology begins from, as it was told under `restore_epoch`; empty: from the newest
-    checkpoint. It was deployed under `first_epoch`, 0: by an earlier manager process; topologies of earlier epochs are
-    of another plan of its name. Epochs of its name are `counted` so far: higher ones were never given out by this
-    database.
+    While a plan is being changed, either `trial` is started beside it, or it has replaced `fallback`, which returns if
+    it does not get to run. `change_error` says why the last change failed. Until it runs, `restore` says what its
+    topology starts from, as ordered under `restore_epoch`; empty: from the newest checkpoint. It was deployed under
+    `first_epoch` (0: by an earlier manager process); topologies of earlier epochs belong to another plan of its name.
+    Epochs of its name are `counted` so far: this database never gave out higher ones.
 
-    A plan that is being undeployed is `draining`: of the workers that are named there it is not known yet that they
-    have none of its events; `drain_reason` says what it waits for, and while it `rests` its stages take nothing in.
-    It `goes` once the plan store is told to remove it.
+    A plan that is being undeployed is `draining`: the workers named there may still have events of it; `drain_reason`
+    says what it waits for, and while it `rests` its stages take nothing in. It `goes` once the plan store has been
+    asked to remove it.
     """
 
     key: PlanKey
@@ -159,7 +158,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
 
     @property
     def slots(self) -> int:
-        """The slots that its tasks take; none in a stage host, which has one itself."""
+        """Return the slots that its tasks take; 0 in a stage host, which has a slot of its own."""
         return 0 if self.host == "shared" else self.workers * (self.compiled.cores if self.compiled is not None else 1)
 
     def epochs(self) -> tuple[int, ...]:
@@ -167,7 +166,10 @@ class PlanRecord(msgspec.Struct, frozen=True):
         return (self.epoch,) if self.trial is None else (self.epoch, self.trial.version.epoch)
 
     def owns(self, report: TopologyReport) -> bool:
-        """False when the driver tells of another plan of the name: that of a database that was replaced, say."""
+        """Return whether the driver's report is about this plan.
+
+        It is not when another plan had the name, say in a database that was replaced.
+        """
         return report.deployed_ms in (0, self.created_ms)
 
     def instances(self) -> frozenset[str]:
@@ -176,7 +178,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
         return frozenset(name for one in versions if one is not None for name in one.compiled.instances())
 
     def version(self) -> PlanVersion | None:
-        """Return what is to run now; None when it cannot be compiled."""
+        """Return the version to run now; None when it does not compile."""
         if self.compiled is None:
             return None
         return PlanVersion(
@@ -196,13 +198,15 @@ class PlanRecord(msgspec.Struct, frozen=True):
         )
 
     def target(self) -> tuple[str, int]:
-        """Return the text and the number of workers that the plan has, or is to have when the change under way comes
-        about."""
+        """Return the plan's text and number of workers, or those it will have after the change in progress."""
         version = self.trial.version if self.trial is not None else self
         return version.text, version.workers
 
     def has_run(self) -> bool:
-        """False when the plan is known never to have run in its present form, or cannot run any more."""
+        """Return whether the plan may have run in its present form.
+
+        False when it is known never to have run, or cannot run any longer.
+        """
         if self.state is PlanState.FAILED:
             return False
         new = self.state in (PlanState.WAITING, PlanState.DEPLOYING) and not self.interruption
@@ -215,7 +219,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
         return self.compiled is not None and self.compiled.trace
 
     def statistics_level(self) -> StatisticsLevel:
-        """Return what its stages are to count: somebody said so, else its text."""
+        """Return the statistics level as set by a user, or else by the plan's text."""
         if self.statistics is not None:
             return self.statistics
         return self.compiled.statistics if self.compiled is not None else "basic"

@@ -30,7 +30,7 @@ ChangeKind = Literal["update", "rebalance"]
 
 
 class PlanState(str, Enum):
-    """What a user is told of a plan's topology."""
+    """The state of a plan's topology as users see it."""
 
     WAITING = "waiting"
     """Nothing runs, and something outside the plan is missing: a driver, slots."""
@@ -104,13 +104,13 @@ MOVES: dict[StateSignal, Moves] = {
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """All that bears on a plan's state.
+    """Everything that determines a plan's state.
 
     `unusable` says why the plan cannot be run at all; `driver_missing` why no driver can be asked. `report` is the
-    driver's on the plan's current epoch. `tasks_live` of `tasks_required` tasks are heard; `silent_tasks` names
-    those that were heard once. `held_back` says why the plan may not be submitted yet. `intake` is False when no
-    events are to be taken in. `change` is under way, and `change_reason` says how far it has got. `draining` says what
-    a plan that is being undeployed waits for; empty: it is not.
+    driver's on the plan's current epoch. `tasks_live` of `tasks_required` tasks are heard; `silent_tasks` names those
+    that were heard once. `held_back` says why the plan may not be submitted yet. `intake` is False when no events are
+    to be taken in. `change` is in progress, and `change_reason` says how far it has got. `draining` says what a plan
+    that is being undeployed waits for; empty: it is not.
     """
 
     unusable: str
@@ -127,7 +127,7 @@ class Observation(msgspec.Struct, frozen=True):
 
 
 def read_signal(observation: Observation) -> tuple[StateSignal, str]:
-    """Return what an observation means, and the reason to show with it (empty when all is well)."""
+    """Return the signal in an observation, and the reason to show with it (empty when all is well)."""
     if observation.unusable:
         return StateSignal.UNUSABLE, observation.unusable
     if observation.driver_missing:

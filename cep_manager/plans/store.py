@@ -1,5 +1,7 @@
-"""The plan store: which plans are deployed, what they were before a change that is not settled yet, and how far their
-epochs have been counted, in a relational database."""
+"""The plan store: deployed plans, their forms before unsettled changes, and their epochs.
+
+It keeps them in a relational database.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +36,17 @@ LONGEST_STEM = 118
 
 
 class WriteRight(msgspec.Struct, frozen=True):
-    """Under which `token` this manager leads, and what is to be told, with the token and why, when that is over."""
+    """The right to write: the `token` under which this manager leads, and a callback for when it is lost."""
 
     token: int
     refused: Callable[[int, str], None]
 
 
 class StoredVersion(msgspec.Struct, frozen=True):
-    """A plan's text and the topology that it runs as: `workers` were asked for, None leaves them to text and
-    configuration."""
+    """A plan's text and the size of its topology.
+
+    `workers` is the number asked for; None leaves it to text and configuration.
+    """
 
     text: str
     updated_ms: int
@@ -53,10 +57,10 @@ class StoredVersion(msgspec.Struct, frozen=True):
 class StoredPlan(msgspec.Struct, frozen=True):
     """A plan in the store; times are milliseconds since 1970.
 
-    While a change of it is not settled, `change` says which kind it is and `former` what the plan was before. `restore`
-    says what it begins from, until it has run, and `restore_epoch` the epoch under which it was told so, 0 when it was
-    not. Epochs of it are `counted` so far. While it is being undeployed, `draining` names the workers that may have had
-    events of it. `former_names` are names that it had before it was renamed, and that no plan has now.
+    While a change is not settled, `change` is its kind and `former` the plan before it. `restore` says what the plan
+    starts from, until it has run, and `restore_epoch` the epoch under which that was ordered, 0 when it was not. Epochs
+    of it are `counted` so far. While it is being undeployed, `draining` names the workers that may have had events of
+    it. `former_names` are names that it had before it was renamed, and that no plan has now.
     """
 
     key: PlanKey
@@ -97,7 +101,7 @@ class PlanStore:
         self._joint = _Joint()
 
     def lead(self, right: WriteRight | None) -> None:
-        """What is written from now on is written under the right; None: nothing is."""
+        """Write under this right from now on; None: writing is refused."""
         self._right = right
 
     def plans(self) -> tuple[StoredPlan, ...]:
@@ -144,9 +148,11 @@ class PlanStore:
         restore: str = "",
         restore_epoch: int = 0,
     ) -> StoredPlan | None:
-        """Store another text or number of workers under a new epoch, to begin from what `restore` says, as
-        it was told under `restore_epoch`, 0: now; None when there is no such plan. `former` is kept until the change is
-        settled; None when there is nothing to go back to."""
+        """Store another text or number of workers under a new epoch, and return the plan; None if it does not exist.
+
+        `former` is kept until the change is settled; None when there is nothing to go back to. The plan starts from
+        what `restore` says, as ordered under `restore_epoch` (0: now).
+        """
         with self._writing() as connection:
             if connection.scalar(sqlalchemy.select(PLANS.c.epoch).where(_is_plan(key))) is None:
                 return None
@@ -167,10 +173,10 @@ class PlanStore:
             return _read(connection, key)
 
     def settle(self, key: PlanKey, epoch: int, in_force: StoredVersion) -> None:
-        """The plan is what `in_force` says, and nothing else is kept of it.
+        """Store `in_force` as the plan's text and size, and drop everything else that was kept of it.
 
-        `epoch` was the last of the change that is settled so. When the plan was changed again since, `in_force` is what
-        that change can go back to.
+        `epoch` was the last of the settled change. If the plan was changed again since, `in_force` becomes what that
+        change can go back to.
         """
         with self._writing() as connection:
             row = connection.execute(sqlalchemy.select(PLANS).where(_is_plan(key))).first()
@@ -193,7 +199,7 @@ class PlanStore:
             connection.execute(PLANS.update().where(_is_plan(key)).values(intake=intake))
 
     def set_draining(self, key: PlanKey, workers: tuple[str, ...] | None) -> None:
-        """Mark the plan as being undeployed, with the workers that may have events of it; None: it is not any more."""
+        """Mark the plan as being undeployed, with the workers that may have events of it; None removes the mark."""
         told = None if workers is None else msgspec.json.encode(workers).decode()
         with self._writing() as connection:
             connection.execute(PLANS.update().where(_is_plan(key)).values(draining=told))
@@ -209,7 +215,7 @@ class PlanStore:
             connection.execute(PLANS.update().where(_is_plan(key)).values(statistics=level))
 
     def set_origin(self, key: PlanKey, origin: str) -> None:
-        """The plan comes from the file that `origin` names; empty: it was deployed by hand."""
+        """Record the file from which the plan comes; empty: it was deployed by hand."""
         with self._writing() as connection:
             connection.execute(PLANS.update().where(_is_plan(key)).values(origin=origin))
 
@@ -239,10 +245,10 @@ class PlanStore:
             return _read(connection, to)
 
     def raise_epoch(self, key: PlanKey, above: int = 0) -> int:
-        """The plan's epoch is one higher, and higher than `above`; this is it.
+        """Raise the plan's epoch by one, and above `above`, and return it.
 
-        What it is to begin from was not told under epochs up to `above`, which another database gave out: it counts as
-        told now.
+        An order to start from some state was not given under epochs up to `above`, which another database counted; it
+        is recorded as given now.
         """
         with self._writing() as connection:
             epoch = _count_epoch(connection, key, above)
@@ -253,8 +259,10 @@ class PlanStore:
             return epoch
 
     def restart(self, key: PlanKey, restore: str, restore_epoch: int = 0) -> StoredPlan | None:
-        """Return the plan's epoch is one higher, and it begins from what `restore` says, as it was told under
-        `restore_epoch`, 0: now; None when there is no such plan."""
+        """Raise the plan's epoch to start it again, and return the plan; None if it does not exist.
+
+        It starts from what `restore` says, as ordered under `restore_epoch` (0: now).
+        """
         with self._writing() as connection:
             if connection.scalar(sqlalchemy.select(PLANS.c.epoch).where(_is_plan(key))) is None:
                 return None
@@ -264,9 +272,9 @@ class PlanStore:
             return _read(connection, key)
 
     def begun(self, key: PlanKey, epoch: int) -> None:
-        """The plan has run under `epoch`: from now on it begins from its newest checkpoint.
+        """Record that the plan has run under `epoch`: from now on it starts from its newest checkpoint.
 
-        Nothing happens when it was changed or restarted since.
+        Does nothing if it was changed or restarted since.
         """
         with self._writing() as connection:
             ran = sqlalchemy.and_(_is_plan(key), PLANS.c.epoch <= epoch)
@@ -320,7 +328,7 @@ class PlanStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        """A transaction in which the lease is held: another manager can take it only before or after."""
+        """Run the block in a transaction that holds the lease: another manager can take it only before or after."""
         if self._joint.connection is not None:
             yield self._joint.connection
             return
@@ -344,7 +352,7 @@ _NEWEST_CHECKPOINT: dict[str, Any] = {"restore": "", "restore_epoch": 0}
 
 
 def _beginning(restore: str, epoch: int) -> dict[str, Any]:
-    """Return what a plan begins from that was told so under `epoch`."""
+    """Return the columns for a plan that starts from `restore`, as ordered under `epoch`."""
     return {"restore": restore, "restore_epoch": epoch} if restore else _NEWEST_CHECKPOINT
 
 

@@ -12,7 +12,7 @@ from cep_common.protocol.inspection import MOST_QUERY_CHARACTERS, MOST_ROWS
 class StateQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An on-demand `query` that reads a table, a named window or an aggregation.
 
-    `limit` rows of what it finds are told.
+    At most `limit` rows are returned.
     """
 
     query: Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_QUERY_CHARACTERS)]

@@ -45,7 +45,7 @@ class StateQueries:
         self._free = threading.BoundedSemaphore(AT_ONCE)
 
     def put(self, snapshot: ClusterSnapshot, record: PlanRecord, question: StateQuestion) -> StateRows:
-        """Return what the stage of the plan says.
+        """Send the query to the plan's stage and return its answer.
 
         Raises QueryInvalidError, PlanNotRunningError, ProcessSilentError, InsightBusyError.
         """
@@ -71,7 +71,7 @@ class StateQueries:
 
 
 def state_list(record: PlanRecord) -> StateList:
-    """Return what of the plan can be asked about. Raises PlanNotRunningError for one that nobody knows any more."""
+    """Return the queryable state of the plan. Raises PlanNotRunningError for one whose text no longer compiles."""
     found = (source for stage in _query_plan(record).processors for source in _sources(stage))
     return StateList(record.key.plan, record.key.tenant, tuple(sorted(found, key=lambda one: one.name)))
 

@@ -118,8 +118,10 @@ def _refuse_program(status: int, code: str, message: str) -> Response:
 
 
 def _refuse_other_sites() -> Response | None:
-    """Return a page of another site may not change anything in its visitor's name: browsers say where requests come
-    from."""
+    """Refuse changes that another site's page requests in its visitor's name.
+
+    Browsers say where requests come from.
+    """
     if request.method in SAFE_METHODS:
         return None
     origin = request.headers.get("Origin")

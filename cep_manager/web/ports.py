@@ -46,10 +46,10 @@ class Tail(Protocol):
     """Events of a stream as they pass."""
 
     def take(self, timeout_s: float) -> TailReport:
-        """Return what has come since the last call, as soon as there is something, or after `timeout_s`."""
+        """Return the events since the last call, as soon as there are some or after `timeout_s`."""
 
     def close(self) -> None:
-        """Nothing is listened to any more."""
+        """Stop listening."""
 
 
 class ManagerView(Protocol):
@@ -80,45 +80,48 @@ class ManagerView(Protocol):
         """
 
     def watch(self, name: Hashable, look: Look) -> LiveSubscription:
-        """Return what `look` gives, and what changes in it every second; close it.
+        """Subscribe to the view that `look` renders, updated every second; the caller closes the subscription.
 
-        Whoever watches the same `name` shares the work. Raises StreamsBusyError, and what `look` raises.
+        Subscribers of the same `name` share the work. Raises StreamsBusyError, and what `look` raises.
         """
 
     def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:
-        """A worker has taken the events in `body` for an imported event stream, on behalf of whoever `authorization`
-        (a header) shows. Raises UnknownStreamError, NoWorkerError, WorkerFailedError, EventsRefusedError."""
+        """Send the events in `body` to a worker for an imported event stream, with the rights of the caller.
+
+        `authorization` is the caller's header. Raises UnknownStreamError, NoWorkerError, WorkerFailedError,
+        EventsRefusedError.
+        """
 
     def validate(self, text: str) -> Validation:
         """Return everything that is wrong with a plan's text."""
 
     def preview(self, tenant: int, text: str) -> Preview:
-        """Return what deploying the plan in `text` would make. Raises PlanInvalidError."""
+        """Preview the deployment of the plan in `text`. Raises PlanInvalidError."""
 
     def preview_edit(self, key: PlanKey, text: str) -> EditPreview:
-        """Return what the plan in `text` would keep of the deployed plan that it replaced.
+        """Preview which state and events the deployed plan would keep if `text` replaced it.
 
         Nothing is deployed; the preview is made in a separate process. Raises UnknownPlanError, PlanInvalidError,
         TrialsBusyError and TrialFailedError.
         """
 
     def explain(self, text: str) -> PlanExplanation:
-        """Return how the engine would run the queries of the plan in `text`, found in a process of its own.
+        """Explain how the engine would run the queries of the plan in `text`, in a process of its own.
 
         Raises PlanInvalidError, TrialsBusyError and TrialFailedError.
         """
 
     def explain_plan(self, key: PlanKey) -> PlanExplanation:
-        """As `explain`, of a deployed plan. Raises UnknownPlanError too."""
+        """Explain a deployed plan as `explain` does. Raises UnknownPlanError too."""
 
     def try_plan(self, trial: PlanTrial) -> TrialResult:
-        """Return what a plan gives for some events, found in a process of its own; nothing is deployed.
+        """Run a plan on some events in a process of its own, and return its results; nothing is deployed.
 
         Raises PlanInvalidError, BadRequestError for events that do not fit, TrialsBusyError and TrialFailedError.
         """
 
     def language(self) -> Language:
-        """Return what plans may write."""
+        """Describe the language that plans may use."""
 
     def deploy(
         self,
@@ -139,10 +142,10 @@ class ManagerView(Protocol):
         """
 
     def plan_key(self, tenant: int, name: str) -> PlanKey:
-        """Return what the plan of that name is known by.
+        """Return the key of the plan of that name.
 
-        Of one that is not deployed, too, since its savepoints stay. Raises UnknownPlanError, which tells the present
-        name, when the plan was renamed.
+        Also for a plan that is not deployed, since its savepoints stay. Raises UnknownPlanError, with the present name
+        if the plan was renamed.
         """
 
     def rename(self, key: PlanKey, name: str) -> Outcome:
@@ -162,23 +165,25 @@ class ManagerView(Protocol):
         """Return the plan's stages count at that level; nothing is restarted. Raises UnknownPlanError."""
 
     def release(self, key: PlanKey, streams: Collection[str]) -> Outcome:
-        """Return the plan's event time does not wait for the first event of these streams any more.
+        """Stop holding the plan's event time back for the first events of these streams.
 
-        Empty: of all that it waits for. Nothing is restarted. Raises UnknownPlanError, and BadRequestError for a stream
-        that the plan does not import.
+        Empty: for all streams that it waits for. Nothing is restarted. Raises UnknownPlanError, and BadRequestError for
+        a stream that the plan does not import.
         """
 
     def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
         """Workers take events in for the plan, or do not; its state is kept. Raises UnknownPlanError."""
 
     def restart(self, key: PlanKey, restore: str = "") -> Outcome:
-        """The plan's topology is ended and started again, from its newest checkpoint, or from the savepoint that
-        `restore` names; `none`: without state. Raises UnknownPlanError, ChangeUnderWayError, UnknownSavepointError."""
+        """Restart the plan's topology from its newest checkpoint, or from the savepoint that `restore` names.
+
+        `none` starts it without state. Raises UnknownPlanError, ChangeUnderWayError, UnknownSavepointError.
+        """
 
     def rebalance(self, key: PlanKey, workers: int) -> Outcome:
-        """The plan should run on `workers` topology workers.
+        """Run the plan on `workers` topology workers.
 
-        Raises UnknownPlanError, ChangeUnderWayError, and BadRequestError for a number that cannot be.
+        Raises UnknownPlanError, ChangeUnderWayError, and BadRequestError for an impossible number.
         """
 
     def undeploy(self, key: PlanKey, discard: bool = False) -> Undeployed:
@@ -199,10 +204,12 @@ class ManagerView(Protocol):
         removes: bool = True,
         dry_run: bool = False,
     ) -> RuleSetReport:
-        """Deploy, change and undeploy plans so that those of the rule set are what `files` say, as one change, which is
-        made as a whole or not at all. Plans whose files have gone are undeployed, unless `removes` is False, once what
-        was accepted is worked off. A `dry_run` changes nothing and reports the same. Raises RuleSetRefusedError with
-        everything that stands in the way, BadRequestError when there is no file."""
+        """Deploy, change and undeploy plans so that those of the rule set are what `files` say.
+
+        This is one change, made as a whole or not at all. Plans whose files have gone are undeployed, unless `removes`
+        is False, once what was accepted is processed. A `dry_run` changes nothing and reports the same. Raises
+        RuleSetRefusedError with all problems, BadRequestError when there is no file.
+        """
 
     def remove_rules(self, tenant: int, rule_set: str, *, dry_run: bool = False) -> RuleSetReport:
         """Undeploy all plans that the rule set deployed, once what was accepted is worked off.
@@ -211,7 +218,7 @@ class ManagerView(Protocol):
         """
 
     def rule_set(self, tenant: int, rule_set: str) -> RuleSetDetails:
-        """Return what is deployed of the rule set. Raises UnknownRuleSetError."""
+        """Return the deployed plans of the rule set. Raises UnknownRuleSetError."""
 
     def rule_sets(self, tenant: int) -> tuple[RuleSetSummary, ...]:
         """Return the tenant's rule sets of which plans are deployed."""
@@ -220,35 +227,40 @@ class ManagerView(Protocol):
         """Return the newest checkpoints of the plan's topology. Raises UnknownPlanError."""
 
     def clear_checkpoints(self, key: PlanKey) -> Outcome:
-        """The plan's checkpoints are to be removed, but for its savepoints. Raises UnknownPlanError, NoDriverError."""
+        """Order the removal of the plan's checkpoints, but not its savepoints.
+
+        Raises UnknownPlanError, NoDriverError.
+        """
 
     def savepoints(self, key: PlanKey) -> SavepointList:
         """Return the plan's savepoints; the plan need not be deployed."""
 
     def take_savepoint(self, key: PlanKey, name: str) -> SavepointView:
-        """A checkpoint of the plan is being taken, to be kept as `name` (empty: named after the time).
+        """Begin a savepoint of the plan, to be kept as `name` (empty: named after the time).
 
-        `savepoints` tells what became of it. Raises UnknownPlanError, NoDriverError, BadRequestError.
+        `savepoints` shows its outcome. Raises UnknownPlanError, NoDriverError, BadRequestError.
         """
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
-        """The savepoint is to be removed. Raises UnknownSavepointError, NoDriverError."""
+        """Order the removal of the savepoint. Raises UnknownSavepointError, NoDriverError."""
 
     def sample(self, key: PlanKey, component: str, percent: float, for_s: int) -> SampleReport:
-        """About `percent` of a hundred events that go through a stage (empty: through any) are told of for `for_s`
-        seconds; 0 ends that. Raises UnknownPlanError, BadRequestError."""
+        """Sample about `percent` of a hundred events that pass a stage (empty: any) for `for_s` seconds.
+
+        0 stops sampling. Raises UnknownPlanError, BadRequestError.
+        """
 
     def samples(self, key: PlanKey, component: str = "") -> SampleReport:
-        """Return what is being sampled of the plan, or of one of its stages, and what was seen.
+        """Return the sampling in progress of the plan, or of one of its stages, and the samples.
 
         Raises UnknownPlanError.
         """
 
     def state_list(self, key: PlanKey) -> StateList:
-        """Return what of the plan can be asked about. Raises UnknownPlanError, PlanNotRunningError."""
+        """Return the queryable state of the plan. Raises UnknownPlanError, PlanNotRunningError."""
 
     def query_state(self, key: PlanKey, question: StateQuestion) -> StateRows:
-        """Return what a table, named window or aggregation of the running plan holds.
+        """Run an on-demand query on a table, named window or aggregation of the running plan.
 
         Raises UnknownPlanError, QueryInvalidError, PlanNotRunningError, ProcessSilentError, InsightBusyError.
         """
@@ -261,22 +273,22 @@ class ManagerView(Protocol):
         """
 
     def replay_errors(self, key: PlanKey, choice: FailedEventSelection, authorization: str) -> ReplayedEvents:
-        """The chosen entries go where they failed once more."""
+        """Send the chosen entries again to where they failed."""
 
     def discard_errors(self, key: PlanKey, choice: FailedEventSelection, authorization: str) -> DiscardedEvents:
-        """The chosen entries are gone."""
+        """Delete the chosen entries."""
 
     def set_aside(self, tenant: int, authorization: str) -> AsideList:
-        """Return what workers have set aside of the tenant's plans; `authorization` is what they are shown.
+        """Return what workers have set aside of the tenant's plans, with the rights in `authorization`.
 
         Raises NoWorkerError, WorkerFailedError, as do the next two.
         """
 
     def restore_aside(self, tenant: int, id_: str, authorization: str) -> RestoredAside:
-        """The events go to the stream of their name. Raises UnknownAsideError."""
+        """Send the events to the stream of their name. Raises UnknownAsideError."""
 
     def discard_aside(self, tenant: int, id_: str, authorization: str) -> DiscardedAside:
-        """It is gone for good. Raises UnknownAsideError."""
+        """Delete the data that was set aside for good. Raises UnknownAsideError."""
 
     def adopt_worker(self, worker: str) -> AdoptedWorker:
         """Return a worker that serves another system serves this one from now on. Raises UnknownWorkerError."""
@@ -291,13 +303,16 @@ class ManagerView(Protocol):
         """Return everything at once, for who presents the whole system."""
 
     def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
-        """Return what the plan did over time; it need not be deployed any more."""
+        """Return the plan's metrics over time; it need not be deployed any longer."""
 
     def metric_tables(self) -> MetricTablesView:
-        """Return how the tables fare in which the metrics of plans are recorded."""
+        """Return the status of the tables in which the metrics of plans are recorded."""
 
     def election(self) -> ElectionView:
-        """Return who leads. A manager that does not lead answers this and `health`; all else raises NotLeaderError."""
+        """Return the leader and all managers.
+
+        A manager that does not lead answers this and `health`; everything else raises NotLeaderError.
+        """
 
     def switch_nodes(self) -> NodeView:
         """Hand over to the other node, which is the answer. Raises NodeSwitchError, NotLeaderError."""

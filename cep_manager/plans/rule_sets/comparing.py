@@ -40,7 +40,7 @@ class RuleStep(msgspec.Struct, frozen=True):
 
 
 class RuleSteps(msgspec.Struct, frozen=True):
-    """The change, in the order in which it is made, and what stands in its way."""
+    """The steps of a change in order, and the problems that prevent it."""
 
     steps: tuple[RuleStep, ...]
     problems: tuple[RuleProblem, ...]
@@ -59,9 +59,9 @@ def rules_of(rule_set: str, tenant: int, records: Iterable[PlanRecord]) -> dict[
 def compare(
     rule_set: str, tenant: int, wanted: Iterable[WantedRule], records: Iterable[PlanRecord], *, removes: bool
 ) -> RuleSteps:
-    """Return how the rule set gets from what is deployed to what is wanted.
+    """Return the steps from the deployed plans of the rule set to the wanted ones.
 
-    Without `removes` plans stay whose files have gone.
+    Without `removes`, plans whose files have gone stay deployed.
     """
     deployed = {record.key.plan: record for record in records if record.key.tenant == tenant}
     own = rules_of(rule_set, tenant, deployed.values())
@@ -113,7 +113,7 @@ def _action(record: PlanRecord, text: str) -> RuleAction:
 
 
 def _other_source(record: PlanRecord) -> str:
-    """Return where a plan comes from that is not the rule set's, and what to do."""
+    """Return the origin of a plan that the rule set does not own, and what to do about it."""
     rule, file = parse_rule_origin(record.origin), parse_origin(record.origin)
     if rule is not None:
         return f"belongs to the rule set {rule.rule_set} (file {rule.file}); remove it there, or choose another name"

@@ -39,7 +39,7 @@ class RuleChange(msgspec.Struct, frozen=True):
 
 
 class RuleProblem(msgspec.Struct, frozen=True):
-    """Why a plan stands in the way of the change. `problems` are those of its text."""
+    """Why a plan prevents the change. `problems` are those of its text."""
 
     plan: str
     file: str
@@ -110,7 +110,7 @@ class UnknownRuleSetError(ManagerError):
 
 
 def problem_of(error: CepError, plan: str, file: str) -> RuleProblem:
-    """Return why the plan stands in the way."""
+    """Return the error as a problem of the plan."""
     problems = error.problems if isinstance(error, PlanInvalidError) else ()
     return RuleProblem(plan, file, error.code, error.message, problems)
 
@@ -131,8 +131,10 @@ def report_of(
 
 
 def require_files(rule_set: str, files: tuple[RuleFile, ...]) -> None:
-    """Raise BadRequestError when there is no file at all, or a file twice: a folder that is not mounted or not checked
-    out must not remove what is deployed of it."""
+    """Raise BadRequestError when there is no file, or one file twice.
+
+    A folder that is not mounted or not checked out must not remove everything that was deployed from it.
+    """
     if not files:
         raise BadRequestError(
             f"there is no plan in rule set {rule_set}, so nothing was changed; to remove all its plans, remove the "

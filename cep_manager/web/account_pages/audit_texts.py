@@ -7,8 +7,10 @@ THROUGH = {"accounts": "console", "console": "console", "api": "REST API", "stor
 
 
 def deed(call: str) -> str:
-    """Return what was done, in words: `console.act_on_plan:rebalance` is "rebalance plan", `api.create_user` "create
-    user"."""
+    """Return the call in words.
+
+    `console.act_on_plan:rebalance` is "rebalance plan", `api.create_user` "create user".
+    """
     name, _, action = call.partition(".")[2].partition(":")
     words = name.split("_")
     if not action:
@@ -23,7 +25,7 @@ def through(call: str) -> str:
 
 
 def outcome(status: int) -> str:
-    """Return what came of it, by the status of its answer."""
+    """Return the outcome of a call in words, by its HTTP status."""
     if status < 400:
         return "done"
     return f"refused ({status})" if status < 500 else f"failed ({status})"

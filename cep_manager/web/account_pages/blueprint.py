@@ -1,4 +1,4 @@
-"""The console's pages about accounts, as one blueprint."""
+"""The console's pages for accounts, as one blueprint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The REST API as one blueprint: views are given what was asked, ask the manager, present."""
+"""The REST API as one blueprint: views parse the request, ask the manager, present the answer."""
 
 from __future__ import annotations
 

@@ -28,7 +28,10 @@ class CallerSlots:
 
     @contextlib.contextmanager
     def of(self, caller: str) -> Iterator[None]:
-        """The caller's turn. Raises PlansBusyError when too many of their requests wait, or this one for too long."""
+        """Wait for the caller's turn and hold it for the block.
+
+        Raises PlansBusyError when too many of the caller's requests wait, or this one has waited too long.
+        """
         self._begin(caller)
         try:
             yield
@@ -56,6 +59,6 @@ class CallerSlots:
 
 
 def one_at_a_time() -> contextlib.AbstractContextManager[None]:
-    """Return the turn of whoever makes the present request. Raises PlansBusyError."""
+    """Return the turn of the present request's caller. Raises PlansBusyError."""
     turns: CallerSlots = current_app.extensions.setdefault(_KEY, CallerSlots())
     return turns.of(caller_name())

@@ -110,7 +110,7 @@ class Api:
         fails: tuple[type[CepError], ...] = (),
         of_tenant: bool = True,
     ) -> Callable[[View], View]:
-        """The view answers `method` at `path`. `answers` is one type for 200, or a table (see `Answers`)."""
+        """Register the view for `method` at `path`. `answers` is one type for 200, or a table (see `Answers`)."""
         table: Answers = answers if isinstance(answers, Mapping) else {200: answers}
 
         def declare(view: View) -> View:
@@ -128,7 +128,7 @@ def plan_text(required: bool = True) -> Body:
 
 
 def json_body(kind: type[msgspec.Struct], required: bool = True) -> Body:
-    """Return a body that is JSON of the form `kind`; one that is not `required` stands for all defaults."""
+    """Return a JSON body of the form `kind`; one that is not `required` defaults to an empty object."""
 
     def read(asked: Request) -> msgspec.Struct:
         return read_json(asked, kind) if required or asked.get_data() else kind()
@@ -170,7 +170,7 @@ def _served(call: RestCall, view: Callable[..., Any]) -> Callable[..., Response]
 
 
 def _unless_known(answer: Response) -> Response:
-    """Return the answer, or 304 and nothing when whoever asks has just that already."""
+    """Return the answer, or 304 without a body when the caller already has it."""
     answer.add_etag()
     answer.make_conditional(request)
     return answer

@@ -43,7 +43,7 @@ def shown_to_workers(request: Request) -> str:
 
 
 def read_flag(request: Request, name: str) -> bool:
-    """The query parameter `name` as a flag; absent is False. Raises BadRequestError."""
+    """Return the query parameter `name` as a flag, False if absent. Raises BadRequestError."""
     written = request.args.get(name)
     if written is None:
         return False
@@ -83,7 +83,7 @@ def _is_flag(kind: Any) -> bool:
 
 
 def _words(schema: dict[str, Any]) -> str:
-    """Return what a parameter may be."""
+    """Describe the values that a parameter accepts."""
     if "enum" in schema:
         return " or ".join(str(value) for value in schema["enum"])
     kind = {"boolean": "true or false", "integer": "a whole number", "number": "a number"}.get(
@@ -96,7 +96,7 @@ def _words(schema: dict[str, Any]) -> str:
 
 
 def read_number(written: str, name: str) -> int:
-    """Return what is `written` for `name` as a whole number. Raises BadRequestError."""
+    """Return the text `written` for the parameter `name` as a whole number. Raises BadRequestError."""
     if not re.fullmatch(r"[0-9]{1,9}", written.strip(), re.ASCII):
         raise BadRequestError(f"{name} must be a whole number, not {written[:40]!r}")
     return int(written)

@@ -146,7 +146,7 @@ def _editor_fragments(console: Blueprint, view: ManagerView) -> None:
 
 
 def _remedy(error: CepError, edited: str) -> str:
-    """Return what to tick so that the same text is taken; empty when nothing would help."""
+    """Return the option to tick so that the same text is accepted; empty when nothing would help."""
     if isinstance(error, PlanExistsError):
         return "Replace the deployed plan"
     return f"Rename {edited}" if isinstance(error, BadRequestError) and edited else ""
@@ -208,7 +208,7 @@ def _act(view: ManagerView, key: PlanKey, action: str) -> Outcome:
 
 
 def _take_savepoint(view: ManagerView, key: PlanKey) -> Outcome:
-    """As the other deeds tell of themselves; the plan itself does not change."""
+    """Take a savepoint and return the outcome in the form of the other actions; the plan itself does not change."""
     taken = view.take_savepoint(key, request.form.get("name", "").strip())
     told = view.plan(key)
     message = f"savepoint {taken.name} is being taken"
@@ -248,7 +248,7 @@ def _event_pages(console: Blueprint, view: ManagerView) -> None:
 
 
 def _no_page(error: HTTPException) -> Page:
-    """Return what is under `/api` is asked for by programs; all else by people."""
+    """Answer errors under `/api` for programs and all others as a page."""
     if request.path.startswith("/api/"):
         return answer_http(error)
     return render_template("failure.html", code="not-found", message="There is no such page."), 404

@@ -71,9 +71,9 @@ def fragment(show: Callable[..., Page]) -> Callable[..., Page]:
 
 
 def notice_of_deed(plan: str = "") -> str:
-    """Return what the deed that led to this page did to `plan` (else the plan that the address names).
+    """Return a notice of the action that led to this page; empty without one.
 
-    Empty without one.
+    The action was on `plan`, else on the plan in the address.
     """
     text = NOTICES.get(request.args.get("notice", ""), "")
     counts = {name: _count(request.args.get(name, "")) for name in ("events", "results", "plans")}
@@ -90,7 +90,7 @@ def link(endpoint: str, **values: Any) -> str:
 
 
 def _tenant_query() -> dict[str, Any]:
-    """Return what links must carry so that they stay with the tenant."""
+    """Return the query parameters that keep links within the tenant."""
     try:
         tenant = read_tenant(request)
     except CepError:

@@ -30,7 +30,7 @@ class LoggedIn:
         self.user = user
 
     def get_id(self) -> str:
-        """Return what the session carries of the user."""
+        """Return the user's name, by which the session refers to the user."""
         return self.user.name
 
 
@@ -69,9 +69,11 @@ class AccountCallers:
         return current_user.user.principal()  # type: ignore[no-any-return]
 
     def log_in(self, user: User) -> None:
-        """The present request's browser is logged in as the user, in a session of its own: whoever knew the former one,
-        or gave it to the browser, does not know this one. Raises StoreError, and WrongPasswordError when the user's
-        password opens the account no more."""
+        """Log the present request's browser in as the user, in a new session.
+
+        A new session, since somebody else may know the former one or have given it to the browser. Raises StoreError,
+        and WrongPasswordError when the user's password no longer opens the account.
+        """
         now = _session()
         now.clear()
         g.pop("csrf_token", None)
@@ -81,24 +83,26 @@ class AccountCallers:
         g.account, g.principal, g.shown = user, user.principal(), "session"
 
     def log_out(self) -> None:
-        """The present request's browser is not logged in any more. Raises StoreError."""
+        """Log the present request's browser out. Raises StoreError."""
         logout_user()
         self._sessions.end(_session())
 
     def end_with_caller(self, answer: Response) -> Response:
-        """End a streaming answer when its caller loses access:
-        after a log-out, when a token is revoked, a session over, a user disabled, or given another password, role or
-        tenant."""
+        """End a streaming answer when its caller loses access.
+
+        That is after a log-out, when a token is revoked, a session expires, or the user is disabled or given another
+        password, role or tenant.
+        """
         began: Principal | None = g.get("principal")
         if answer.mimetype == "text/event-stream" and began is not None:
             answer.response = _while_same(answer.response, began, self._now())
         return answer
 
     def _now(self) -> Callable[[], Principal | None]:
-        """Return who makes the present request, asked again later by what it has shown.
+        """Return a function that checks again later who the present request's caller is.
 
-        None when that is nobody's any more. `Accounts` asks the database about once a second, however often it is
-        asked.
+        It gives None when the caller's proof is no longer valid. `Accounts` asks the database about once a second,
+        however often the function is called.
         """
         accounts, account, token = self._accounts, g.account, shown_token()
         if g.shown == "session":
@@ -109,7 +113,7 @@ class AccountCallers:
         return lambda: self._by_token(token)
 
     def _by_token(self, token: str) -> Principal | None:
-        """Whose token it is, of the file or of a user."""
+        """Return the principal of a token, of the token file or of a user."""
         principal = self._gate.principal(token)
         if principal is not None:
             return principal
@@ -117,7 +121,11 @@ class AccountCallers:
         return found[0].principal(found[1]) if found is not None else None
 
     def challenge(self) -> str:
-        """Browser ask for a name and password by themselves when they are told of Basic: the console does that."""
+        """Return the challenge of a refused request.
+
+        Browsers answer Basic with a dialog of their own, so it is sent only to Storm's API and where the console has no
+        login page.
+        """
         return BEARER if self._accounts.config.login and not request.path.startswith("/storm/") else BASIC
 
     def tenant(self, principal: Principal) -> int:

@@ -41,10 +41,9 @@ _PLAN_PAGE = re.compile(r"/plans/([^/?]+)")
 
 
 def write_down(accounts: Accounts) -> Callable[[Response], Response]:
-    """For every answer.
+    """Return a hook that records every answer in the audit log.
 
-    What nobody has tried who is known is not written down, but for logins: whoever is not let in could push out what is
-    known of others.
+    Calls of unknown callers are not recorded, except logins: otherwise they could push out the entries of known users.
     """
 
     def write(answer: Response) -> Response:
@@ -73,12 +72,12 @@ def write_down(accounts: Accounts) -> Callable[[Response], Response]:
 
 
 def about(what: str) -> None:
-    """The present request is about that, which its address does not say."""
+    """Note what the present request is about, when its address does not say so."""
     g.about = what
 
 
 def _counts(call: str, principal: Principal | None, status: int) -> bool:
-    """True of what somebody has done who is known, or who need not be, and of every login."""
+    """Return whether the call is recorded: every login, and calls of known callers or open to anybody."""
     if "anybody" not in g:  # refused at the gate, which did not ask who it was
         return False
     if call == LOGIN:
@@ -89,8 +88,7 @@ def _counts(call: str, principal: Principal | None, status: int) -> bool:
 def _target(call: str, answer: Response) -> str:
     """Return what the call was about.
 
-    Of what was forbidden it is not told: who may do nothing could make up any number of names, each of which would be
-    an entry.
+    Empty for forbidden calls: otherwise callers without rights could make up any number of names, each an entry.
     """
     if call == LOGIN or answer.status_code == FORBIDDEN:
         return ""

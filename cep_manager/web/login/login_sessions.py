@@ -42,7 +42,10 @@ def _was_changed(session: Any) -> None:
 
 
 class LoginSessions(SessionInterface):
-    """Sessions of `accounts`. Whoever shows an Authorization header has none: it alone says who they are."""
+    """Sessions of `accounts`.
+
+    A request with an Authorization header has no session: the header alone identifies its caller.
+    """
 
     def __init__(self, accounts: Accounts, secure: bool) -> None:
         """`secure`: the server is reached by HTTPS."""
@@ -55,7 +58,7 @@ class LoginSessions(SessionInterface):
         return LoginSession("" if "Authorization" in request.headers else request.cookies.get(self._cookie, ""))
 
     def look_up(self, session: LoginSession) -> None:
-        """It is known whose session it is, if it is anybody's. Raises StoreError."""
+        """Find the account that the session belongs to, if any. Raises StoreError."""
         stored = self._accounts.session(session.proof) if session.proof else None
         if stored is None:
             return
@@ -65,7 +68,7 @@ class LoginSessions(SessionInterface):
             self._accounts.use_session(session.proof, stored)
 
     def begin(self, session: LoginSession, user: User) -> None:
-        """What `session` holds is kept under a new proof, which the browser is given; the former one has ended.
+        """Store what `session` holds under a new proof, which the browser gets; the former one ends.
 
         Raises StoreError.
         """
@@ -74,14 +77,13 @@ class LoginSessions(SessionInterface):
         session.given = self._accounts.begin_session(user, request.remote_addr or "", agent, dict(session))
 
     def end(self, session: LoginSession) -> None:
-        """The session has ended. Raises StoreError."""
+        """End the session. Raises StoreError."""
         if session.proof:
             self._accounts.end_session(session.proof)
         session.taken = True
 
     def save_session(self, app: Flask, session: SessionMixin, response: Response) -> None:
-        """The browser has the cookie of the session that began with this request, or that of the one that ended no
-        more."""
+        """Set the cookie of the session that began with this request, or delete that of one that ended."""
         assert isinstance(session, LoginSession)  # noqa: S101 - `open_session` makes no other
         cookie = {"path": "/", "secure": self._secure, "httponly": True, "samesite": "Lax"}
         if session.given:

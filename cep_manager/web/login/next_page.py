@@ -24,5 +24,5 @@ def safe_next(written: str) -> str:
 
 
 def is_page(path: str) -> bool:
-    """True of addresses that people look at, false of those that programs and scripts ask."""
+    """Return whether the address is a page for people, not one for programs and scripts."""
     return not path.startswith(("/api/", "/storm/", "/fragments/", "/static/", "/metrics"))

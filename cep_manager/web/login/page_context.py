@@ -1,4 +1,4 @@
-"""What every page's template knows of whoever looks at it: `user`, `may(permission)`, `csrf()`."""
+"""What every page's template knows of its viewer: `user`, `may(permission)`, `csrf()`."""
 
 from __future__ import annotations
 

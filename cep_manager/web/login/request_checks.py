@@ -1,5 +1,7 @@
-"""What every request of somebody who is known must pass: forms and scripts prove that they are the console's own, and a
-password that was given to a user is changed before anything else is done."""
+"""Checks of every request with a known caller.
+
+Forms and scripts prove that they are the console's own, and a password that somebody else assigned is changed first.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,11 @@ BEFORE_PASSWORD = frozenset(
 
 
 def refuse_forgeries(refuse: Refuse) -> Callable[[], Response | None]:
-    """Return a check of every request: changes by a session must carry the session's own proof, which no other site can
-    know. Requests that say who makes them by themselves need none, for no browser does that unasked."""
+    """Return a check of every request against forgery by other sites.
+
+    Changes by a session must carry the session's own proof, which no other site can know. Requests with credentials of
+    their own need none, since no browser sends these unasked.
+    """
 
     def check() -> Response | None:
         if request.method in SAFE_METHODS or g.get("shown") != "session":
@@ -47,7 +52,7 @@ def refuse_forgeries(refuse: Refuse) -> Callable[[], Response | None]:
 
 
 def ask_for_password(refuse: Refuse) -> Callable[[], Response | AnyResponse | None]:
-    """Return a check of every request: whoever was given a password by somebody else chooses one first."""
+    """Return a check of every request: a user with an assigned password must choose a new one first."""
 
     def check() -> Response | AnyResponse | None:
         user: User | None = g.get("account")

@@ -44,7 +44,7 @@ _NEWEST: tuple[MetricFamily[CheckpointReport], ...] = (
 
 
 def checkpoint_metrics(snapshot: ClusterSnapshot) -> Iterator[Metric]:
-    """What the driver told last of the checkpoints of each plan's topology."""
+    """Yield the checkpoint metrics of each plan's topology, from the driver's last report."""
     reports = snapshot.driver.latest.topologies if snapshot.driver is not None else ()
     current = {
         report.key: report

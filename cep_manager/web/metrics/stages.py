@@ -1,7 +1,7 @@
-"""Metrics of stages: what components and their instances did since they were first heard, over all restarts. Pure.
+"""Metrics of stages: counts of components and their instances over all restarts. Pure.
 
-What is told by stream is told for a component, its instances added up; what is told for an instance is told without
-streams. So there are as many series as a plan's text has streams and instances, and not as many as one times the other.
+Metrics by stream are given for a component, summed over its instances; metrics of instances have no stream. So there
+are as many series as streams plus instances, not their product.
 """
 
 from __future__ import annotations
@@ -105,7 +105,10 @@ def _component(snapshot: ClusterSnapshot, key: PlanKey, planned: PlannedComponen
 
 
 def _by_stream(components: list[_Component]) -> Iterator[Metric]:
-    """A stream of which nothing has come yet is told with 0: rates begin with its first event."""
+    """Yield the metrics by stream.
+
+    A stream without events is given with 0, so that its rate begins with the first event.
+    """
     yield counter(
         "cep_component_received_events_total",
         "Events that the component took in, by stream",

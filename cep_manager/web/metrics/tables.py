@@ -21,5 +21,5 @@ _TABLES: tuple[MetricFamily[MetricTablesView], ...] = (
 
 
 def table_metrics(view: MetricTablesView) -> Iterator[Metric]:
-    """Nothing is told of tables where none are configured."""
+    """Yield the metrics of the tables; none where no tables are configured."""
     yield from told(_TABLES, (), [((), view)] if view.address else [])

@@ -1,2 +1,4 @@
-"""Storm UI's REST API over this system, so that what was made for Storm's goes on working. docs/storm-api.md tells how
-its notions map on ours."""
+"""Storm UI's REST API over this system, so that tools made for Storm keep working.
+
+docs/storm-api.md maps Storm's terms to those of this system.
+"""

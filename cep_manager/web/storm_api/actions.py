@@ -45,10 +45,10 @@ class StormOperations:
         return _done(found, "deactivate")
 
     def rebalance(self, found: StormTopology, body: bytes) -> dict[str, Any]:
-        """It runs on another number of workers as soon as there are so many.
+        """Run the topology on another number of workers as soon as there are enough slots.
 
         Without a number nothing changes: tasks need no new places, since Spark gives a topology all its slots or none.
-        It runs on meanwhile, so there is nothing to wait for.
+        The topology keeps running meanwhile, so there is nothing to wait for.
         """
         options = _read_options(body)
         if options.executors:
@@ -60,7 +60,7 @@ class StormOperations:
         return _done(found, "rebalance")
 
     def kill(self, found: StormTopology, wait_s: int) -> dict[str, Any]:
-        """It takes no more events in, and is undeployed after `wait_s` seconds."""
+        """Close the topology's intake and undeploy it after `wait_s` seconds."""
         if wait_s > LONGEST_WAIT_S:
             raise StormRequestError(f"the wait must be at most {LONGEST_WAIT_S} seconds, not {wait_s}")
         if wait_s:

@@ -87,7 +87,7 @@ def _bolt(topology: StormTopology, component: StormComponent, window: StormWindo
 
 
 def _spout_outputs(component: StormComponent, metrics: WindowMetrics) -> list[Row]:
-    """The latency is that of all streams."""
+    """Yield the outputs of a spout; the latency is that of all streams."""
     acked = acked_by_stream(component, metrics)
     return [
         {
@@ -107,9 +107,9 @@ def _output(component: StormComponent, stream: str, metrics: WindowMetrics) -> R
 
 
 def _input(topology: StormTopology, component: StormComponent, stream: str, metrics: WindowMetrics) -> Row:
-    """Return one row for each stream, under the first of the components that make it: the stage counts by stream.
+    """Return the row of an input stream, under the first of the components that emit it.
 
-    Latencies are those of the whole stage.
+    The stage counts by stream; latencies are those of the whole stage.
     """
     producer = topology.producer(component, stream)
     executed = metrics.received.get(stream, 0)

@@ -19,7 +19,10 @@ class Kills:
     """
 
     def __init__(self, kill: Callable[[str], object]) -> None:
-        """`kill` ends the topology of an id; it raises UnknownPlanError when there is none any more."""
+        """Prepare delayed kills.
+
+        `kill` ends the topology of an id; it raises UnknownPlanError when there is none any longer.
+        """
         self._kill = kill
         self._lock = threading.Lock()
         self._timers: dict[str, threading.Timer] = {}
@@ -30,7 +33,7 @@ class Kills:
             return frozenset(self._timers)
 
     def after(self, identifier: str, wait_s: int) -> None:
-        """The topology will be killed in `wait_s` seconds, in place of when it was to be before."""
+        """Kill the topology in `wait_s` seconds, in place of an earlier order."""
         timer = threading.Timer(wait_s, self._due, (identifier,))
         timer.daemon = True
         with self._lock:
@@ -41,7 +44,7 @@ class Kills:
         timer.start()
 
     def now(self, identifier: str) -> None:
-        """The topology is killed. Raises what `kill` raises."""
+        """Kill the topology. Raises what `kill` raises."""
         self._forget(identifier)
         self._kill(identifier)
 

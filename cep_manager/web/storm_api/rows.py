@@ -1,4 +1,4 @@
-"""What stands in several of Storm's answers: topologies, workers, spouts and bolts with their metrics. Pure."""
+"""Rows that several of Storm's answers share: topologies, workers, spouts and bolts with their metrics. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def topology_row(topology: StormTopology, now_ms: int) -> Row:
-    """Return what summary and page of a topology have in common; `now_ms` is the time of day."""
+    """Return the fields that a topology's summary and page share; `now_ms` is the time of day."""
     record = topology.record
     up_s = topology.up_s(now_ms)
     requested = record.compiled.memory_bytes * record.workers if record.compiled is not None else 0
@@ -80,10 +80,10 @@ def worker_row(topology: StormTopology, task: ClusterMember[RegisterTask], super
 
 
 def spout_counts(component: StormComponent, metrics: WindowMetrics) -> Row:
-    """Return what a receiver or trigger, or an instance of one, did.
+    """Return the counts of a receiver or trigger, or of one instance.
 
-    Its events are acknowledged when all that came of them has gone on to a worker or into a state; the complete latency
-    is the mean time until then.
+    An event is acknowledged when all its results have left for a worker or entered a state; the complete latency is the
+    mean time until then.
     """
     return {
         "emitted": metrics.events_emitted(),
@@ -104,10 +104,10 @@ def acked_by_stream(component: StormComponent, metrics: WindowMetrics) -> dict[s
 
 
 def bolt_counts(component: StormComponent, metrics: WindowMetrics, capacity: float) -> Row:
-    """Return what a processing or publisher stage, or an instance of one, did.
+    """Return the counts of a processing or publisher stage, or of one instance.
 
-    The execute latency is the mean time that working on an event took, the process latency that which it spent in the
-    stage, waiting included.
+    The execute latency is the mean time to process an event, the process latency the mean time in the stage, waiting
+    included.
     """
     return {
         "emitted": metrics.events_emitted(),
@@ -142,9 +142,9 @@ def component_row(component: StormComponent, window: StormWindow, monotonic_ms: 
 
 
 def requested(generic: str) -> Row:
-    """Return what a component asks for: nothing of its own.
+    """Return the resources that a component requests: none of its own.
 
-    `@Plan:resources` speaks of tasks, which components share.
+    `@Plan:resources` applies to tasks, which components share.
     """
     return {"requestedMemOnHeap": 0.0, "requestedMemOffHeap": 0.0, "requestedCpu": 0.0, generic: ""}
 
@@ -171,5 +171,5 @@ def last_error(error: ComponentError | None, now_ms: int) -> Row:
 
 
 def sampling_percent(topology: StormTopology) -> int:
-    """Return how many of a hundred events are written to the workers' logs: all of a plan that is traced."""
+    """Return the percentage of events that workers log: 100 for a plan that is traced."""
     return 100 if topology.record.traced() else SAMPLING_PERCENT

@@ -70,7 +70,7 @@ def _totals(topology: StormTopology, window: StormWindow, monotonic_ms: int) -> 
 
 
 def workers(topology: StormTopology, slots: Iterable[Slots]) -> Iterator[dict[str, Any]]:
-    """The topology's tasks; those on no executor that the driver knows have no supervisor."""
+    """Yield the topology's tasks; those on no executor that the driver knows have no supervisor."""
     places = {id(task): one.executor.executor for one in slots for _, task in one.tasks}
     return (worker_row(topology, task, places.get(id(task), "")) for task in topology.tasks)
 

@@ -77,7 +77,7 @@ def _instance(component: StormComponent, executor: StormExecutor, monotonic_ms: 
 
 
 def _groupings(topology: StormTopology) -> dict[tuple[str, int], str]:
-    """Return how each processing stage shares its inputs out, by stage and place of the input."""
+    """Return how each processing stage groups its inputs, by stage and position of the input."""
     if topology.record.compiled is None:
         return {}
     plan = etree.fromstring(topology.record.compiled.query_plan.encode())

@@ -55,7 +55,7 @@ class ChangePasswordRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 
 
 class CreateTokenRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A token of one's own: its role is granted nothing that one's own is not, and it is good for so many days."""
+    """A personal token: its role has at most its owner's rights, and it expires after a number of days."""
 
     name: str
     role: AccessRole
@@ -63,7 +63,7 @@ class CreateTokenRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 class CreatedToken(msgspec.Struct, frozen=True):
-    """A new token, which is told this once."""
+    """A new token, which cannot be read again later."""
 
     name: str
     token: str
@@ -109,7 +109,7 @@ class CreateUserRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class GeneratedPassword(msgspec.Struct, frozen=True):
-    """What the user logs in with once, to choose another password then. It is told this once."""
+    """The password for the user's next login, at which another one must be chosen. It cannot be read again later."""
 
     name: str
     password: str

@@ -1,4 +1,4 @@
-"""The part of the REST API for whoever writes plans: nothing that it does is kept."""
+"""The part of the REST API for authors of plans; none of its calls stores anything."""
 
 from __future__ import annotations
 

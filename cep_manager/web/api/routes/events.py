@@ -46,7 +46,7 @@ class TailQuery(msgspec.Struct, frozen=True):
     value: Annotated[str, Meta(description="With what")] = ""
 
     def filter(self) -> TailFilter | None:
-        """None when all events are wanted."""
+        """Return the wanted filter; None for all events."""
         return TailFilter(self.attribute, self.operator, self.value) if self.attribute else None
 
 
@@ -125,7 +125,7 @@ def _read_file(asked: Request) -> bytes:
 
 
 def _server_sent(tail: Tail, environ: Mapping[str, Any]) -> Iterator[bytes]:
-    """The reports of a tail as server-sent events until it or the server ends, at least one each second."""
+    """Yield the reports of a tail as server-sent events until it or the server ends, at least one each second."""
     yield b": watching\n\n"
     while not is_stopping(environ):
         report = tail.take(BEAT_S)

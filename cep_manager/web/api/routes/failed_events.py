@@ -22,7 +22,7 @@ from cep_manager.web.ports import ManagerView
 
 
 class FailedEventsQuery(msgspec.Struct, frozen=True):
-    """How much is told."""
+    """How many entries are returned."""
 
     limit: Annotated[int, Meta(ge=1, le=MOST_SHOWN, description="So many entries, the oldest")] = 20
 

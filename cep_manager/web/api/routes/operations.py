@@ -1,4 +1,4 @@
-"""Watching long actions: what the calls that begin one answer, and the calls that tell how far it has got."""
+"""Long actions: the answers of calls that begin one, and the calls that report its progress."""
 
 from __future__ import annotations
 

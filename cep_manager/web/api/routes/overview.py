@@ -33,25 +33,25 @@ def overview_routes(api: Api, view: ManagerView) -> None:
 
 
 def asked_overview(view: ManagerView) -> SystemOverview:
-    """Return what whoever makes the present request gets to see."""
+    """Return the overview that the present request's caller may see."""
     return overview_of(view, read_tenant(request), sees_system())
 
 
 class OverviewQuery:
-    """The overviews that were told within the last moment: many pages ask at once, and one answer is good for all."""
+    """Caches the latest overviews: many pages ask at once, and one answer serves all."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[int, bool], tuple[ClusterSnapshot, SystemOverview]] = {}
 
     def at(self, snapshot: ClusterSnapshot, tenant: int, system: bool) -> SystemOverview | None:
-        """Return what was told of this snapshot, or of one that is hardly older."""
+        """Return the cached overview of this snapshot, or of one that is hardly older."""
         before = self._told.get((tenant, system))
         if before is None or not (before[0] is snapshot or 0 < snapshot.now_ms - before[0].now_ms < GOOD_FOR_MS):
             return None
         return before[1]
 
     def keep(self, snapshot: ClusterSnapshot, tenant: int, system: bool, told: SystemOverview) -> None:
-        """It was told of `snapshot`. What is too old to be told again goes, with the snapshot that it was made of."""
+        """Cache the overview of `snapshot`, and drop those that are too old, with their snapshots."""
         now_ms = snapshot.now_ms
         kept = {key: one for key, one in tuple(self._told.items()) if now_ms - one[0].now_ms < GOOD_FOR_MS}
         if len(kept) >= MOST_KEPT:
@@ -63,7 +63,7 @@ _recent: WeakKeyDictionary[ManagerView, OverviewQuery] = WeakKeyDictionary()
 
 
 def overview_of(view: ManagerView, tenant: int, system: bool) -> SystemOverview:
-    """Return what is told of the tenant, and of the `system` as a whole to whoever may see it; at most a moment old."""
+    """Return the tenant's overview, with the `system` part if the caller may see it; at most a moment old."""
     told = view.overview()
     recent = _recent.setdefault(view, OverviewQuery())
     known = recent.at(told.snapshot, tenant, system)
@@ -86,6 +86,6 @@ def _overview(view: ManagerView, told: Overview, tenant: int, system: bool) -> S
 
 
 def sees_system() -> bool:
-    """Return whether whoever makes the present request may see what belongs to all tenants."""
+    """Return whether the present request's caller may see what belongs to all tenants."""
     principal: Principal | None = g.get("principal")
     return principal is None or is_granted(principal, Permission.SEE_SYSTEM)

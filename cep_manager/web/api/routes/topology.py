@@ -44,8 +44,11 @@ class StageQuery(msgspec.Struct, frozen=True):
 
 
 class SampleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What of a plan's events is to be told: about `percent` of a hundred that go through the stage `component` (empty:
-    through any), for `for_s` seconds; `percent` 0 ends that."""
+    """Which events of a plan to sample.
+
+    About `percent` of a hundred events that pass the stage `component` (empty: any), for `for_s` seconds; a `percent`
+    of 0 stops sampling.
+    """
 
     component: str = ""
     percent: Annotated[float, Meta(ge=0, le=100)] = 10

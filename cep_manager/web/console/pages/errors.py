@@ -62,6 +62,6 @@ def exception_pages(console: Blueprint, view: ManagerView) -> None:
 
 
 def _sees_system() -> bool:
-    """Processes serve all tenants: who belongs to one does not see what went wrong with them."""
+    """Return whether the caller sees errors of processes, which serve all tenants."""
     principal = g.get("principal")
     return principal is None or is_granted(principal, Permission.SEE_SYSTEM)

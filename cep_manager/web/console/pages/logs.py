@@ -52,7 +52,7 @@ def _task_log(plan: str, tenant: int, epoch: int, task: int) -> str:
 
 
 def _choice(view: ManagerView, target: str) -> dict[str, object]:
-    """Return what the list of processes shows; its entries lead to `target`."""
+    """Return the template values of the list of processes; its entries lead to `target`."""
     processes = view.insights().processes()
     return {
         "hosts": by_host(processes),

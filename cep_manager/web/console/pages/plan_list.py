@@ -108,5 +108,5 @@ def _wanted() -> PlanFilter:
 
 
 def _query() -> dict[str, str]:
-    """Return what the address says of the list, for links that stay within it."""
+    """Return the list's query parameters, for links that stay within it."""
     return {name: value for name in (*PlanFilter.__struct_fields__, "page") if (value := request.values.get(name, ""))}

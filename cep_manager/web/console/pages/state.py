@@ -25,8 +25,10 @@ LONGEST_VALUE = 200
 
 
 def state_pages(console: Blueprint, view: ManagerView) -> None:
-    """Add the page, which a `query` in its address fills in, and what puts the query to the plan: on purpose, since a
-    question takes time of the stage."""
+    """Add the page for queries of state.
+
+    A `query` in its address is only filled in. It runs when the user submits it, since it takes time of the stage.
+    """
 
     @console.get("/plans/<name>/state")
     @page
@@ -62,7 +64,7 @@ def _question(text: str) -> StateQuestion:
 
 
 def _first_question(source: QueryableState) -> str:
-    """Return what one would ask first."""
+    """Return an example query for the state."""
     if source.kind == "aggregation":
         return f"from {source.name} within 0L, {END_OF_TIME_MS}L per '{source.periods[0]}' select * limit 20"
     return f"from {source.name} select * limit 20"

@@ -178,7 +178,7 @@ def _window() -> WindowName:
 
 
 def _query_plan(view: ManagerView, key: PlanKey) -> list[list[tuple[str, str]]]:
-    """Return the XML's lines; none when the stored text cannot be compiled any more (the status says why)."""
+    """Return the XML's lines; none when the stored text no longer compiles (the status says why)."""
     try:
         return xml_lines(shown_query_plan(view.query_plan(key), view.plan(key).text))
     except PlanInvalidError:

@@ -188,7 +188,7 @@ def present_overview(told: CheckpointOverview) -> tuple[PlanCheckpointRow, ...]:
 
 
 def present_settings(settings: CheckpointSettings | None) -> tuple[tuple[str, str], ...]:
-    """Return how checkpoints are taken, in words."""
+    """Describe how checkpoints are taken."""
     if settings is None:
         return ()
     if not settings.location:

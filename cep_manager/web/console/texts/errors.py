@@ -20,8 +20,11 @@ Tone = Literal["bad", "warn", "idle"]
 
 
 class PlaceRow(msgspec.Struct, frozen=True):
-    """Where errors arose; `log` is the address of its process' log, or, when that has `ended`, of those of the plan's
-    other processes; empty when there is neither."""
+    """Where errors occurred.
+
+    `log` is the address of its process's log or, when the process has `ended`, of the logs of the plan's other
+    processes; empty when there is neither.
+    """
 
     instance: str
     process: str
@@ -58,7 +61,7 @@ def present_errors(groups: Iterable[ErrorGroup], snapshot: ClusterSnapshot, now_
 
 
 def present_error(group: ErrorGroup, snapshot: ClusterSnapshot, now_ms: int) -> ErrorRow:
-    """Return one group."""
+    """Return the row of one group."""
     key = snapshot.key_named(group.tenant, group.plan) if group.plan else None
     processes = _processes(snapshot, key)
     places = tuple(_place(place, processes, group) for place in group.places)

@@ -103,7 +103,7 @@ def iso(epoch_ms: int) -> str:
 
 
 def coded(text: str) -> Markup:
-    """Return a text with what stands in backquotes set as code; all else in it stays text."""
+    """Return a text with backquoted parts set as code; everything else is escaped."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped just here
 
 

@@ -32,8 +32,11 @@ SPARK_WIDTH, SPARK_HEIGHT = 120, 30
 
 
 class Spark(msgspec.Struct, frozen=True):
-    """A small line of how a rate went: `line` and the `ground` below it as SVG paths in a box of 120 by 30, `words` for
-    whoever does not see them. Empty paths while there is nothing to draw."""
+    """A sparkline of a rate.
+
+    `line` and the `ground` below it are SVG paths in a box of 120 by 30, `words` its description for screen readers.
+    The paths are empty while there is nothing to draw.
+    """
 
     line: str
     ground: str
@@ -49,7 +52,7 @@ class StateCount(msgspec.Struct, frozen=True):
 
 
 class AlertRow(msgspec.Struct, frozen=True):
-    """An alert; `page` is the endpoint that shows its subject, `part` what that needs to be told."""
+    """An alert; `page` is the endpoint that shows its subject, `part` that endpoint's parameters."""
 
     severity: str
     tone: str

@@ -63,7 +63,7 @@ class PlanLists(msgspec.Struct, frozen=True):
 
 
 def present_plans(snapshot: ClusterSnapshot, shown: PlanPage, most: int = PAGE) -> PlanLists:
-    """Return the lists of what is `shown`, at most so many plans."""
+    """Return the lists of the plans `shown`, at most `most` plans."""
     lines = [(one.state in NOT_AT_WORK, _line(one, snapshot)) for one in shown.entries]
     tally = f"{plural(shown.active, 'active plan', 'active plans')}, {shown.known - shown.active:,} inactive"
     last = shown.first + len(shown.entries)

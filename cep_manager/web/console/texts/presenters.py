@@ -39,7 +39,7 @@ DRIVER_TONES = {
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A text with its tone; `label` stands in front of it."""
+    """A text with its tone; `label` is shown before it."""
 
     label: str
     text: str
@@ -244,7 +244,7 @@ def _established(label: str, established: int, required: int) -> Line:
 
 
 def _hosts(driver: DriverView) -> str:
-    """Return how full the stage hosts are, in words; empty when there is none."""
+    """Describe how full the stage hosts are; empty when there is none."""
     if not driver.stage_hosts:
         return ""
     plans = plural(sum(one.plans for one in driver.stage_hosts), "plan", "plans")

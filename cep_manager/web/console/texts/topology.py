@@ -1,5 +1,7 @@
-"""What a plan's page and a stage's page say: columns with their meaning, actions with their conditions, connections,
-the latencies' picture. Pure: structs in, texts out; templates only place them."""
+"""Texts of a plan's page and a stage's page: columns with their meaning, actions, connections, the latency chart.
+
+Pure: structs in, texts out; templates only place them.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ class ConnectionText(msgspec.Struct, frozen=True):
 
 
 class BarText(msgspec.Struct, frozen=True):
-    """A bar of the latencies' picture, in its units; `hint` is what it says."""
+    """A bar of the latency chart, in its units; `hint` is its tooltip."""
 
     x: float
     y: float
@@ -101,7 +103,7 @@ def stage_tables(view: TopologyView) -> tuple[StageTable, ...]:
 
 
 def summary(view: TopologyHead) -> Summary:
-    """Return what stands at the top."""
+    """Return the summary at the top of the page."""
     topology = view.status.topology
     hosts = sorted({place.host for place in view.places if place.live})
     checkpoint = view.last_checkpoint
@@ -140,7 +142,10 @@ def _notes(view: TopologyHead) -> tuple[tuple[str, str], ...]:
 
 
 def actions(status: PlanStatus, stages: bool) -> dict[str, PlanAction]:
-    """Return what can be done now, and if not, why. `stages`: the plan's text can be compiled."""
+    """Return the actions on the plan, with the reason for each that is not available now.
+
+    `stages`: the plan's text compiles.
+    """
     topology = status.topology
     running = topology.state in (PlanState.ACTIVE, PlanState.DEGRADED, PlanState.INACTIVE)
     goes = "It is being undeployed: activate it to keep it." if topology.undeploying else ""
@@ -163,7 +168,7 @@ def actions(status: PlanStatus, stages: bool) -> dict[str, PlanAction]:
 
 
 def connection_texts(connections: Iterable[Connection]) -> tuple[ConnectionText, ...]:
-    """Return who is linked to whom: workers with receivers, publishers with workers."""
+    """Return the connections: workers with receivers, publishers with workers."""
     return tuple(_connection(one) for one in connections)
 
 
@@ -190,7 +195,7 @@ def _connection(one: Connection) -> ConnectionText:
 
 
 def _used(one: Connection) -> str:
-    """Return how much of the connection's window is under way."""
+    """Describe how much of the connection's window is in use."""
     if not one.window:
         return UNKNOWN
     return f"{count(one.under_way)} of {count(one.window)} ({percent(one.under_way / one.window)})"
@@ -202,7 +207,7 @@ def capacity_step(share: float) -> int:
 
 
 def error_words(error: StageError) -> str:
-    """Return where an error happened."""
+    """Describe where an error happened."""
     return f"{error.instance} on {error.host}, task {error.task}, process {error.process_id}"
 
 

@@ -220,7 +220,7 @@ def present_worker(told: WorkerDetails) -> WorkerPage:
 
 
 def _damage(told: WorkerDetails) -> list[str]:
-    """Return what of the files on its disk is lost, or was set aside."""
+    """Describe what was lost or set aside of the files on the worker's disk."""
     write_ahead_logs = [wal for plan in told.plans for wal in plan.write_ahead_logs]
     prepared = [plan.prepared for plan in told.plans if plan.prepared is not None]
     events, results = sum(one.lost_events for one in write_ahead_logs), sum(one.lost_events for one in prepared)
