@@ -46,8 +46,11 @@ class MalformedCaseError(SiddhiRuntimeError):
 def load_cases(path: str | Path) -> Iterator[Case]:
     """Yield the cases of a JSON-lines file, plain or compressed as `.gz` or `.xz`, in order.
 
-    A line that is no case yields one with a `fault`, and so does a file that ends before its time or cannot be
-    decompressed.
+    A line that is no case yields one with a `fault`, and so does a file that is cut off or cannot be decompressed:
+    nothing is raised for the contents of the file.
+
+    Raises:
+        OSError: the file cannot be opened.
     """
     opener = _OPENERS.get(Path(path).suffix, open)
     number = 0

@@ -1,4 +1,4 @@
-"""Short words for declarations: the parameters of calls."""
+"""Shorthands for declarations: the parameters of calls."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ ANY = frozenset(AttributeType)
 
 
 def constant(name: str, types: frozenset[AttributeType], description: str = "") -> Parameter:
+    """Return a parameter that takes a constant only."""
     return Parameter(name, types, description, constant=True)
 
 
 def value(name: str, types: frozenset[AttributeType], description: str = "") -> Parameter:
+    """Return a parameter that takes any expression of one of `types`."""
     return Parameter(name, types, description)
 
 
 def attribute(name: str, types: frozenset[AttributeType], description: str = "") -> Parameter:
+    """Return a parameter that takes a plain attribute of the input only."""
     return Parameter(name, types, description, attribute=True)
 
 
 def takes(*parameters: Parameter, repeats: bool = False, only_3x: bool = False) -> Overload:
+    """Return an overload with these parameters; with `repeats` the last one may be repeated any number of times."""
     return Overload(parameters, repeats, only_3x)

@@ -26,8 +26,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a rule may know of an argument. `value` is set for a constant; `attribute` says that it is a plain attribute
-    of the input, `event` that it is a whole event."""
+    """An argument of a call, as rules of a declaration see it.
+
+    `value` is set for a constant; `attribute` says that it is a plain attribute of the input, `event` that it is a
+    whole event.
+    """
 
     type: AttributeType
     constant: bool = False
@@ -37,8 +40,10 @@ class Argument:
 
 
 class CallError(Exception):
-    """A call that fits an overload but breaks a rule of its own; `position` is the argument at fault, from 0, `hint`
-    the way out."""
+    """Raised by a rule for a call that fits an overload but is not allowed.
+
+    `position` is the argument at fault, from 0 (None: the call as a whole), `hint` what to write instead.
+    """
 
     def __init__(self, message: str, position: int | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -52,8 +57,10 @@ Arguments = tuple[Argument, ...]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: the types it takes, whether it must be a constant or a plain attribute. With `condition` it is a
-    text that says a condition on the window's events."""
+    """A parameter: the types it accepts, and whether it must be a constant or a plain attribute.
+
+    With `condition` it is a constant text that holds a condition on the window's events.
+    """
 
     name: str
     types: frozenset[AttributeType]
@@ -65,14 +72,18 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One way to call; with `repeats` the last parameter may be given any number of times more. `only_3x` opens one to
-    execution plans of the 3.x dialect alone."""
+    """One way to call something.
+
+    With `repeats` the last parameter may be repeated any number of times. `only_3x` restricts it to execution plans of
+    the 3.x dialect.
+    """
 
     parameters: tuple[Parameter, ...] = ()
     repeats: bool = False
     only_3x: bool = False
 
     def parameter_at(self, position: int) -> Parameter:
+        """Return the parameter for the argument at `position`, from 0; the last one repeats."""
         return self.parameters[min(position, len(self.parameters) - 1)]
 
     def takes(self, count: int) -> bool:
@@ -143,14 +154,18 @@ class Registry:
             self.add_script_language(language)
 
     def copy(self, scripts: ScriptPolicy) -> Registry:
-        """Return another registry that knows the same; `scripts` says which languages plans may use."""
+        """Return a copy of this registry with another policy on script languages."""
         made = Registry(scripts=scripts)
         made._languages, made._by_key = dict(self._languages), dict(self._by_key)
         made._by_3x_spelling = dict(self._by_3x_spelling)
         return made
 
     def add_script_language(self, language: ScriptLanguage) -> None:
-        """Make the language known; ValueError when there is one of that name."""
+        """Add the language.
+
+        Raises:
+            ValueError: there is one of that name.
+        """
         if language.name in self._languages:
             raise ValueError(f"the script language '{language.name}' is there twice")
         self._languages[language.name] = language
@@ -164,7 +179,11 @@ class Registry:
         return tuple(self._languages)
 
     def add(self, declaration: Declaration) -> None:
-        """Make the declaration known; ValueError when its place is taken."""
+        """Add the declaration.
+
+        Raises:
+            ValueError: its kind, namespace and name are taken.
+        """
         if declaration.key in self._by_key:
             raise ValueError(f"{declaration.kind.value} '{declaration.namespace}:{declaration.name}' is declared twice")
         self._by_key[declaration.key] = declaration
@@ -172,8 +191,11 @@ class Registry:
             self._by_3x_spelling.setdefault((declaration.kind, "", declaration.spelling_3x), declaration)
 
     def find(self, kind: Kind, namespace: str, name: str, *, dialect_3x: bool = False) -> Declaration | None:
-        """Return the declaration of that name, or None. Siddhi 3 looks for the class of a built-in by its name with a
-        capital in front, so that its first letter may have any case there."""
+        """Return the declaration of that name, or None.
+
+        Siddhi 3 looks up the class of a built-in by its name with a capital in front, so in that dialect the first
+        letter of a name without namespace may have either case.
+        """
         key = (kind, namespace, name)
         found = self._by_key.get(key) or (self._by_3x_spelling.get(key) if dialect_3x else None)
         if found is None and dialect_3x and not namespace and name[:1].isupper():

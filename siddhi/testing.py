@@ -43,8 +43,11 @@ _TOLERANCE = {AttributeType.DOUBLE: 1e-9, AttributeType.FLOAT: 1e-6}
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """How a case went: `passed`, `unsupported` when the engine refused the app as not supported, `malformed` when the
-    case could not be played, `crashed` when the engine failed on it, else `differences` tell."""
+    """The result of a case.
+
+    It has `passed`, or is `unsupported` when the engine refused the app as not supported, `malformed` when the case
+    itself cannot be run, `crashed` when the engine failed on it; `differences` say what differs or went wrong.
+    """
 
     case: Case
     passed: bool
@@ -55,7 +58,7 @@ class CaseResult:
 
     @property
     def verdict(self) -> str:
-        """How it went, in a word or two."""
+        """The result in a word or two."""
         if self.passed:
             return "passes"
         if self.malformed:
@@ -67,7 +70,7 @@ class CaseResult:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What an on-demand query gave: rows (None: nothing found), or the error that refused it."""
+    """The answer to an on-demand query: rows (None: nothing found), or the error that refused it."""
 
     rows: list[list[Any]] | None
     schema: Schema | None
@@ -76,7 +79,7 @@ class _Answer:
 
 @dataclass(slots=True)
 class _Recorder:
-    """What the listened streams and queries gave."""
+    """What the streams and queries with callbacks gave."""
 
     streams: dict[str, list[Row]] = field(default_factory=dict)
     currents: dict[str, list[Row]] = field(default_factory=dict)
@@ -96,7 +99,10 @@ Between = Callable[[AppRuntime], AppRuntime]
 
 
 def restored(runtime: AppRuntime) -> AppRuntime:
-    """Return a new runtime of the same app that goes on where `runtime` stands."""
+    """Return a new runtime of the same app that continues from a snapshot of `runtime`.
+
+    Pass it to `run_case` as `between` to test that a plan survives restarts at any point.
+    """
     saved = runtime.snapshot()
     fresh = AppRuntime(runtime.app)
     fresh.restore(saved)
@@ -104,11 +110,17 @@ def restored(runtime: AppRuntime) -> AppRuntime:
 
 
 def run_case(case: Case, batch_rows: int | None = None, between: Between | None = None) -> CaseResult:
-    """Run `case` and compares every listened stream and query with what it expects.
+    """Run a case and compare what every stream and query callback got with what the case expects.
 
-    Events that the case sends alone go in batches of up to `batch_rows` rows (None: as many as come in a row), which
-    changes no answer. `between` is called between any two batches. Whatever is wrong with the case or with the engine
-    is told in the result.
+    Args:
+        case: A case from `load_cases`.
+        batch_rows: Send events that the case sends one by one in batches of up to so many rows; None: as many as follow
+            each other. The answers must not depend on it.
+        between: Called between any two batches with the running app; returns the app to continue with, such as
+            `restored`.
+
+    Returns:
+        The result, which also carries errors of the case and of the engine; nothing is raised.
     """
     if case.fault:
         return CaseResult(case, passed=False, malformed=True, differences=(case.fault,))
@@ -121,9 +133,16 @@ def run_case(case: Case, batch_rows: int | None = None, between: Between | None 
 
 
 def record_answers(case: Case, batch_rows: int | None = None, between: Between | None = None) -> dict[str, Any]:
-    """Return what the engine answers to `case`, in the form of a case's `expect`.
+    """Return the engine's answers to a case, in the form of a case's `expect`.
 
-    `batch_rows` and `between` as in `run_case`. Raises what the engine raises, also when it refuses the app.
+    Args:
+        case: A case from `load_cases`.
+        batch_rows: As for `run_case`.
+        between: As for `run_case`.
+
+    Raises:
+        SiddhiError: the app is invalid or not supported.
+        MalformedCaseError: the case cannot be run.
     """
     recorder = _play(case, _analysed(case.app), batch_rows, between)
     results: list[dict[str, Any]] = []
@@ -135,7 +154,7 @@ def record_answers(case: Case, batch_rows: int | None = None, between: Between |
 
 
 def _told(error: Exception) -> str:
-    """Return the exception, and where it was raised."""
+    """Return the exception and where it was raised."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({frame.filename}, line {frame.lineno}, in {frame.name})"
 
@@ -224,10 +243,15 @@ def _send_alone(runtime: AppRuntime, app: AnalysedApp, events: Sequence[Mapping[
 
 
 def record_batch(schema: Schema, events: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Return the record batch of `events`, each `{"timestamp": …, "data": […]}` in the order of the schema's
-    attributes.
+    """Make a record batch of events in the form that cases use.
 
-    NaN and the infinities may be written as text; an object is any JSON value.
+    Args:
+        schema: Attributes of the stream.
+        events: Each `{"timestamp": ms, "data": […]}`, with the values in the order of the schema's attributes. NaN and
+            the infinities may be written as text; an object is any JSON value.
+
+    Returns:
+        The attributes by name and `_timestamp` (int64 ms), as `AppRuntime.send` takes them.
     """
     arrays = [pa.array([event["timestamp"] for event in events], pa.int64())]
     for place, (_, type_) in enumerate(schema.attributes):
@@ -245,7 +269,7 @@ def _value(item: Any, type_: AttributeType) -> Any:
 
 
 def _listen(case: Case, app: AnalysedApp, runtime: AppRuntime, recorder: _Recorder) -> None:
-    """What the app gives from now on is kept in `recorder`."""
+    """Record everything that the app gives from now on in `recorder`."""
     listen = case.document["listen"]
     for stream in listen.get("streams", ()):
         if stream in app.streams:

@@ -53,10 +53,13 @@ logger = logging.getLogger(__name__)
 
 
 class AppRuntime:
-    """Runs an analysed app. One thread at a time may call it; nothing in here waits, sleeps or reads a clock.
+    """Runs an analysed app.
 
-    Each pattern drops its oldest partial matches when it holds more than `max_partial_matches`. Build errors
-    (`SiddhiRuntimeError`, code `not-supported`) name the construct that the engine lacks.
+    One thread at a time may call it, and callbacks run on that thread, within `send` or `advance_time`. Nothing in here
+    waits, sleeps or reads a clock: all times are arguments, in milliseconds.
+
+    Batches are Arrow record batches with the stream's attributes by name (`string` as utf8, `int` int32, `long` int64,
+    `float` float32, `double` float64, `bool` bool, `object` as binary JSON) and `_timestamp` (int64, ms since 1970).
     """
 
     def __init__(
@@ -66,7 +69,17 @@ class AppRuntime:
         max_partial_matches: int = MAX_PARTIAL_MATCHES,
         stored: Collection[str] = (),
     ) -> None:
-        """The tables `stored` belong to a store outside: whoever runs the app sees to it by `stored_tables`."""
+        """Build the app; it runs from `start` on.
+
+        Args:
+            app: The analysed app (`siddhi.analysis.analyser.analyse`).
+            max_partial_matches: How many partial matches each pattern holds at most; beyond it drops its oldest ones.
+            stored: Names of tables that are kept in a store outside the engine. The caller reads and writes that store
+                by means of `stored_tables`.
+
+        Raises:
+            SiddhiRuntimeError: `not-supported`, with the construct that the engine lacks.
+        """
         self.app = app
         self.pool = StringPool()
         self._context = OperatorContext(
@@ -105,7 +118,7 @@ class AppRuntime:
         """Whether the nodes start when the clock is first set."""
 
     def _build_junctions(self) -> dict[str, Junction]:
-        """Return the streams of the app: also fault streams, and what named windows take in and send."""
+        """Return the streams of the app, including fault streams and the inputs and outputs of named windows."""
         junctions: dict[str, Junction] = {}
         for key, stream in self.app.streams.items():
             junctions[key] = Junction(key, stream.schema, self.pool, stream.on_error)
@@ -117,7 +130,7 @@ class AppRuntime:
         return junctions
 
     def _build_aggregations(self) -> list[AggregationNode]:
-        """Return the nodes of the aggregations, which are known to the environment from then on."""
+        """Build the aggregations, add them to the environment and return their nodes."""
         nodes = []
         for key, analysed in self.app.aggregations.items():
             node = AggregationNode(analysed, self._context, self._environment)
@@ -126,7 +139,7 @@ class AppRuntime:
         return nodes
 
     def _build_partition(self, partition: model.AnalysedPartition) -> list[AppNode]:
-        """Return the nodes of a partition: the streams that come in, then its queries."""
+        """Return the nodes of a partition: its incoming streams, then its queries."""
         place = PartitionPlace(partition)
         self._places.append(place)
         context = replace(self._context, partitioned=True, instance_ranks=place.instances.ranks)
@@ -144,11 +157,13 @@ class AppRuntime:
     # ---- life
 
     def start(self, now_ms: int | None = 0) -> None:
-        """The app runs and its clock stands at `now_ms`; events may be sent. None: it starts with its first event, or
-        the first time to which the clock is moved, and stands there.
+        """Start the app; events may be sent from now on.
 
-        A clock at 0 has not been set: the first event, or the first time to which it is moved, sets it at one go. But
-        periods count from 0 on then, which under playback is long ago.
+        A clock at 0 counts as not set: the first event, or the first time to which the clock is moved, sets it in one
+        step. Periods count from 0 then, which under playback is long ago.
+
+        Args:
+            now_ms: Where the clock starts. None: at the first event, or at the first time to which the clock is moved.
         """
         self._started = True
         self._awaits_clock = now_ms is None
@@ -161,17 +176,34 @@ class AppRuntime:
             self.advance_time(now_ms)
 
     def add_stream_callback(self, stream: str, listener: Listener) -> None:
-        """`listener` gets every batch of events on `stream` (`!id` for a fault stream); KeyError when there is none."""
+        """Call `listener` with every batch of events on a stream.
+
+        Args:
+            stream: Id of the stream; `!id` for a fault stream.
+            listener: Runs on the thread that sends events. It must neither change the batch nor call this runtime.
+
+        Raises:
+            KeyError: the app has no such stream.
+        """
         self._junctions[stream].listeners.append(listener)
 
     def add_failure_listener(self, listener: FailureListener) -> None:
-        """`listener` is told of events that fail from now on; they are not logged any more."""
+        """Call `listener` for events that fail from now on, instead of logging them."""
         self._steps.failures.listeners.append(listener)
 
     def add_query_callback(self, query: str, listener: Listener) -> model.Schema:
-        """`listener` gets every batch that query `query` lets out, `_kind` telling current from expired events.
+        """Call `listener` with every batch that a query emits, current and expired events together.
 
-        Returns the schema of what the query selects; KeyError when there is no such query.
+        Args:
+            query: Name of the query (`@info(name='…')`).
+            listener: As for `add_stream_callback`; the column `_kind` distinguishes current from expired events
+                (`siddhi.engine.columnar.kinds`).
+
+        Returns:
+            The schema of what the query selects.
+
+        Raises:
+            KeyError: the app has no such query.
         """
         schema = self._queries[query].analysed.output.schema
         self._steps.listen(query, listener, BatchWriter(dict(schema.attributes), self.pool), self._clock.last)
@@ -180,11 +212,22 @@ class AppRuntime:
     # ---- events and time
 
     def send(self, stream: str, records: pa.RecordBatch, now_ms: int | None = None, *, as_chunk: bool = False) -> None:
-        """The rows of `records` have run through the app, one after the other, or together as one chunk.
+        """Run the rows of `records` through the app; all callbacks have returned when it returns.
 
-        `records` holds the stream's attributes by name and `_timestamp` (int64 ms; without it all rows are of
-        `now_ms`). The clock moves to each row's timestamp, but not beyond `now_ms` unless under playback
-        (`siddhi.engine.streams.clock.AppClock`); timers due on the way fire first.
+        The clock moves to each row's timestamp, but not beyond `now_ms` unless under playback
+        (`siddhi.engine.streams.clock.AppClock`); timers due on the way fire first. Events that fail are handled by the
+        stream's `@OnError` action and raise nothing.
+
+        Args:
+            stream: Id of a stream or named window.
+            records: The stream's attributes by name, in any order, and `_timestamp` in ms; without it all rows have the
+                time `now_ms`. The runtime may keep references to the arrays.
+            now_ms: The time of day, which never goes back. None: the latest so far.
+            as_chunk: Process all rows together as one chunk, rather than each as a chunk of its own.
+
+        Raises:
+            SiddhiRuntimeError: `not-started`, `unknown-stream`, `missing-attribute`, `wrong-type` or `null-timestamp`.
+                Nothing has been processed then.
         """
         now = self._now(now_ms)
         count = records.num_rows
@@ -212,9 +255,16 @@ class AppRuntime:
     def send_merged(
         self, batches: Sequence[tuple[str, pa.RecordBatch]], sources: Int64Array, now_ms: int | None = None
     ) -> None:
-        """The rows of several streams have run through the app in one common order.
+        """Run the rows of several streams through the app in one common order, each row as a chunk of its own.
 
-        Row k of the whole is the next row of `batches[sources[k]]`.
+        Args:
+            batches: Streams and their rows, as for `send`.
+            sources: int64, one entry for each row of all batches: row k of the common order is the next row of
+                `batches[sources[k]]`.
+            now_ms: As for `send`.
+
+        Raises:
+            SiddhiRuntimeError: As `send`.
         """
         now = self._now(now_ms)
         if len(batches) == 1:
@@ -238,7 +288,7 @@ class AppRuntime:
         self._upkeep.run(roots, clocks, floor, shown)
 
     def _went_short(self, fast_path: FastPath, inlet: BatchReader, records: pa.RecordBatch) -> bool:
-        """Return whether `records` has run through the app by the short cut; nothing has happened else."""
+        """Run `records` by the fast path if it is open; return False, with nothing done, if it is not."""
         rows = records.num_rows
         clock = self._clock
         if not clock.is_set or clock.last != clock.events or self._awaits_clock or not fast_path.is_open(rows):
@@ -256,13 +306,17 @@ class AppRuntime:
         return True
 
     def _now(self, now_ms: int | None) -> int:
-        """Return the clock outside, which never goes back; `SiddhiRuntimeError` when the app does not run yet."""
+        """Return the time of day, which never goes back.
+
+        Raises:
+            SiddhiRuntimeError: `not-started`.
+        """
         if not self._started:
             raise SiddhiRuntimeError(Problem("not-started", "the app has not been started"))
         return self._clock.told(now_ms)
 
     def _move_clock(self, clocks: Int64Array) -> int:
-        """The clock stands at the last of `clocks`; returns the least time that a timer shows on the way there."""
+        """Move the clock to the last of `clocks`; return the earliest time that a timer shows on the way."""
         if self._awaits_clock:
             self._begin(int(clocks[0]))
         clock = self._clock
@@ -272,21 +326,26 @@ class AppRuntime:
         return clock.move(clocks)
 
     def _begin(self, clock: int) -> None:
-        """The app, which has waited for its clock, starts at `clock`."""
+        """Start the nodes of an app that has waited for its clock, at `clock`."""
         self._awaits_clock = False
         for node in self._nodes:
             node.start(clock)
 
     def _jump(self, stamps: Int64Array) -> Int64Array:
-        """Return the clock at a chunk, which moves it at one go from before its first to its last event; timers due
-        between show the latter."""
+        """Return the clock at a chunk, which moves it in one step from before its first to its last event.
+
+        Timers that are due between show the time of the last event.
+        """
         if self.app.playback:
             self.advance_time(int(stamps[0]) - 1)
         return self._clock.at_rows(stamps[-1:])
 
     def _inlet(self, stream: str) -> BatchReader:
-        """Return what reads events from outside for `stream` from now on; `SiddhiRuntimeError` when the app has no such
-        stream."""
+        """Return the reader of events from outside for `stream`, which is kept for later calls.
+
+        Raises:
+            SiddhiRuntimeError: `unknown-stream`.
+        """
         key = window_inlet(stream) if stream in self.windows else stream
         junction = self._junctions.get(key)
         if junction is None:
@@ -298,8 +357,7 @@ class AppRuntime:
         return inlet
 
     def advance_time(self, now_ms: int) -> None:
-        """The clock stands at `now_ms` (it never goes back) and every timer due until then has fired at its own
-        time."""
+        """Move the clock to `now_ms` (it never goes back) and fire every timer due until then at its own time."""
         clock = self._clock
         time = max(clock.shown, now_ms)
         if self._awaits_clock:
@@ -311,19 +369,29 @@ class AppRuntime:
 
     @property
     def clock_ms(self) -> int:
-        """Where the clock stands; 0 before it was set."""
+        """The time that the clock shows; 0 before it was set."""
         return self._clock.shown
 
     def next_deadline_ms(self) -> int | None:
-        """Return the time at which the earliest timer of the app is due, or None."""
+        """Return when the earliest timer of the app is due; None if no timer is set.
+
+        Call `advance_time` then: the runtime does not fire timers by itself.
+        """
         return None if self._awaits_clock else self._upkeep.next_deadline_ms()
 
     # ---- questions
 
     def query(self, query: model.AnalysedOnDemandQuery) -> pa.RecordBatch | None:
-        """Return what the on-demand query finds, None when that is nothing; a change of a table gives no rows.
+        """Run an on-demand query on a table, named window or aggregation.
 
-        `SiddhiRuntimeError` when it cannot be answered or a table refused rows.
+        Args:
+            query: The query, analysed for this app.
+
+        Returns:
+            The rows found; None if there are none. A query that changes a table gives no rows.
+
+        Raises:
+            SiddhiRuntimeError: the query cannot be answered, or a table refused rows.
         """
         try:
             found = run_on_demand(query, self._environment, self._context, self._clock.shown)
@@ -337,18 +405,25 @@ class AppRuntime:
     # ---- state
 
     def snapshot(self) -> bytes:
-        """Return the whole state of the app between two batches."""
+        """Return the whole state of the app. Call it between two batches.
+
+        The bytes can be restored by `restore`, also in another process. Taking a snapshot changes nothing.
+        """
         return write_snapshot(self.saved())
 
     def saved(self) -> SavedApp:
-        """Return what `snapshot` writes."""
+        """Return the state that `snapshot` serialises."""
         self._steps.settle(self._clock.last)
         return self.state.saved(self._fingerprint, self._clock.saved(), waits=self._awaits_clock)
 
     def restore(self, data: Buffer) -> None:
-        """The app, freshly built from the same text, goes on where the one of `snapshot` stood.
+        """Continue from a snapshot; the app must be freshly built from the same text.
 
-        `SnapshotError` for bytes that are no snapshot of this app.
+        Args:
+            data: What `snapshot` returned. String and number columns may keep references to it.
+
+        Raises:
+            SnapshotError: the bytes are no snapshot, are damaged, of another version, or of another app.
         """
         saved = read_snapshot(data)
         if saved.app != self._fingerprint:
@@ -356,15 +431,21 @@ class AppRuntime:
         self.go_on(saved)
 
     def go_on(self, saved: SavedApp) -> None:
-        """As `restore`, for an app with the same parts, whatever else its text says."""
+        """Continue from `saved`, which may come from an app with another text but the same parts."""
         self._take_up_clock(saved)
         self.state.restore(saved)
 
     def restore_matching(self, data: Buffer) -> RestoreReport:
-        """Continue, as an app freshly built from an edited text, with the state of all its parts that are the same
-        in the app of `snapshot`, by name and definition; the others begin, as at a start, at the snapshot's clock.
+        """Continue from the snapshot of an app whose text has since been edited.
 
-        Tells which these are. `SnapshotError` for bytes that are no snapshot.
+        Parts that are the same in both apps, by name and definition, take over their state; all others begin, as at a
+        start, at the snapshot's clock.
+
+        Returns:
+            Which parts were taken over and which begin.
+
+        Raises:
+            SnapshotError: the bytes are no snapshot, are damaged, or of another version.
         """
         saved = read_snapshot(data)
         self._take_up_clock(saved)
@@ -380,11 +461,11 @@ class AppRuntime:
         self._started = True
 
     def compact(self) -> None:
-        """The string pool has only strings that are in use; otherwise this happens when the pool has grown enough."""
+        """Remove unused strings from the string pool now, rather than when it has grown enough."""
         self._compaction.run()
 
     def statistics(self) -> EngineStatistics:
-        """Counts since the app was built, and what it holds; costs the same however much that is."""
+        """Return counts since the app was built, and the size of its state; the cost does not depend on that size."""
         return EngineStatistics(
             {key: junction.events for key, junction in self._junctions.items()},
             {key: junction.failures for key, junction in self._junctions.items()},
@@ -394,11 +475,11 @@ class AppRuntime:
         )
 
     def explain(self) -> AppExplanation:
-        """Return how each query runs: its operators, why not faster ones, and what an event is expected to cost."""
+        """Explain how each query runs: its operators, why no faster ones apply, and the expected cost of an event."""
         return AppExplanation(self._steps.explain())
 
     def watch_queries(self, watch: QueryWatch | None) -> None:
-        """From now on `watch` is told how long each query works; None: nobody is, and nothing is measured."""
+        """Report the working time of each query to `watch` from now on; None: measure nothing."""
         self._steps.watch = watch
 
     def _parts_that_hold(self) -> Iterator[tuple[str, str, HasStateSize]]:

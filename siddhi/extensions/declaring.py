@@ -1,4 +1,4 @@
-"""Short words for the declarations of extensions; they need neither the engine nor numpy."""
+"""Shorthands for the declarations of extensions; they need neither the engine nor numpy."""
 
 from __future__ import annotations
 
@@ -14,14 +14,26 @@ Check = Callable[[Arguments], None]
 def function(
     namespace: str, name: str, summary: str, result: Result, *overloads: Overload, check: Check | None = None
 ) -> Declaration:
-    """Return a scalar function."""
+    """Declare a scalar function.
+
+    Args:
+        namespace: Namespace in calls; extensions may not leave it empty.
+        name: Name within the namespace.
+        summary: What the function gives, in a few words; editors show it.
+        result: Type of the result, or a rule that derives it from the arguments. A rule may raise CallError.
+        overloads: The ways to call it (`siddhi.parameters.takes`); types must match exactly.
+        check: Checks the arguments of a call beyond their types, and raises CallError.
+    """
     return Declaration(Kind.FUNCTION, name, summary, overloads, namespace, result=_rule(result), check=check)
 
 
 def aggregator(
     namespace: str, name: str, summary: str, result: Result, *overloads: Overload, check: Check | None = None
 ) -> Declaration:
-    """Return an aggregator; its first argument may change from event to event."""
+    """Declare an aggregator; its first argument may change from event to event.
+
+    The parameters are those of `function`.
+    """
     return Declaration(Kind.AGGREGATOR, name, summary, overloads, namespace, result=_rule(result), check=check)
 
 
@@ -33,7 +45,16 @@ def window(
     check: Check | None = None,
     spelling_3x: str | None = None,
 ) -> Declaration:
-    """Return a window."""
+    """Declare a window.
+
+    Args:
+        namespace: As for `function`.
+        name: As for `function`.
+        summary: As for `function`.
+        overloads: As for `function`.
+        check: As for `function`.
+        spelling_3x: Its name without a namespace in execution plans of the 3.x dialect.
+    """
     return Declaration(Kind.WINDOW, name, summary, overloads, namespace, check=check, spelling_3x=spelling_3x)
 
 
@@ -46,7 +67,17 @@ def stream_function(
     check: Check | None = None,
     in_patterns: bool = True,
 ) -> Declaration:
-    """Return a stream function that adds the attributes `appends` to each event."""
+    """Declare a stream function.
+
+    Args:
+        namespace: As for `function`.
+        name: As for `function`.
+        summary: As for `function`.
+        appends: Names and types of the attributes that it adds to each event.
+        overloads: As for `function`.
+        check: As for `function`.
+        in_patterns: Whether patterns may use it; their elements take one event after the other.
+    """
     return Declaration(
         Kind.STREAM_FUNCTION,
         name,

@@ -24,11 +24,15 @@ Group = TypeVar("Group")
 
 
 class RowAggregator(Aggregator, Generic[Group]):
-    """Keeps a `Group` for each group of the query; values come as Python objects, null as None.
+    """Base class of aggregators that keep a `Group` object for each group and see one value at a time.
 
-    An item is the value of the first argument, or, with `whole_rows`, the tuple of all arguments. `constants` are the
-    plain values of the arguments behind the first. A row with an object that nests too deeply fails, and so does one
-    with an item that has `refused`.
+    Subclasses implement `empty`, `add`, `remove`, `result`, `save` and `load`, and are registered with
+    `@AGGREGATORS.register(name, namespace)`. All methods run on the engine's thread, one at a time. Values are Python
+    objects, null is None.
+
+    An item is the value of the first argument or, with `whole_rows`, the tuple of all arguments. `constants` are the
+    values of the constant arguments behind the first. A row fails (`@OnError`) if one of its objects nests too deeply
+    or `refused` gives a reason.
     """
 
     by_row = True
@@ -51,28 +55,34 @@ class RowAggregator(Aggregator, Generic[Group]):
         """Return a group without values."""
 
     def refused(self, _item: object) -> str | None:
-        """Return why the item cannot be taken, None when it can."""
+        """Return why the item cannot be taken; None if it can."""
         return None
 
     @abstractmethod
     def add(self, group: Group, item: object) -> None:
-        """`item` has come into the group."""
+        """Add `item`, which has entered the window, to the group."""
 
     @abstractmethod
     def remove(self, group: Group, item: object) -> None:
-        """`item`, which came in before, has left the group."""
+        """Remove `item`, which has left the window, from the group; it was added before."""
 
     @abstractmethod
     def result(self, group: Group) -> object:
-        """The aggregate of what the group holds, None for null."""
+        """Return the aggregate of the group's items, None for null.
+
+        Called for every row, after its `add` or `remove`.
+        """
 
     @abstractmethod
     def save(self, group: Group) -> State:
-        """Return the group as a state."""
+        """Return the group's state as plain values, lists, dictionaries and numpy arrays, for a snapshot.
+
+        It must not share anything with the group that later calls change.
+        """
 
     @abstractmethod
     def load(self, state: State) -> Group:
-        """Return the counterpart of `save`."""
+        """Return the group that `save` gave this state of."""
 
     def update(self, rows: AggregateInput) -> Value:
         fresh = None if rows.fresh is None else rows.fresh.tolist()
@@ -107,8 +117,10 @@ class RowAggregator(Aggregator, Generic[Group]):
         ]
 
     def _kinds(self, rows: AggregateInput, lists: list[list[object]], items: Sequence[object]) -> Int8Array:
-        """Return the kinds of the rows; those that fail are left alone. What a group makes of the others nests but a
-        little deeper."""
+        """Return the kinds of the rows, with TIMER for those that fail, so that they are left alone.
+
+        Only the arguments are checked: what a group makes of them nests just a little deeper.
+        """
         if not self.can_fail:
             return rows.kinds
         counted = (rows.kinds == CURRENT) | (rows.kinds == EXPIRED)

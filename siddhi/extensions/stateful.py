@@ -14,7 +14,14 @@ from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNC
 def stateful_stream_function(
     name: str, namespace: str, make: Callable[[model.HandlerCall, ExpressionCompiler], Operator]
 ) -> None:
-    """Make `namespace:name` the stream function that `make` builds, one for each instance within a partition."""
+    """Register a stream function that keeps state.
+
+    Args:
+        name: Name as declared.
+        namespace: Namespace as declared.
+        make: Builds the operator of one call. Within a partition it is called once for each instance, so that instances
+            share no state.
+    """
 
     def build(call: model.HandlerCall, compiler: ExpressionCompiler) -> Operator:
         if compiler.context.partitioned:

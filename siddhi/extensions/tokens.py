@@ -26,8 +26,12 @@ MOST_TOKENS = 1_000_000
 
 
 class Tokens(Operator):
-    """One row for each of `tokens`, with these as the attributes that the call appends. Each is a chunk of its own,
-    unless those of a chunk stay `together`. Those of one chunk fail together where they go."""
+    """Base class of stream functions that turn one event into several.
+
+    Subclasses implement `width` and `tokens`. Each token becomes an event of its own, with the token's values as the
+    attributes that the call appends. Each is a chunk of its own, unless the tokens of a chunk stay `together`. Events
+    made from one chunk fail together in a later query.
+    """
 
     execution = Execution.EVENTS
 
@@ -44,8 +48,14 @@ class Tokens(Operator):
 
     @abstractmethod
     def tokens(self, *arguments: Any) -> Iterable[tuple[object, ...]]:
-        """Return the values of the appended attributes for each event that is made of a row; `RowError` drops the
-        row."""
+        """Return for each event to be made the values of its appended attributes.
+
+        Args:
+            arguments: The values of the call's arguments for one row, None for null.
+
+        Raises:
+            RowError: the row cannot be processed; it is dropped (`@OnError`).
+        """
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         evaluation = Evaluation(batch)

@@ -15,9 +15,15 @@ ENTRY_POINTS = "cep.siddhi.extensions"
 class Extension:
     """A pack of functions, aggregators, windows and stream functions, or of languages to write functions in.
 
-    `implementations` are names of modules which, when imported, register an implementation for every declaration. Only
-    an engine imports them: the module that holds the `Extension` should not need numpy, numba or pyarrow, since the
-    manager reads it too.
+    An installed package offers it as an entry point of the group `cep.siddhi.extensions`. The manager imports the
+    module that holds it, to check plans; only engines import `implementations`. So that module should not import numpy,
+    numba or pyarrow.
+
+    Args:
+        name: Name of the pack, as lists of extensions show it.
+        declarations: What plans may call; each must have a namespace.
+        implementations: Names of modules that, when imported, register an implementation for every declaration.
+        script_languages: Languages for `define function`.
     """
 
     name: str

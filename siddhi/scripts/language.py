@@ -19,7 +19,7 @@ ENGINES = {"javascript": "pip install 'cep-on-spark[javascript]'"}
 
 
 class ScriptError(Exception):
-    """A text that is no script of its language; `line` is the line of it that is at fault, from 1."""
+    """Raised for a text that is not valid in its language; `line` is the line at fault, from 1."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -28,8 +28,13 @@ class ScriptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ScriptLanguage:
-    """A language called `name`, in lower case. `compile` makes a function of the text between the braces, or raises
-    `ScriptError`; it calls nothing of it."""
+    """A language for `define function`.
+
+    Args:
+        name: Name in plans, in lower case.
+        compile: Makes a function of the text between the braces without running any of it. Raises ScriptError. It
+            should import the language's engine only when called, since the manager loads the declaration too.
+    """
 
     name: str
     compile: Callable[[str], Script]
@@ -37,8 +42,10 @@ class ScriptLanguage:
 
 @dataclass(frozen=True, slots=True)
 class ScriptPolicy:
-    """Which languages plans may use: `allowed`, or with None all that are installed. `setting` tells what allows
-    another one, `{language}` standing for its name."""
+    """Which languages plans may use: `allowed`, or with None all that are installed.
+
+    `setting` is the message that says how to allow another one, with `{language}` for its name.
+    """
 
     allowed: frozenset[str] | None = None
     setting: str = ""

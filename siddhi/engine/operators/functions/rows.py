@@ -45,7 +45,7 @@ LONGEST_TEXT = 4 * 1024 * 1024
 
 
 class RowError(ValueError):
-    """Raised by a row's function: the event cannot be processed, for the reason given."""
+    """Raised by the function of a row: this event cannot be processed, for the given reason."""
 
 
 class TextTooLongError(RowError):
@@ -56,7 +56,7 @@ class TextTooLongError(RowError):
 
 
 class Nulls(Enum):
-    """What a function does with a null argument."""
+    """How a function treats a null argument."""
 
     FAIL = "fail"
     """The row fails."""
@@ -285,18 +285,37 @@ def limited(limit: CallLimit, compute: Callable[[_Given], _Made], given: _Given)
 
 
 def column_function(namespace: str, name: str, compute: Callable[..., Any], operand: Any = np.float64) -> None:
-    """Make `namespace:name` a `ColumnFunction`."""
+    """Register a function over whole columns as the implementation of `namespace:name`.
+
+    Args:
+        namespace: Namespace as declared.
+        name: Name as declared.
+        compute: Gets one numpy array per argument, each with one value per row of the batch, and must not change them.
+            Returns an array of the same length, or an array and a bool mask of the rows that are not null. The result
+            is null wherever an argument is null; what `compute` gives there is ignored.
+        operand: dtype to which arguments are converted; None leaves each in its own.
+    """
     FUNCTIONS.register(name, namespace)(partial(ColumnFunction, compute=compute, operand=operand))
 
 
 def row_function(
     namespace: str, name: str, compute: Callable[..., object], nulls: Nulls = Nulls.FAIL, *, texts: bool = False
 ) -> None:
-    """Make `namespace:name` a `RowFunction`."""
+    """Register a function of single values as the implementation of `namespace:name`.
+
+    Args:
+        namespace: Namespace as declared.
+        name: Name as declared.
+        compute: Gets Python values and returns one, None for null. It is called once for each distinct combination of
+            arguments, whose result may be reused for later events: it must depend on nothing else. RowError makes the
+            event fail (`@OnError`). Calls that take too long are interrupted and fail, too.
+        nulls: What to do with a null argument.
+        texts: Pass all arguments as text, in the form that Java's `toString` gives.
+    """
     FUNCTIONS.register(name, namespace)(partial(RowFunction, compute=compute, nulls=nulls, texts=texts))
 
 
 def constant_function(namespace: str, name: str, constant: float) -> None:
-    """Make `namespace:name` a function that gives `constant`."""
+    """Register a function without arguments that always gives `constant`."""
     column: AnyArray = np.float64(constant)  # type: ignore[assignment] # a scalar stands for all rows
     FUNCTIONS.register(name, namespace)(partial(ColumnFunction, compute=lambda: column))

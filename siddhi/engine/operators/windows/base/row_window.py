@@ -26,7 +26,7 @@ _BEFORE = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """An event that arrives: the slot in which it lies, its place in the batch, its timestamp, and the clock."""
+    """An arriving event: its slot, its row in the batch, its timestamp and the app's clock, both in ms."""
 
     slot: int
     row: int
@@ -36,7 +36,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class Emission:
-    """The rows that a window lets out, with the order, clock and chunk of what makes it do so now."""
+    """The rows that a window emits, with the order, clock and chunk of their cause."""
 
     slots: list[int] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
@@ -49,19 +49,19 @@ class Emission:
     chunk: int = 0
 
     def current(self, slot: int, timestamp: int) -> None:
-        """Let the row out as current."""
+        """Emit the row in `slot` as current."""
         self._emit(slot, CURRENT, timestamp)
 
     def expired(self, slot: int, timestamp: int | None = None) -> None:
-        """Let the row out as expired, now or with `timestamp`."""
+        """Emit the row in `slot` as expired, with `timestamp`, by default the present clock."""
         self._emit(slot, EXPIRED, self.clock if timestamp is None else timestamp)
 
     def reset(self, slot: int) -> None:
-        """Send a reset, which needs some row to stand in for it."""
+        """Emit a reset, for which the row in `slot` stands in; aggregates start over."""
         self._emit(slot, RESET, self.clock)
 
     def new_chunk(self) -> None:
-        """What follows is a chunk of its own."""
+        """Begin a new chunk with the next emitted row."""
         self.chunk += 1
 
     def _emit(self, slot: int, kind: int, timestamp: int) -> None:
@@ -74,10 +74,14 @@ class Emission:
 
 
 class RowWindow(WindowOperator):
-    """Calls `arrive` for each event and `fire` for each timer, in order.
+    """Base class of windows that process one event after the other.
 
-    Rows lie in `slots`; `release` gives a slot back when what was let out of it has left the window. Timers are set
-    with `schedule`.
+    Subclasses implement `arrive`, `held`, `own_state` and `restore_own`, and `fire` if they set timers. They are
+    registered with `@WINDOWS.register(name, namespace)`. All methods run on the engine's thread, one at a time; time is
+    `event.clock` or `out.clock`, never the system's.
+
+    The window's rows are in `slots`; every slot that leaves the window must be given back with `release`. `schedule`
+    sets timers, which are part of snapshots.
     """
 
     execution = Execution.EVENTS
@@ -95,24 +99,24 @@ class RowWindow(WindowOperator):
 
     @abstractmethod
     def arrive(self, event: Arrival, out: Emission) -> None:
-        """What the window does with `event`."""
+        """Process an arriving event: keep its slot or `release` it, and emit rows to `out`."""
 
     def fire(self, due: int, out: Emission) -> None:
-        """What the window does at a timer that was set for `due`; `out.clock` may be later."""
+        """Process a timer that was set for `due` (ms); `out.clock` may be later."""
 
     def end_chunk(self, out: Emission) -> None:
-        """What the window does when the last event of a chunk has arrived."""
+        """Process the end of a chunk, after the `arrive` of its last event."""
 
     def accepted(self, batch: EventBatch, _step: Step) -> EventBatch:
-        """Return the rows of `batch` that can arrive; others are booked as failed."""
+        """Return the rows of `batch` that can arrive; record all others as failed in the step."""
         return batch
 
     def prepare(self, batch: EventBatch) -> None:
-        """Called before the rows of `batch` arrive."""
+        """Prepare for the rows of `batch`, none of which has arrived yet."""
 
     @abstractmethod
     def held(self) -> list[int]:
-        """Return the slots of the rows that a look into the window shows, in order."""
+        """Return the slots of the rows in the window, oldest first, for joins and queries."""
 
     def contents(self) -> tuple[Int64Array, dict[str, Column]]:
         slots: Int64Array = np.array(self.held(), dtype=np.int64)
@@ -122,16 +126,16 @@ class RowWindow(WindowOperator):
         return self.contents()
 
     def schedule(self, due: int) -> None:
-        """Set a timer; one that is due already fires right behind the row that sets it."""
+        """Set a timer for `due` (ms); one that is already due fires directly after the row that sets it."""
         heappush(self._timers, (due, self._set_timers, self._step, self._order, self._clock))
         self._set_timers += 1
 
     def release(self, slot: int) -> None:
-        """The row in `slot` is gone once this step's output has been taken."""
+        """Free the slot once this step's output has been taken, so the row can still be emitted in this step."""
         self._released.append(slot)
 
     def _set_earlier(self, dues: Iterable[int]) -> None:
-        """The timers are those of `dues`, set before the step that comes."""
+        """Replace all timers by those of `dues`, as if set before the coming step."""
         self._timers = []
         self._order, self._clock = -1, _BEFORE
         for due in dues:
