@@ -34,15 +34,27 @@ SENT_ON, UNAVAILABLE = 307, 503
 class ManagerClient:
     """Client of the manager's REST API.
 
-    It calls the manager at `url` (`http://host:port`; several are separated by commas), or the one that this manager
-    names as the leader; while no manager leads it waits a little. Methods raise PeerError when nobody answers and
-    CommandRefusedError on errors.
+    It calls the manager at `url`, or the one that this manager names as the leader; while no manager leads it waits up
+    to `LEADER_WITHIN_S`. One thread at a time may use it. Methods return the decoded JSON answer (see docs/rest.md)
+    unless they say otherwise.
+
+    All methods raise:
+        PeerError: no manager answers, or its answer cannot be used. A change that was sent may have been made then.
+        CommandRefusedError: the manager refused the request; `status` is the HTTP status and `details` the problems.
     """
 
     def __init__(
         self, url: str, tenant: int = SUPER_TENANT, token: str = "", basic: tuple[str, str] | None = None
     ) -> None:
-        """Show `token`, or else the name and password `basic`, where they are given."""
+        """Prepare the client; nothing is sent yet.
+
+        Args:
+            url: `http://host:port` or `https://host:port` of a manager; several are separated by commas and tried in
+                order.
+            tenant: The tenant on whose behalf to call.
+            token: Access token; empty: none.
+            basic: Name and password, used where there is no token.
+        """
         self._shown = bearer(token) if token or basic is None else {"Authorization": _basic(*basic)}
         self._urls = tuple(one.strip().rstrip("/") for one in url.split(","))
         self.url = self._urls[0]
@@ -50,22 +62,37 @@ class ManagerClient:
         self.token = token
 
     def deploy(self, text: str, replace: bool, savepoint: str = "") -> Any:
-        """Return what became of deploying the plan in `text`, to begin from `savepoint` if one is named."""
+        """Deploy the plan in `text` and return the outcome.
+
+        Args:
+            text: The plan.
+            replace: Change a deployed plan of the same name, rather than be refused.
+            savepoint: Name of the savepoint to start from; empty: start from the plan's own state, if any.
+        """
         begin = {"from": savepoint} if savepoint else {}
         return self._call("POST", "/plans", body=text.encode(), replace=str(replace).lower(), **begin)
 
     def deploy_renamed(self, plan: str, text: str, savepoint: str = "") -> Any:
-        """Rename `plan` as `text` says and deploy that text, from `savepoint` if one is named."""
+        """Rename `plan` to the name in `text`, deploy that text and return the outcome.
+
+        Args:
+            plan: The present name.
+            text: The plan under its new name.
+            savepoint: As for `deploy`.
+        """
         begin = {"from": savepoint} if savepoint else {}
         return self._call("PUT", f"/plans/{quote(plan)}", body=text.encode(), rename="true", **begin)
 
     def preview_edit(self, plan: str, text: str) -> Any:
-        """Return what `text` would keep of the state of `plan` in its place; nothing is deployed."""
+        """Return which state of `plan` would be kept if `text` replaced it; nothing is deployed.
+
+        Takes up to `PREVIEW_TIMEOUT_S`.
+        """
         path = f"/plans/{quote(plan)}/edit-preview"
         return self._do("POST", path, text.encode(), {}, PREVIEW_TIMEOUT_S)
 
     def explain(self, plan: str) -> Any:
-        """Return how the engine runs the queries of `plan`."""
+        """Explain how the engine runs the queries of `plan`."""
         return self._do("GET", f"/plans/{quote(plan)}/explanation", None, {}, PREVIEW_TIMEOUT_S)
 
     def act(self, plan: str, action: str, **body: Any) -> Any:
@@ -80,44 +107,71 @@ class ManagerClient:
         return self._call("POST", f"/plans/{quote(plan)}/{action}", body=msgspec.json.encode(body) if body else None)
 
     def restart(self, plan: str, savepoint: str = "") -> Any:
-        """Return what became of restarting the plan, from `savepoint` if one is named."""
+        """Restart the plan, from `savepoint` if one is named, and return the outcome."""
         begin = {"from": savepoint} if savepoint else {}
         return self._call("POST", f"/plans/{quote(plan)}/restart", body=None, **begin)
 
     def undeploy(self, plan: str, discard: bool = False) -> Any:
-        """Return what became of undeploying the plan; with `discard` what waits is dropped."""
+        """Undeploy the plan and return the outcome.
+
+        Args:
+            plan: Name of the plan.
+            discard: Drop the events that wait, rather than process them first.
+        """
         return self._call("DELETE", f"/plans/{quote(plan)}", discard=str(discard).lower())
 
     def deploy_rules(
         self, name: str, files: list[dict[str, str]], revision: str = "", dry_run: bool = False, remove: bool = True
     ) -> Any:
-        """Return the report of making the rule set what `files` say.
+        """Deploy, change and undeploy plans so that those of the rule set are what `files` say, as one change.
 
-        Raises RefusedError, with the report in its details.
+        Args:
+            name: Name of the rule set.
+            files: Each with `file`, its path within the folder, and `text`, the plan in it.
+            revision: Version of the files, to be shown with the rule set.
+            dry_run: Only report what would change.
+            remove: Undeploy plans whose files have gone.
+
+        Returns:
+            The report of all changes.
+
+        Raises:
+            CommandRefusedError: nothing was changed; the report is in its details.
         """
         body = msgspec.json.encode({"files": files, "revision": revision})
         return self._rules("PUT", name, body, dry_run=_flag(dry_run), remove=_flag(remove))
 
     def remove_rules(self, name: str, dry_run: bool) -> Any:
-        """Return the report of undeploying all plans of the rule set.
+        """Undeploy all plans of the rule set and return the report.
 
-        Raises RefusedError, with the report in its details.
+        Args:
+            name: Name of the rule set.
+            dry_run: Only report what would change.
+
+        Raises:
+            CommandRefusedError: nothing was changed; the report is in its details.
         """
         return self._rules("DELETE", name, None, dry_run=_flag(dry_run))
 
     def rule_set(self, name: str) -> Any:
-        """Return what is deployed of a rule set."""
+        """Return the deployed plans of a rule set."""
         return self._call("GET", f"/rule-sets/{quote(name)}")
 
     def _rules(self, method: str, name: str, body: bytes | None, **parameters: str) -> Any:
         return self._do(method, f"/rule-sets/{quote(name)}", body, parameters, RULES_TIMEOUT_S)
 
     def samples(self, plan: str, stage: str = "") -> Any:
-        """Return what is being sampled of the plan, or of one of its stages, and what was seen."""
+        """Return the sampling in progress of the plan, or of one of its stages, and the samples."""
         return self._call("GET", f"/plans/{quote(plan)}/samples", component=stage)
 
     def query(self, plan: str, query: str, limit: int) -> Any:
-        """Return what a table, named window or aggregation of the running plan holds."""
+        """Run an on-demand query on a table, named window or aggregation of the running plan.
+
+        Args:
+            plan: Name of the plan.
+            query: The query in SiddhiQL.
+            limit: How many rows to return at most.
+        """
         body = msgspec.json.encode({"query": query, "limit": limit})
         return self._call("POST", f"/plans/{quote(plan)}/query", body=body)
 
@@ -126,39 +180,44 @@ class ManagerClient:
         return self._call("GET", f"/plans/{quote(plan)}/checkpoints")
 
     def exceptions(self, plan: str | None) -> Any:
-        """Return what went wrong with the plan, or with all plans of the tenant."""
+        """Return the errors of the plan, or with None of all plans of the tenant."""
         return self._call("GET", f"/plans/{quote(plan)}/exceptions" if plan else "/exceptions")
 
     def failed_events(self, plan: str, limit: int) -> Any:
-        """Return events of the plan that failed and that workers keep."""
+        """Return at most `limit` entries of failed events of the plan that workers keep."""
         return self._call("GET", f"/plans/{quote(plan)}/errors", limit=str(limit))
 
     def set_aside(self) -> Any:
-        """Return what workers have set aside of plans that are missing."""
+        """Return the data that workers have set aside of plans that are missing."""
         return self._call("GET", "/wal")
 
     def restore_aside(self, id_: str) -> Any:
-        """Return what became of restoring what is set aside as `id_`."""
+        """Restore the data that is set aside as `id_` and return the outcome."""
         return self._call("POST", f"/wal/{quote(id_)}/restore")
 
     def discard_aside(self, id_: str) -> Any:
-        """Return what became of discarding what is set aside as `id_`."""
+        """Delete the data that is set aside as `id_` and return the outcome."""
         return self._call("POST", f"/wal/{quote(id_)}/discard")
 
     def adopt_worker(self, worker: str) -> Any:
-        """Return what became of letting a worker of another system serve this one."""
+        """Make a worker of another system join this one and return the outcome."""
         return self._call("POST", f"/workers/{quote(worker)}/adopt")
 
     def replay_errors(self, plan: str, choice: dict[str, Any]) -> Any:
-        """Return what became of sending kept events where they failed once more."""
+        """Send failed events again to where they failed, and return the outcome.
+
+        Args:
+            plan: Name of the plan.
+            choice: Which entries; see `docs/rest.md`.
+        """
         return self._call("POST", f"/plans/{quote(plan)}/errors/replay", body=msgspec.json.encode(choice))
 
     def discard_errors(self, plan: str, choice: dict[str, Any]) -> Any:
-        """Return how many entries are gone."""
+        """Delete failed events and return how many entries are gone; `choice` as for `replay_errors`."""
         return self._call("POST", f"/plans/{quote(plan)}/errors/discard", body=msgspec.json.encode(choice))
 
     def overview(self) -> Any:
-        """Return the system at a glance, with its alerts."""
+        """Return the overview of the system, with its alerts."""
         return self._call("GET", "/overview")
 
     def workers(self) -> Any:
@@ -166,6 +225,7 @@ class ManagerClient:
         return self._call("GET", "/workers")
 
     def clear_checkpoints(self, plan: str) -> Any:
+        """Order the removal of the plan's checkpoints, but not its savepoints."""
         return self._call("DELETE", f"/plans/{quote(plan)}/checkpoints")
 
     def operations(self) -> list[Any]:
@@ -174,7 +234,7 @@ class ManagerClient:
         return found
 
     def operation(self, operation: str) -> Any:
-        """Return how far a long action has got."""
+        """Return the progress of a long action."""
         return self._call("GET", f"/operations/{quote(operation, safe='')}")
 
     def savepoints(self, plan: str) -> list[Any]:
@@ -183,11 +243,17 @@ class ManagerClient:
         return savepoints
 
     def take_savepoint(self, plan: str, name: str) -> Any:
-        """Return the savepoint that is being taken."""
+        """Begin a savepoint and return it; `savepoints` shows its outcome.
+
+        Args:
+            plan: Name of the plan.
+            name: Name of the savepoint; empty: named after the time.
+        """
         body = msgspec.json.encode({"name": name})
         return self._call("POST", f"/plans/{quote(plan)}/savepoints", body=body)
 
     def delete_savepoint(self, plan: str, name: str) -> None:
+        """Order the removal of a savepoint."""
         self._call("DELETE", f"/plans/{quote(plan)}/savepoints/{quote(name)}")
 
     def plans(self) -> list[Any]:
@@ -196,6 +262,7 @@ class ManagerClient:
         return plans
 
     def plan(self, plan: str) -> Any:
+        """Return one plan with its text and status."""
         return self._call("GET", f"/plans/{quote(plan)}")
 
     def topology(self, plan: str) -> Any:
@@ -207,14 +274,15 @@ class ManagerClient:
         return self._call("GET", "/nodes")["nodes"]
 
     def switch_nodes(self) -> Any:
-        """Let the active node hand over to the other one."""
+        """Make the active node hand over to the other one."""
         return self._call("POST", "/nodes/switch")
 
     def cluster(self) -> Any:
+        """Return the processes of the system."""
         return self._call("GET", "/cluster")
 
     def critical_alerts(self) -> list[Any]:
-        """Return what is critical of workers and managers, beside plans; nothing for a token that may not see it."""
+        """Return critical alerts about workers and managers, not plans; empty for a token that may not see them."""
         try:
             found: list[Any] = self.overview()["alerts"]
         except CommandRefusedError:
@@ -222,7 +290,7 @@ class ManagerClient:
         return [one for one in found if one["severity"] == "critical" and one["subject"] in ("worker", "manager")]
 
     def managers(self) -> list[Any]:
-        """Return all managers and who leads; none for a token that does not see the system."""
+        """Return all managers and which one leads; empty for a token that may not see the system."""
         try:
             managers: list[Any] = self.cluster().get("managers", [])
         except CommandRefusedError:
@@ -230,18 +298,26 @@ class ManagerClient:
         return managers
 
     def account(self) -> Any:
-        """Return who the manager takes the caller for."""
+        """Return the caller's account as the manager sees it."""
         return self._call("GET", "/account")
 
     def change_password(self, former: str, password: str) -> None:
+        """Change the caller's password and end all sessions of the caller."""
         self._call("POST", "/account/password", body=msgspec.json.encode({"former": former, "password": password}))
 
     def make_token(self, name: str, role: str, days: int) -> str:
-        """Return a new token of the caller's own."""
+        """Create a personal token of the caller and return it; it cannot be read again later.
+
+        Args:
+            name: Name of the token.
+            role: Its role, with at most the caller's rights.
+            days: How long it is valid.
+        """
         body = msgspec.json.encode({"name": name, "role": role, "days": days})
         return str(self._call("POST", "/account/tokens", body=body)["token"])
 
     def revoke_token(self, name: str) -> None:
+        """Revoke a personal token of the caller."""
         self._call("DELETE", f"/account/tokens/{quote(name, safe='')}")
 
     def processes(self) -> list[Any]:
@@ -250,24 +326,24 @@ class ManagerClient:
         return processes
 
     def log(self, process: str, **wanted: str) -> Any:
-        """Log records of a process."""
+        """Return log records of a process; `wanted` are the query parameters of the call (see docs/rest.md)."""
         return self._call("GET", f"/processes/{quote(process, safe='')}/log", None, **wanted)
 
     def search_logs(self, **wanted: str) -> Any:
-        """Return the newest log records of all processes."""
+        """Return the newest log records of all processes; `wanted` as for `log`."""
         return self._call("GET", "/log", None, **wanted)
 
     def users(self) -> list[Any]:
-        """Return all users, where people log in."""
+        """Return all users, where the manager has accounts."""
         users: list[Any] = self._call("GET", "/users")["users"]
         return users
 
     def configuration(self, process: str) -> Any:
-        """Return the configuration that a process works with."""
+        """Return the configuration that a process runs with."""
         return self._call("GET", f"/processes/{quote(process, safe='')}/configuration")
 
     def is_healthy(self) -> bool:
-        """Return whether the manager answers and its control loop moves."""
+        """Return whether the manager answers and its control loop runs; raises nothing."""
         try:
             with WebClient() as client:
                 return client.request("GET", f"{self.url}/api/v1/health", timeout_s=TIMEOUT_S).status == 200
@@ -325,7 +401,11 @@ class ManagerClient:
         ) from problem
 
     def _turn_to(self, location: str) -> None:
-        """Ask the manager at `location` next. Raise CommandRefusedError rather than send a token in the clear."""
+        """Call the manager at `location` from now on.
+
+        Raises:
+            CommandRefusedError: that would send a token unencrypted.
+        """
         there = urlsplit(location)
         if self._shown and self.url.startswith("https:") and there.scheme != "https":
             raise CommandRefusedError(
@@ -351,7 +431,7 @@ def _is_of_no_leader(answer: Answer) -> bool:
 
 
 def _was_not_sent(error: requests.RequestException) -> bool:
-    """Return whether nobody listened: the request has reached nobody."""
+    """Return whether the connection was refused, so that the request has reached no manager."""
     cause = error.args[0] if error.args else None
     return isinstance(getattr(cause, "reason", None), NewConnectionError)
 

@@ -42,8 +42,18 @@ NO_KEYS = SecurityConfig()
 class EventSender:
     """A link into a worker's ingress for events of one stream.
 
-    Raises InputError when the worker refuses the stream or events, PeerError when it does not answer or is gone;
-    `acknowledged_rows` then tells how many were taken over.
+    It belongs to the thread that created it, which also does its work: there is no background thread, so call `flush`
+    before a long pause. As a context manager it flushes at the end of a block that did not raise.
+
+    All methods raise InputError when the worker refuses the stream or events, and PeerError when the worker does not
+    answer or is gone. Events beyond `acknowledged_rows` may or may not have been taken over then.
+
+    Attributes:
+        schema: The stream's schema.
+        arrow_schema: The schema of the batches to send: `_timestamp` (int64 ms), `_kind` (int8), then the attributes in
+            order.
+        sent_rows: Events sent so far.
+        acknowledged_rows: Events that the worker has taken over, which are in its log where it keeps one.
     """
 
     def __init__(
@@ -55,7 +65,20 @@ class EventSender:
         timeout_ms: int = 5_000,
         security: SecurityConfig = NO_KEYS,
     ) -> None:
-        """Open the link. `security` names the keys, which a worker with keys requires."""
+        """Open the link and wait until the worker has accepted it.
+
+        Args:
+            endpoint: The worker's ingress.
+            schema: The stream's schema (`fetch_schema`).
+            sender: Name of the sender in the worker's reports.
+            tenant: Owner of the stream.
+            timeout_ms: How long to wait for the worker's answer.
+            security: The keys, which a worker with keys requires.
+
+        Raises:
+            InputError: an attribute type is unknown, or the worker refuses the stream.
+            PeerError: no worker answers within `timeout_ms`.
+        """
         self.schema = schema
         try:
             self.arrow_schema = arrow_schema(schema)
@@ -78,10 +101,18 @@ class EventSender:
             raise
 
     def send(self, batch: pa.RecordBatch, watermark_ms: int = NO_WATERMARK) -> None:
-        """Send `batch`, of `arrow_schema`; later events are of `watermark_ms` or after.
+        """Send a batch.
 
-        `NO_WATERMARK` promises nothing. Blocks while the window of unacknowledged events is full, for as long as the
-        worker lives.
+        Blocks while the window of unacknowledged events is full, for as long as the worker lives.
+
+        Args:
+            batch: Events with the columns of `arrow_schema`, in any order; other types are cast.
+            watermark_ms: A promise that later events have this time or a later one, in ms since 1970; `NO_WATERMARK`
+                promises nothing.
+
+        Raises:
+            InputError: the worker has refused events.
+            PeerError: the worker is gone.
         """
         if batch.schema != self.arrow_schema:
             batch = batch.select(self.arrow_schema.names).cast(self.arrow_schema)
@@ -92,19 +123,24 @@ class EventSender:
         self.sent_rows += batch.num_rows
 
     def mark_idle(self) -> None:
-        """Nothing more comes for now: nobody need wait for this link's watermark."""
+        """Tell the worker that no events follow for now, so that event time does not wait for this link."""
         self._wait(self._link.has_room, None)
         self._link.mark_idle()
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Everything that was sent has been taken over by the worker.
+        """Wait until the worker has taken over everything that was sent.
 
-        PeerError after `timeout_ms` (None: wait on).
+        Args:
+            timeout_ms: How long to wait; None: until the worker is gone.
+
+        Raises:
+            InputError: the worker has refused events.
+            PeerError: the worker is gone, or `timeout_ms` have passed.
         """
         self._wait(lambda: not self._link.outbox.pending, timeout_ms)
 
     def close(self) -> None:
-        """Close the link in order. Call `flush` before, to be sure of all events."""
+        """Close the link. Call `flush` before to be sure that all events were taken over."""
         self._link.close()
         self._context.destroy(linger=500)
 
@@ -133,7 +169,9 @@ class EventSender:
     def _look(self) -> None:
         """Take in acknowledgements and refusals.
 
-        Raises what they amount to.
+        Raises:
+            InputError: the worker has refused events.
+            PeerError: the worker is gone.
         """
         link = self._link
         self._looked_ms = _now_ms()
@@ -155,7 +193,14 @@ class EventSender:
 def fetch_schema(
     http_address: str, event_stream: str, tenant: int = SUPER_TENANT, timeout_ms: int = 5_000, token: str = ""
 ) -> StreamSchema:
-    """Return the schema of an imported event stream, from a worker's HTTP address (`http://host:port`).
+    """Return the schema of an imported event stream, as a worker's HTTP server reports it.
+
+    Args:
+        http_address: The worker's address, `http://host:port`.
+        event_stream: Name of the event stream.
+        tenant: Owner of the stream.
+        timeout_ms: How long to wait for the answer.
+        token: Access token, where the worker requires one.
 
     Raises:
         InputError: there is no such stream.

@@ -1,4 +1,4 @@
-"""Who takes results, and by what results are known however often they come."""
+"""Consumers of results, and identities by which they recognise results that come again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cep_worker.outflows.receipts import DeliveryReceipt
 
 @dataclass(frozen=True, slots=True)
 class GroupId:
-    """The results that a publisher instance gave to this worker between two checkpoints, in one piece.
+    """The results that a publisher instance gave to this worker between two checkpoints, committed as one.
 
     `log` is the identity of the worker's store for this publisher: groups of one log come in order of (epoch, attempt,
     checkpoint).
@@ -36,7 +36,7 @@ class FrameId:
     number: int
 
     def follows(self, former: FrameId) -> bool:
-        """Return whether it follows `former` in its group; otherwise a group begins or comes again."""
+        """Return whether it follows `former` in its group; otherwise a group begins or is sent again."""
         return self.group == former.group and self.number > former.number
 
 
@@ -47,24 +47,33 @@ class ResultConsumer(Protocol):
     """
 
     def has_room(self) -> bool:
-        """Return whether `offer` may be called."""
+        """Return whether `offer` may be called now."""
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
-        """Take over `batch` (`body` is its Arrow IPC form) and settle `receipt` when it is delivered.
+        """Take over a batch and settle `receipt`, now or later, once it is delivered or dropped.
 
-        A `frame` belongs to a group, which `commit` ends; it may have come before.
+        Args:
+            batch: The events, with `_timestamp` (int64 ms).
+            body: The batch in Arrow's IPC format, for consumers that pass it on unchanged.
+            receipt: To be settled exactly once, on the data thread.
+            frame: The batch's place in a group, which takes effect with `commit`; None: outside groups. A frame may
+                come again after a failure.
         """
 
     def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
-        """All frames of `group` have been offered: they take effect together, once."""
+        """Make all frames of `group` take effect together, once; settle `receipt` when that is done.
+
+        The same group may be committed again after a restart: a consumer that delivers exactly once recognises it by
+        its id.
+        """
 
 
 class Tap(ResultConsumer, Protocol):
     """A consumer of a plan's stream.
 
-    `name` tells it from others of the stream as long as the process lives, also when it is edited. Of one that is
-    `lasting` it is known how much it has had when the process starts again: it is the one that has the same `form`
-    then, or else the same name.
+    `name` distinguishes it from others of the stream as long as the process lives, even when it is edited. If it is
+    `lasting`, its progress is remembered over restarts of the process, for the consumer with the same `form`, or else
+    with the same name.
     """
 
     @property

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 
 class DeliveryReceipt:
-    """What each consumer of a frame settles once, when it has delivered the frame or, by its own policy, given it up.
+    """Settled once by each consumer of a frame, when it has delivered the frame or, by its own policy, dropped it.
 
-    `delivered` is called when all have, or `returned` when one of them has ended and given the frame back. Belongs to
-    the data thread.
+    `delivered` is called when all have settled, or `returned` when one of them has ended and given the frame back.
+    Belongs to the data thread.
     """
 
     __slots__ = ("_delivered", "_given_back", "_returned", "_unsettled", "lost_rows")
@@ -33,10 +33,10 @@ class DeliveryReceipt:
         return self._returned is not None
 
     def settle(self, lost_rows: int = 0) -> None:
-        """One more consumer has done its part, but for `lost_rows` events.
+        """Settle for one consumer, which has delivered the frame but for `lost_rows` events.
 
         Raises:
-            ValueError: all had.
+            ValueError: all consumers have settled already.
         """
         if self._unsettled < 1:
             raise ValueError("a receipt was settled more often than there are consumers")

@@ -1,4 +1,4 @@
-"""What a sink is, and what one is given to work with."""
+"""The interface of sinks, and the context that each sink gets."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ from cep_worker.runtime.event_loop import EventLoop
 
 
 class EventSink(ResultConsumer, Protocol):
-    """Takes the events of one exported stream.
+    """Delivers the events of one exported stream to the outside.
 
-    All methods are called on the data thread and none blocks. `dropped_events` counts those that could not be delivered
-    for good. `passes_on` says whether a successor gets what the sink cannot deliver.
+    All methods are called on the data thread, and none may block or sleep: a sink that waits for the outside does so on
+    a thread of its own (`cep_worker.sinks.threaded.ThreadedSink`) and reports back through `SinkContext.event_loop`.
+
+    Attributes:
+        dropped_events: Events that could not be delivered for good, since the sink started.
+        passes_on: Whether a successor gets what the sink has not delivered when it is closed.
     """
 
     dropped_events: int
@@ -31,34 +35,53 @@ class EventSink(ResultConsumer, Protocol):
 
     @property
     def delivered_events(self) -> int:
-        """How many events have been delivered since the sink started."""
+        """Events that have been delivered since the sink started."""
 
     def tick(self, now_ms: int) -> None:
-        """Time passes."""
+        """Do what is due by time, such as retries; called several times a second.
+
+        Args:
+            now_ms: Monotonic time in ms.
+        """
 
     def drained(self) -> bool:
-        """Return whether everything that was offered has been delivered."""
+        """Return whether everything that was offered has been delivered or dropped."""
 
     def waiting_events(self) -> int:
-        """Return how many events have been offered and not been delivered yet."""
+        """Return how many events have been offered and are neither delivered nor dropped yet."""
 
     def last_error(self) -> str:
-        """Return what is wrong now, or nothing while all is well."""
+        """Return the present error for operators, with what to do; empty while all is well."""
 
     def close(self, successor: EventSink | None = None) -> None:
-        """Stop the sink at once and pass everything undelivered to `successor`.
+        """Stop the sink at once, without waiting for the outside, and pass everything undelivered to `successor`.
 
-        Groups go to the successor from their beginning. Without one, the events are given up and settled.
+        Args:
+            successor: Gets undelivered groups from their beginning. Without one, undelivered events are given back
+                where their receipt allows it, and else dropped and settled.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What every sink is given: the connector that declares it, the plan, and the stream's schema.
+    """Everything that a sink gets from the worker.
 
-    `label` tells sinks of one type and stream apart.
-
-    `room` is to be called, from any thread, when a full sink has room again.
+    Args:
+        connector: The declaration: type, options and mapper.
+        key: The plan that declares the sink.
+        schema: Attributes of the stream, in the order of the batches' columns.
+        event_stream: The event stream whose results the sink takes.
+        worker: Name of the worker.
+        waiting_rows: How many rows may wait in the sink before `has_room` must return False.
+        event_loop: The data thread's loop; `post` runs a call on it from any thread.
+        zmq_context: For sinks that open ZeroMQ sockets.
+        room: To be called, from any thread, when a sink that was full has room again.
+        topics: The topics of `inMemory` sources and sinks.
+        errors: Store for events that cannot be delivered.
+        label: Distinguishes sinks of the same type and stream.
+        guard: What the sink may reach; None for sinks that the operator declares.
+        given: Names of the options that come from the worker's configuration rather than the plan.
+        positions: Folder for what the sink must remember across restarts; empty: none.
     """
 
     connector: Connector
@@ -80,9 +103,9 @@ class SinkContext:
     """The folder of what a sink must know again in the next process."""
 
     def origin(self) -> FailureOrigin:
-        """Return where the events come from that the sink cannot deliver."""
+        """Return the origin to store with events that the sink cannot deliver."""
         return FailureOrigin(self.key, self.connector.stream, "sink", self.label)
 
     def where(self) -> str:
-        """Return the sink as errors name it."""
+        """Return the sink's name for error messages."""
         return f"@sink(type='{self.connector.type}') of stream {self.connector.stream}"

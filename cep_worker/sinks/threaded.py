@@ -1,4 +1,4 @@
-"""A sink whose writing may block: it has a thread of its own behind a bounded queue."""
+"""A sink whose writing may block: a thread of its own writes behind a bounded queue."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ KEPT_AT_ONCE = 10_000
 
 
 class WriteError(CepError):
-    """A write that failed for good, for all of its events or for those that `failed`, which may be read once.
+    """A write that failed for good, for all of its events or only for those in `failed`.
 
-    With none of them all is written, and something else is wrong that must be shown.
+    `failed` may be an iterator that can be read only once. If it is empty, every event was written, and the message
+    reports another problem to show.
     """
 
     code = "sink-write"
@@ -43,36 +44,49 @@ class WriteError(CepError):
 
 
 class SinkWriter(Protocol):
-    """Delivers batches; lives on the sink's thread."""
+    """Delivers the batches of a `ThreadedSink`; all methods run on the sink's own thread, where they may block."""
 
     @property
     def problem(self) -> str:
-        """Why it tries again now, or nothing."""
+        """Why it is retrying now; empty if it is not. Read from other threads."""
 
     @property
     def steps(self) -> int:
-        """Rises with each part of a batch that is done."""
+        """A number that rises with each completed part of a batch. Read from other threads.
+
+        By it the sink detects a writer that is blocked.
+        """
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
-        """`batch` is delivered or, as part of a group, ready for its `commit`.
+        """Deliver `batch` or, for a part of a group, prepare it for `commit`.
 
-        May take long, and tries again as it sees fit until `stopping` is set.
+        May block, and retries by its own policy until `stopping` is set.
+
+        Args:
+            batch: The events, with `_timestamp` (int64 ms).
+            frame: The batch's place in a group; None for a batch outside groups. A frame that does not follow the one
+                before begins its group again: what was prepared of the group is to be dropped.
+            stopping: Set when the sink is closed; return soon then.
 
         Raises:
             WriteError: these events cannot be delivered.
         """
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
-        """Deliver the group as its frames were written since it last began; do nothing if it was delivered.
+        """Deliver the group as its frames were written since it last began; do nothing if it was delivered before.
 
         Frames of groups of other logs may come in between.
+
+        Args:
+            group: The group, which stays the same when it is delivered again after a restart.
+            stopping: Set when the sink is closed; return soon then.
 
         Raises:
             WriteError: it cannot be delivered; events not named as failed cannot be kept.
         """
 
     def close(self) -> None:
-        """Nothing more will be written; frames without their commit are forgotten."""
+        """Release all resources; frames without their commit are forgotten."""
 
 
 class DeliveryAttempt(Protocol):
@@ -85,7 +99,7 @@ class DeliveryAttempt(Protocol):
         """Take the events that could not be delivered."""
 
     def end(self) -> None:
-        """Nothing more comes of it."""
+        """End the attempt: no more outcomes follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +115,18 @@ class _QueuedWork:
 
 
 class ThreadedSink:
-    """Batches in a queue of at most `waiting_rows` rows (and one batch), written by a thread."""
+    """A sink that queues batches, up to `waiting_rows` rows plus one batch, for a thread that writes them."""
 
     passes_on = True
 
     def __init__(self, context: SinkContext, writer: SinkWriter, on_error: str = "LOG") -> None:
         """Start the thread of the sink.
 
-        Events that `writer` cannot deliver are dropped or, with `on_error` STORE or STREAM, kept as failed events as
-        far as there is room.
+        Args:
+            context: The sink's context.
+            writer: Delivers the batches; the sink owns and closes it.
+            on_error: With STORE or STREAM, events that cannot be delivered are kept as failed events as far as there is
+                room; else they are logged and dropped.
         """
         self._name = context.where()
         self._writer = writer

@@ -1,4 +1,4 @@
-"""What a source is, and what one is given to work with."""
+"""The interface of sources, and the context that each source gets."""
 
 from __future__ import annotations
 
@@ -27,48 +27,54 @@ from cep_worker.storage.group_commit import DiskSync
 
 
 class MakeRoute(Protocol):
-    """Makes a route for a source that sends batches of a schema to an event stream's inflows."""
+    """Makes a route from a source, with batches of a given schema, to an event stream's inflows."""
 
     def __call__(self, source: Hashable, offered: StreamSchema, stream: EventStream, /) -> Route: ...
 
 
 class EventSource(Protocol):
-    """Brings events of one stream.
+    """Brings events of one stream into the worker.
 
-    All methods are called on the data thread and none blocks.
+    All methods are called on the data thread, and none may block or sleep: a source that waits for the outside does so
+    on a thread of its own and hands batches over by `SourceContext.submit`.
     """
 
     @property
     def error(self) -> str:
-        """What is wrong with it since it runs, or nothing."""
+        """The present error for operators, with what to do; empty while all is well."""
 
     @property
     def partitions(self) -> tuple[PartitionReport, ...]:
-        """The partitions of topics that it reads."""
+        """Positions in the partitions of topics that it reads; empty for sources without topics."""
 
     @property
     def dropped_events(self) -> int:
-        """Events that it could not take for good, since it runs."""
+        """Events that could not be taken for good, since the source started."""
 
     @property
     def delivered_events(self) -> int:
-        """Events that it brought, since it runs."""
+        """Events that it has brought since it started."""
 
     def retry(self, now_ms: int) -> None:
-        """There is room again for what waited."""
+        """Offer again what waited for room in the inflows, at monotonic time `now_ms`."""
 
     def reroute(self, declared: DeclaredConnector, now_ms: int) -> None:
-        """Follow a change of the deployed plans; the declaration is the same, perhaps for other plans."""
+        """Follow a change of the deployed plans.
+
+        Args:
+            declared: The same declaration, tied to the stream as it is now, perhaps for other plans.
+            now_ms: Monotonic time in ms.
+        """
 
     def tick(self, now_ms: int) -> None:
-        """Time passes."""
+        """Do what is due by time, such as polling or reconnecting, at monotonic time `now_ms`."""
 
     def close(self) -> None:
-        """Nothing more is taken."""
+        """Stop taking events and release all resources. Events that were submitted remain the worker's."""
 
 
 class UncountedSource:
-    """Of a source that does not count its events itself, and reads no topics."""
+    """Defaults for a source that does not count its events itself and reads no topics."""
 
     partitions: tuple[PartitionReport, ...] = ()
     dropped_events = 0
@@ -77,17 +83,41 @@ class UncountedSource:
 
 @runtime_checkable
 class ReplayableSource(Protocol):
-    """A source that takes again what it once could not."""
+    """A source that can take again events that it once had to store as failed."""
 
     def replay(self, batch: pa.RecordBatch, attempt: ReplayAttempt) -> None:
-        """`batch`, as the source gave it to the store, is tried once more; `attempt` gets what came of it."""
+        """Take once more what the source gave to the store of failed events.
+
+        Args:
+            batch: The events as the source stored them.
+            attempt: Receives the outcome.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What every source is given.
+    """Everything that a source gets from the worker.
 
-    Any thread may call `submit` and `now_ms` (the time of day).
+    Args:
+        declared: The declaration, with the stream that it feeds.
+        ingress: Limits of the worker's ingress.
+        http: The worker's HTTP settings.
+        files: The worker's settings for file sources.
+        event_loop: The data thread's loop; `post` runs a call on it from any thread.
+        disk_sync: Makes files durable in groups.
+        zmq_context: For sources that open ZeroMQ sockets.
+        http_servers: Servers that sources share, by address.
+        make_route: Makes a route to the stream's inflows, for sources that work on the data thread.
+        submit: Hands a batch over, from any thread. The future completes when the worker has accepted the batch, or
+            fails with the reason why it has not.
+        intake: The queue behind `submit`.
+        errors: Store for events that cannot be taken.
+        worker: Name of the worker.
+        topics: The topics of `inMemory` sources and sinks.
+        now_ms: Returns the time of day in ms, on any thread.
+        guard: What the source may reach; None for sources that the operator declares.
+        label: Distinguishes sources of the same stream.
+        safe_ms: Accepted events are on disk after so many ms, even if the machine fails.
     """
 
     declared: DeclaredConnector
@@ -113,6 +143,6 @@ class SourceContext:
     """What was taken is on the disk after so long, whatever becomes of the machine."""
 
     def where(self) -> str:
-        """Return the source as errors name it."""
+        """Return the source's name for error messages."""
         connector = self.declared.connector
         return f"@source(type='{connector.type}') of stream {connector.stream}"

@@ -1,4 +1,4 @@
-"""A client that takes events from a worker's egress; `cep_worker/outflows/egress.py` draws what is said.
+"""A client that takes events from a worker's egress (see `cep_worker/outflows/egress.py`).
 
 It belongs to one thread and owns its sockets. Waiting is polling: nothing sleeps.
 """
@@ -34,8 +34,15 @@ NO_KEYS = SecurityConfig()
 
 
 class EventListener:
-    """A subscription to an exported event stream. Raises InputError when the worker refuses it (or later, when this
-    listener is too slow), PeerError when the worker does not answer or is gone."""
+    """A subscription to an exported event stream.
+
+    It belongs to the thread that created it; there is no background thread. The worker keeps only a limited number of
+    events for a slow listener and then ends the subscription.
+
+    Attributes:
+        schema: The stream's schema.
+        arrow_schema: The schema of the batches: `_timestamp` (int64 ms), `_kind` (int8), then the attributes in order.
+    """
 
     def __init__(
         self,
@@ -46,8 +53,20 @@ class EventListener:
         security: SecurityConfig = NO_KEYS,
         role: Role = Role.CLIENT,
     ) -> None:
-        """The subscription stands. `security` names the keys, which a worker that has some asks for; they are shown as
-        those of `role`."""
+        """Subscribe and wait for the worker's answer.
+
+        Args:
+            endpoint: The worker's egress.
+            event_stream: Name of the event stream.
+            tenant: Owner of the stream.
+            timeout_ms: How long to wait for the answer.
+            security: The keys, which a worker with keys requires.
+            role: The role for which the keys were made.
+
+        Raises:
+            InputError: the worker refuses the subscription.
+            PeerError: no worker answers within `timeout_ms`.
+        """
         self._where = f"{endpoint.host}:{endpoint.port}"
         self._context = open_context(security, role)
         self._socket = connecting_socket(self._context, SocketKind.EGRESS, MAXIMUM_DATA_BYTES, high_water_mark=0)
@@ -66,8 +85,18 @@ class EventListener:
         self.arrow_schema = arrow_schema(self.schema)
 
     def receive(self, timeout_ms: int | None = None) -> pa.RecordBatch | None:
-        """The next batch, or None when none came within `timeout_ms` (None: wait on). The batch before it counts as
-        worked off: it is acknowledged."""
+        """Return the next batch, and acknowledge the one before it.
+
+        Args:
+            timeout_ms: How long to wait; None: until a batch comes.
+
+        Returns:
+            The batch, or None if none came in time.
+
+        Raises:
+            InputError: the worker ended the subscription, for instance since this listener is too slow.
+            PeerError: the worker is gone; subscribe again.
+        """
         now_ms = _now_ms()
         worked_off = self._unacknowledged
         if now_ms - self._acknowledged_ms >= ACKNOWLEDGE_WITHIN_MS:
@@ -88,19 +117,19 @@ class EventListener:
                 self.acknowledge()
 
     def batches(self, timeout_ms: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Batches as they come, until none has come for `timeout_ms` (None: for ever)."""
+        """Yield batches as they come, until none has come for `timeout_ms` (None: forever). Raises as `receive`."""
         while (batch := self.receive(timeout_ms)) is not None:
             yield batch
 
     def acknowledge(self) -> None:
-        """The last batch is worked off; the worker may send as much again."""
+        """Acknowledge the last batch, so that the worker may send more. `receive` does so by itself."""
         if self._unacknowledged is not None:
             if send_now(self._socket, encode(Acknowledge(sequence=self._unacknowledged))):
                 self._unacknowledged = None
             self._acknowledged_ms = _now_ms()
 
     def close(self) -> None:
-        """The subscription has ended."""
+        """End the subscription; repeated calls do nothing."""
         if not self._socket.closed:
             send_now(self._socket, encode(CloseLink()))
             self._socket.disable_monitor()

@@ -29,9 +29,17 @@ class BodyReader(Protocol):
     """
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
-        """Return the events of `body`; those without a time are of `now_ms`.
+        """Decode the events of `body`.
 
-        Raises EventsRefusedError when one of them does not fit, or `body` is not of the format.
+        Args:
+            body: One payload of the mapper's format.
+            now_ms: Time of events without a time of their own, in ms since 1970.
+
+        Returns:
+            The stream's attributes in order, and `_timestamp` (int64 ms).
+
+        Raises:
+            EventsRefusedError: an event does not fit, or `body` is not of the format; no event is taken then.
         """
 
 
@@ -40,20 +48,31 @@ class LineReader(BodyReader, Protocol):
     """Also reads bodies with one text per line, in pieces."""
 
     def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
-        """Return the events of whole lines; problems are numbered from `first_index`.
+        """Decode the events of whole lines, a part of a body.
 
-        Raises EventsRefusedError.
+        Args:
+            body: Whole lines.
+            now_ms: As for `read`.
+            first_index: Number of the first event within the body, for messages.
+
+        Raises:
+            EventsRefusedError: as `read`.
         """
 
 
 class SourceFormat(Protocol):
-    """How the bodies of a source are written: plain data, which is hashable and compares by value."""
+    """How the bodies of a source are encoded: plain data, which is hashable and compares by value."""
 
     def reader(self, schema: StreamSchema, timestamp: str | None) -> BodyReader:
-        """Return what reads the events of `schema`, with the time in `timestamp`.
+        """Return a reader of the stream's events.
+
+        Args:
+            schema: Attributes of the stream.
+            timestamp: Name of the attribute that holds the events' time; None: `_timestamp`, or else the time of
+                arrival.
 
         Raises:
-            InputError: that cannot hold it.
+            InputError: that attribute cannot hold a time.
         """
 
     def __hash__(self) -> int: ...
