@@ -130,8 +130,10 @@ def _indexes(context: Context, definition: ast.TableDefinition, schema: Schema) 
 
 
 def _keys_3x(context: Context, schema: Schema, annotations: tuple[ast.Annotation, ...]) -> tuple[list[str], list[str]]:
-    """Return the attributes by which an insert replaces a row, and those with an index, as execution plans name them.
-    What `@IndexBy` asks for in memory is such a key, in a database it is an index."""
+    """Return the attributes by which an insert replaces a row, and those with an index, of an execution plan's table.
+
+    An `@IndexBy` of a table in memory declares such a key, in a database an index.
+    """
     indexes = list(find_all(annotations, "IndexBy"))
     if not context.dialect_3x:
         for legacy in indexes:
@@ -148,16 +150,21 @@ def _keys_3x(context: Context, schema: Schema, annotations: tuple[ast.Annotation
 
 
 def _store_indexes(definition: ast.TableDefinition, schema: Schema) -> list[str]:
-    """Return the attributes that a table with `@store` is indexed by. What `@Index` and `@IndexBy` may say there is the
-    store's own affair (several attributes, an order, options); here only whole names of attributes mean anything."""
+    """Return the attributes by which a table with `@store` is indexed.
+
+    `@Index` and `@IndexBy` may hold options of the store there (several attributes, an order); only whole names of
+    attributes count here.
+    """
     indexes = [*find_all(definition.annotations, "Index"), *find_all(definition.annotations, "IndexBy")]
     names = (_attribute(schema, name, any_case=True) for index in indexes for name, _ in key_attributes(index))
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
 def _attribute(schema: Schema, name: str, *, any_case: bool) -> str | None:
-    """Return the attribute that an annotation calls `name`. Names of a database's columns may be written in any case,
-    unless attributes differ by nothing else."""
+    """Return the attribute that an annotation calls `name`.
+
+    Names of a database's columns may be written in any case, unless attributes differ by nothing else.
+    """
     if name in schema:
         return name
     alike = [one for one in schema.names() if any_case and one.casefold() == name.casefold()]

@@ -25,15 +25,17 @@ from siddhi.analysis.parts import parts_of
 
 
 def computes(query: AnalysedQuery, *, aggregates: bool) -> bool:
-    """Return whether `query` makes numbers of its own: by arithmetic or functions, or, if these count, by
-    aggregates."""
+    """Return whether `query` computes values by arithmetic or functions.
+
+    Aggregates count as well if the caller asks for them.
+    """
     kinds = (Arithmetic, Call, Aggregate) if aggregates else (Arithmetic, Call)
     whole = (query.input, query.selection, query.output)
     return any(isinstance(part, kinds) or _asks_functions(part) for part in parts_of(whole))
 
 
 def _asks_functions(part: object) -> bool:
-    """True for a source with stream functions, or with a window that looks at an expression."""
+    """Return whether a source has stream functions or a window with an expression."""
     if not isinstance(part, SourceInput):
         return False
     if part.window is not None and part.window.condition is not None:
@@ -42,8 +44,11 @@ def _asks_functions(part: object) -> bool:
 
 
 def attributes_always_read(app: AnalysedApp, stream: str) -> frozenset[str] | None:
-    """Return the attributes of `stream` whose values are looked at in each event: those in filters that stand in front,
-    and in keys of partitions. None when somebody takes events as they come, and may look at all that they have."""
+    """Return the attributes of `stream` whose values are read for each event.
+
+    These are the attributes of leading filters and of partition keys. Return None when a reader takes whole events
+    and may read all their attributes.
+    """
     found: set[str] = set()
     for reader in _readers(app):
         if isinstance(reader, PartitionKey):

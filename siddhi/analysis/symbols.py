@@ -20,8 +20,10 @@ from siddhi.language import ast
 
 @dataclass
 class Symbols:
-    """Definitions by id. `broken` are ids whose definition has problems: what reads them is not judged. A function with
-    problems is None."""
+    """Definitions by id.
+
+    `broken` holds ids whose definition has problems; their readers are not checked. A function with problems is None.
+    """
 
     streams: dict[str, AnalysedStream] = field(default_factory=dict)
     tables: dict[str, AnalysedTable] = field(default_factory=dict)

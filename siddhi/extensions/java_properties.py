@@ -1,4 +1,4 @@
-"""What `\\p{…}` of Java's regular expressions stands for, as ranges that a class of Python's can hold."""
+r"""What `\p{…}` means in Java's regular expressions, as ranges for a character class in Python."""
 
 from __future__ import annotations
 
@@ -46,8 +46,10 @@ _PLANES = ((0x40000, 0xEFFFF, "Cn"), (0xF0000, sys.maxunicode, "Co"))
 
 
 def property_ranges(name: str, *, negated: bool) -> str | None:
-    """Return what stands between the brackets of a class with the characters of a property, or those without it if
-    `negated`; None for one that is not known."""
+    """Return the inside of a character class for a property, complemented if `negated`.
+
+    Return None for an unknown property.
+    """
     plain = name.removeprefix("Is")
     if plain in _ASCII:
         return _without(plain) if negated else _ASCII[plain]
@@ -59,7 +61,7 @@ def property_ranges(name: str, *, negated: bool) -> str | None:
 
 @functools.cache
 def _without(name: str) -> str:
-    """The ranges of what is not in one of the ASCII properties."""
+    """Return the ranges of the characters outside one of the ASCII properties."""
     held = re.compile(f"[{_ASCII[name]}]")
     others = ((code, code, "") for code in range(0x80) if held.match(chr(code)) is None)
     return _written((*others, (0x80, sys.maxunicode, "")))

@@ -1,11 +1,11 @@
-"""Regular expressions written in Java's dialect, run by `re`.
+r"""Regular expressions written in Java's dialect, run by `re`.
 
-Both dialects agree on nearly all that plans use. What is written differently is translated: named groups, `\\Q…\\E`,
-`\\z`, `\\Z`, `\\h`, `\\v`, `\\R`, codes such as `\\x{1F600}` and the classes `\\p{Alpha}`, `\\p{Lu}` and their
-like. `.` stops at all of Java's line ends and `$` stands in front of them; `\\d`, `\\w` and `\\s` mean ASCII, `\\b` the
-ends of words in any language, as in Java (before version 19). Refused are intersections of classes (`&&`), classes
-within classes, `\\G`, `\\X` and scripts (`\\p{IsGreek}`); lookbehind must be of fixed length, and flags such as `(?i)`
-stand at the start or around a group.
+Both dialects agree on nearly all that plans use. What is written differently is translated: named groups, `\Q…\E`,
+`\z`, `\Z`, `\h`, `\v`, `\R`, codes such as `\x{1F600}` and the classes `\p{Alpha}`, `\p{Lu}` and their like. `.`
+excludes all of Java's line ends and `$` matches before them; `\d`, `\w` and `\s` mean ASCII, `\b` the ends of words
+in any language, as in Java (before version 19). Refused are intersections of classes (`&&`), classes within classes,
+`\G`, `\X` and scripts (`\p{IsGreek}`); lookbehind must be of fixed length, and flags such as `(?i)` must be at the
+start or around a group.
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def split(pattern: re.Pattern[str], text: str) -> list[str]:
-    """Return `text` cut at each match as Java's split does: no empty texts at the end, none before an empty match at
-    the start."""
+    """Return `text` split at each match as Java's split does.
+
+    There are no empty texts at the end, and none before an empty match at the start.
+    """
     parts, start = [], 0
     for match in pattern.finditer(text):
         if match.end() == 0:
@@ -77,8 +79,10 @@ def expand(match: re.Match[str], replacement: str) -> str:
 
 
 def _numbered(match: re.Match[str], digits: str) -> str:
-    """Return the group that as many of the digits as there is a group for stand for, at least one of them; the others
-    stand for themselves."""
+    """Return the group number that the leading digits form, and keep the other digits as text.
+
+    As many digits count as give an existing group, at least one.
+    """
     end = 1
     while end < len(digits) and int(digits[: end + 1]) <= match.re.groups:
         end += 1

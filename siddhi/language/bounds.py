@@ -1,5 +1,7 @@
-"""How large a text may be: what parses it takes a time and memory that grow with its length, and so does all that
-follows."""
+"""Limits on the size of a text.
+
+The time and memory that parsing and all later steps take grow with the length of the text.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,10 @@ def check_length(text: str) -> None:
 
 
 def check_words(text: str, most_words: int = MOST_WORDS) -> None:
-    """Raise SiddhiParseError for a text with more than `most_words` names, numbers, texts, signs and comments: some
-    fifteen make a query; a text that is too long anyway is not searched for them."""
+    """Raise SiddhiParseError for a text with more than `most_words` names, numbers, strings, signs and comments.
+
+    A query has about fifteen of them. A text that exceeds the length limit anyway is not searched for words.
+    """
     check_length(text)
     if len(text) > most_words:
         beyond = next(itertools.islice(_WORD.finditer(text), most_words, None), None)

@@ -89,8 +89,11 @@ def _lark() -> Lark:
 
 
 def _tables_on_disk() -> str | None:
-    """Return where lark keeps the parser's tables, which take a second to make: beside Python's own compiled files, so
-    that nobody writes them who could not write the code. None where this process may not either."""
+    """Return the path where lark caches the parser's tables, None where this process may not write.
+
+    The tables take a second to build. They lie beside Python's own compiled files, so that only users who may write
+    the code may write the tables.
+    """
     folder = Path(__file__).with_name("__pycache__")
     file = folder / f"grammar.{sys.implementation.cache_tag}.lark"
     with suppress(OSError):

@@ -62,7 +62,7 @@ def load_implementations() -> tuple[BrokenExtension, ...]:
 
 
 def forget_installed() -> None:
-    """The entry points are looked at anew when extensions are next asked for."""
+    """Clear the cache of installed extensions, so that the next use reads the entry points again."""
     installed.cache_clear()
     _implemented.cache_clear()
 

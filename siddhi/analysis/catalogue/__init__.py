@@ -18,8 +18,10 @@ ANY_SCRIPT = ScriptPolicy()
 
 
 def builtin_registry(scripts: ScriptPolicy = ANY_SCRIPT) -> Registry:
-    """Return a new registry that knows all built-ins, extension packs and installed extensions. `scripts` says in which
-    languages plans may define functions."""
+    """Return a new registry with all built-ins, extension packs and installed extensions.
+
+    `scripts` says in which languages plans may define functions.
+    """
     return _known(installed()).copy(scripts)
 
 

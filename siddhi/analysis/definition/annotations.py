@@ -107,8 +107,11 @@ def _time(text: str, span: ast.Span, problems: Problems) -> int | None:
 
 
 def on_error_action(annotations: tuple[ast.Annotation, ...], problems: Problems) -> str:
-    """Return what a stream does with events that fail: `LOG`; `STREAM`, they go to its fault stream; `STORE`, they go
-    there and from there into the error store of workers."""
+    """Return what a stream does with events that fail: `LOG`, `STREAM` or `STORE`.
+
+    With `STREAM` they go to its fault stream; with `STORE` they go there, and from there into the error store of
+    workers.
+    """
     annotation = find_only(annotations, "OnError", problems)
     if annotation is None:
         return "LOG"
@@ -146,15 +149,19 @@ def key_attributes(annotation: ast.Annotation) -> tuple[tuple[str, ast.Span], ..
 
 
 def stored_in(annotations: tuple[ast.Annotation, ...]) -> str:
-    """Return what `@From(eventtable='…')` says where a table of an execution plan is kept, in lower case; empty without
-    it."""
+    """Return the store that `@From(eventtable='…')` names for a table of an execution plan.
+
+    The name is in lower case; it is empty without the annotation.
+    """
     source = find(annotations, "From")
     return ("" if source is None else source.value("eventtable") or "").casefold()
 
 
 def stored_key(annotations: tuple[ast.Annotation, ...]) -> tuple[str, ...]:
-    """Return the key that a table of WSO2 DAS is given by `@From(eventtable='analytics.table', primary.keys='a, b')`.
-    Several plans may define such a table, each with some of its attributes."""
+    """Return the key that `@From(eventtable='analytics.table', primary.keys='a, b')` gives a table of WSO2 DAS.
+
+    Several plans may define such a table, each with some of its attributes.
+    """
     source = find(annotations, "From")
     names = None if source is None else source.value("primary.keys")
     return () if names is None else tuple(name.strip() for name in names.split(","))

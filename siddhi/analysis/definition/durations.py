@@ -48,8 +48,10 @@ def duration_hint(text: str) -> str:
 
 
 def purge_time_ms(text: str) -> int | None:
-    """Return the milliseconds of a time of `@purge`, None when it is none: the first number in `text` of what the first
-    words name. Nothing else is looked at, as in Siddhi: `1 hour 30 min` is an hour."""
+    """Return the milliseconds of a time of `@purge`, None when `text` is not a time.
+
+    Only the first number in `text` and the unit of the first words count, as in Siddhi: `1 hour 30 min` is an hour.
+    """
     number, words = _NUMBER.search(text), _WORDS.search(text)
     duration = None if words is None else duration_named(words[0].strip(_BLANKS))
     if number is None or duration is None or int(number[0]) > _LARGEST_INT:

@@ -20,8 +20,11 @@ _ALL = "all"
 def analyse_retention(
     annotations: tuple[ast.Annotation, ...], durations: Sequence[str], problems: Problems, *, playback: bool
 ) -> AnalysedRetention:
-    """Return what `@purge` says; without it what it is by default: given up unless event time drives the clock, since a
-    replay would lose what it has just read."""
+    """Return the retention that `@purge` declares, or the default without it.
+
+    By default old buckets are purged unless event time drives the clock, since a replay would lose what it has just
+    read.
+    """
     kept: dict[str, int | None] = {duration: _DEFAULTS_MS.get(duration) for duration in durations}
     interval = _INTERVAL_MS
     annotation = find_only(annotations, "purge", problems)

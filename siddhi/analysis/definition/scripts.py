@@ -28,8 +28,10 @@ def analyse_function(context: Context, definition: ast.FunctionDefinition) -> An
 
 
 def _line_span(definition: ast.FunctionDefinition, number: int) -> Span:
-    """Return where line `number` of the script stands; the whole definition for its first line, which the brace
-    begins."""
+    """Return the span of line `number` of the script.
+
+    For the first line, which begins at the brace, it is the span of the whole definition.
+    """
     lines = definition.body.split("\n")
     if not 1 < number <= len(lines):
         return definition.span

@@ -21,8 +21,10 @@ _BY_EXPRESSION = frozenset({"expression", "expressionBatch"})
 def analyse_window(
     context: Context, call: ast.FunctionCall, slot: Slot, named: Slot | None = None
 ) -> HandlerCall | None:
-    """Return the window `call` over events of `slot`, which its arguments know as `named`; None when something is
-    wrong."""
+    """Return the analysed window `call` over events of `slot`, None when something is wrong.
+
+    The window's arguments refer to the events as `named`.
+    """
     scope = Scope((named or slot,), own=slot.number, aggregates=False, place="a window's arguments", events=False)
     arguments = context.expressions(scope).analyse_arguments(call)
     declaration = context.calls.find(Kind.WINDOW, call)
@@ -50,8 +52,10 @@ def analyse_window_condition(text: str, schema: Schema, slot: int, registry: Reg
 
 
 def spans_keys(call: HandlerCall) -> bool:
-    """Return whether the window `call`, in a partition, remembers something over the events of all keys: the aggregates
-    of an expression, or which text it has, where that comes with the events."""
+    """Return whether the window `call`, in a partition, shares state between the events of all keys.
+
+    Shared are the aggregates of an expression, and the current text of an expression that comes with the events.
+    """
     if call.condition is None:
         return not call.namespace and call.name in _BY_EXPRESSION
     return has_aggregate(call.condition)

@@ -69,16 +69,20 @@ class CallChecker:
         return node(declaration.namespace, declaration.name, arguments, result_type, syntax=call)
 
     def find(self, kind: Kind, call: ast.FunctionCall) -> Declaration | None:
-        """Return the declaration of a window or stream function; None, with the problem put down, when there is
-        none."""
+        """Return the declaration of a window or stream function.
+
+        Without one, report a problem and return None.
+        """
         declaration = self._find(kind, call)
         if declaration is None:
             self._unknown(call, (kind,))
         return declaration
 
     def fits(self, declaration: Declaration, call: ast.FunctionCall, arguments: tuple[TypedExpression, ...]) -> bool:
-        """Return whether the arguments fit an overload and the declaration's own rules; else the problem is put
-        down."""
+        """Return whether the arguments fit an overload and the declaration's own rules.
+
+        Report a problem when they do not.
+        """
         facts = _facts(arguments)
         overloads = declaration.overloads_of(dialect_3x=self._dialect_3x)
         if not any(_fits(overload, facts) for overload in overloads):
@@ -135,8 +139,11 @@ class CallChecker:
 
 
 def _meant(call: ast.FunctionCall, written: str, known: list[str], extensions: set[str]) -> str | None:
-    """Return which of the `known` names may be meant: with an extension in front one that it has. Of an extension that
-    nobody knows nothing is, unless it is one that has a function of that name, misspelt."""
+    """Return the one of the `known` names that was probably meant, None if there is none.
+
+    With a namespace only names of that extension are candidates. For an unknown namespace only an extension with a
+    function of that name is suggested, as the namespace may be misspelt.
+    """
     if not call.namespace:
         return did_you_mean(written, known)
     if call.namespace in extensions:

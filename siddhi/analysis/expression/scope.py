@@ -13,10 +13,13 @@ from siddhi.language.ast import AttributeType, SourceReference
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One input of a query. `hidden` says that it comes later than the place of the expression; `counted` that it may
-    hold several events; `named` that it has an alias; `index` is which event a reference without an index means
-    (`first`, `last` of a window). A `lone` slot, a side of a join, has one event, which is both `[0]` and `[last]`; at
-    any other index is none."""
+    """One input of a query.
+
+    `hidden` is set for an input that comes later than the place of the expression, `counted` for one that may hold
+    several events, `named` for one with an alias. `index` is the event that a reference without an index means
+    (`first`, `last` of a window). A `lone` slot, a side of a join, has one event, which is both `[0]` and `[last]`;
+    at any other index there is none.
+    """
 
     number: int
     reference: str

@@ -34,8 +34,10 @@ class AnalysedPartition:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedStream:
-    """A stream of the app. `defined` is False when its schema was inferred from the first query that inserts into
-    it."""
+    """A stream of the app.
+
+    `defined` is False when its schema was inferred from the first query that inserts into it.
+    """
 
     schema: Schema
     defined: bool
@@ -65,8 +67,11 @@ class AnalysedWindow:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedRetention:
-    """Every `interval_ms` buckets that are older than `kept_ms` (one for each duration; None: all stay) are given up;
-    never when not `enabled`."""
+    """How long an aggregation keeps its buckets.
+
+    Every `interval_ms` it purges buckets older than `kept_ms` (one for each duration; None keeps all), unless
+    `enabled` is False.
+    """
 
     kept_ms: tuple[int | None, ...]
     interval_ms: int
@@ -75,8 +80,11 @@ class AnalysedRetention:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedAggregation:
-    """An incremental aggregation. `schema` is what reading it gives: `AGG_TIMESTAMP` first, then what it selects.
-    `durations` are all that are kept, finest first, ranges filled in; `by` None means the event's own timestamp."""
+    """An incremental aggregation.
+
+    `schema` describes the rows that a read returns: `AGG_TIMESTAMP` first, then what it selects. `durations` are all
+    that are kept, finest first, ranges filled in; `by` None means the event's own timestamp.
+    """
 
     schema: Schema
     input: SourceInput
@@ -89,8 +97,11 @@ class AnalysedAggregation:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedApp:
-    """A whole app after analysis. `streams` holds defined, inferred and trigger streams by id, in order of appearance;
-    `elements` queries and partitions in text order. `playback` says that event time drives the clock."""
+    """A whole app after analysis.
+
+    `streams` holds defined, inferred and trigger streams by id, in order of appearance; `elements` holds queries and
+    partitions in text order. `playback` is set where event time drives the clock.
+    """
 
     name: str | None
     playback: bool
@@ -108,8 +119,10 @@ class AnalysedApp:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedOnDemandQuery:
-    """A query from outside. A read has `source`, in slot 0, and a selection; a write has `output`, and a selection of
-    constants unless it needs none (`delete T on …`). `schema` is what comes out of the selection, or else the table's.
+    """An on-demand query.
+
+    A read has `source`, in slot 0, and a selection. A write has `output`, and a selection of constants unless it
+    needs none (`delete T on …`). `schema` is that of the selection, or else the table's.
     """
 
     source: str | None

@@ -44,8 +44,11 @@ class SourceKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceInput:
-    """One source: `before` run ahead of the window, `after` behind it. `schema` is the source's own, `output` what
-    leaves the chain. `reference` is the alias or pattern reference, else the source's id."""
+    """One source: the handlers `before` the window, the window, and the handlers `after` it.
+
+    `schema` is the source's own, `output` that of the events which leave the chain. `reference` is the alias or
+    pattern reference, else the source's id.
+    """
 
     source: str
     kind: SourceKind
@@ -73,8 +76,11 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class PatternElement:
-    """One event slot of a pattern: `slot` counts in text order. `minimum` = `maximum` = 1 and `counted` False when no
-    count was written; `maximum` -1 is unbounded. `absent` marks `not`, `waiting_ms` its `for`."""
+    """One event slot of a pattern; `slot` counts in text order.
+
+    Without a written count `minimum` and `maximum` are 1 and `counted` is False; a `maximum` of -1 is unbounded.
+    `absent` marks `not`, `waiting_ms` its `for`.
+    """
 
     slot: int
     input: SourceInput

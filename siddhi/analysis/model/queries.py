@@ -30,9 +30,12 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedSelection:
-    """`star` keeps that nothing but `*` was written. `having` reads `OutputValue`s (and inputs in join and state
-    queries) and may hold aggregates of its own. A key of `group_by` is an attribute, or the whole event of a pattern or
-    a join, followed by the attributes that the query reads of it."""
+    """The typed selection of a query.
+
+    `star` is set when only `*` was written. `having` reads `OutputValue`s (and inputs in join and state queries) and
+    may hold aggregates of its own. A key of `group_by` is an attribute, or the whole event of a pattern or a join,
+    followed by the attributes that the query reads of it.
+    """
 
     attributes: tuple[OutputExpression, ...]
     group_by: tuple[AttributeValue | EventReference, ...] = ()
@@ -76,8 +79,11 @@ class AnalysedOutput:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedQuery:
-    """One query, ready to be built. `name` is its `@info(name)` or `query_<n>`; `position` its place among all queries
-    of the app, from 0. `output.schema` is what it selects."""
+    """One query, ready to be built.
+
+    `name` is its `@info(name)` or `query_<n>`; `position` is its place among all queries of the app, from 0.
+    `output.schema` is that of its selection.
+    """
 
     name: str
     position: int

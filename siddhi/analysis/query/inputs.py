@@ -77,8 +77,11 @@ def analyse_chain(
 
 
 class _ChainBuilder:
-    """Adds one handler after the other. `handled` is what the handlers of the source call it: in joins, as in Siddhi,
-    its own name, whatever alias stands behind them."""
+    """A builder that adds one handler after the other.
+
+    `handled` is the name by which the source's handlers refer to it: in joins, as in Siddhi, the source's own name,
+    whatever alias follows.
+    """
 
     def __init__(
         self,
@@ -179,7 +182,7 @@ class _ChainBuilder:
         return HandlerCall(declaration.namespace, declaration.name, arguments, output, syntax=call)
 
     def _own(self, part: TypedExpression) -> bool:
-        """True unless `part` refers to the event of another element."""
+        """Return whether `part` refers to no event of another element."""
         if not isinstance(part, AttributeValue | EventReference | IsEmptySlot):
             return True
         return part.slot == self.slot.number and part.index is None
@@ -209,8 +212,10 @@ def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:
 
 
 def _without_needless_filters(side: SourceInput | None) -> SourceInput | None:
-    """Return the side of a join: Siddhi takes filters on what holds rows of its own, and lets all of these take
-    part."""
+    """Return the side of a join without filters that Siddhi ignores.
+
+    Siddhi ignores filters on inputs that hold rows of their own; all their rows take part in the join.
+    """
     if side is None or side.kind in _STREAMING - {SourceKind.WINDOW}:
         return side
     return replace(side, before=tuple(step for step in side.before if not isinstance(step, FilterStep)))

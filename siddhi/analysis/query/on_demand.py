@@ -36,8 +36,10 @@ def analyse_on_demand_query(
 
 
 def parse_question(text: str) -> ast.OnDemandQuery:
-    """Return the on-demand query `text`, which reads (`source` names what) and changes nothing. SiddhiError when it is
-    none."""
+    """Return the parsed on-demand query `text`, which reads its `source` and changes nothing.
+
+    Raise SiddhiError when it is not such a query.
+    """
     query = parse_on_demand_query(text)
     if query.source is None or not isinstance(query.output, ast.Return | None):
         hint = "write from <table> select …; to change a table, send events to a stream that a query takes into it"

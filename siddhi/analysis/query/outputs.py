@@ -54,8 +54,10 @@ def mark_broken(context: Context, output: ast.Output) -> None:
 def analyse_output(
     context: Context, output: ast.Output, rate: ast.Rate | None, schema: Schema
 ) -> AnalysedOutput | None:
-    """Return the typed output of events of `schema`; a stream that is inserted into for the first time is defined by
-    it."""
+    """Return the typed output of events of `schema`.
+
+    The first insert into an undefined stream defines that stream.
+    """
     events = _event_type(context, output, rate)
     match output:
         case ast.InsertInto():
@@ -103,8 +105,10 @@ def _replacing(output: ast.InsertInto, table: AnalysedTable) -> ast.Update:
 
 
 def _find_target(context: Context, output: ast.InsertInto) -> Target | None:
-    """Return what the output names. Siddhi does not look at the mark of `!S`, which means `S` here: only events that
-    fail reach a fault stream."""
+    """Return the target that the output names.
+
+    Siddhi ignores the mark of `!S`, which means `S` here: only events that fail reach a fault stream.
+    """
     symbols, name = context.symbols, output.target
     if output.inner:
         if symbols.inner_streams is not None:

@@ -25,8 +25,10 @@ def analyse_keys(context: Context, partition: ast.Partition) -> tuple[PartitionK
 
 
 def keyed_partition(context: Context, partition: ast.Partition) -> ast.Partition:
-    """Return the partition with those of its keys whose streams there are. Siddhi 3 does not look at the other ones as
-    long as one is left."""
+    """Return the partition with those of its keys whose streams exist.
+
+    Siddhi 3 ignores the other keys as long as one is left.
+    """
     symbols = context.symbols
     known = tuple(
         key for key in partition.keys if key.stream in symbols.broken or symbols.kind_of(key.stream) is not None

@@ -50,8 +50,10 @@ class _MachineBuilder:
         return StateMachine(self._state.sequence, steps, slots, _milliseconds(self._state.within))
 
     def _all_slots(self) -> dict[int, Slot]:
-        """Return every slot by number with what its source gives before any handler, hidden as long as it is not
-        built."""
+        """Return every slot by number, with the schema of its source before any handler.
+
+        A slot stays hidden until it is built.
+        """
         known: dict[int, Slot] = {}
         for number, leaf in enumerate(self._leaves):
             source = leaf.input
@@ -132,16 +134,21 @@ def _leaves(element: ast.StateElement) -> tuple[_Leaf, ...]:
 
 
 def _held_by_every(chain: ast.NextElement) -> int:
-    """Return how many elements the `every` in front of a sequence holds: one, but all before the last in a sequence
-    that has a timed `not` behind its first element and ends with an event, as Siddhi reads it."""
+    """Return how many elements the `every` in front of a sequence covers.
+
+    This is one, except in a sequence that has a timed `not` behind its first element and ends with an event: there,
+    as in Siddhi, it is all before the last.
+    """
     last = len(chain.elements) - 1
     behind = any(_waits_for_silence(part) for part in chain.elements[1:last])
     return last if behind and not _waits_for_silence(chain.elements[last]) else 1
 
 
 def _waits_for_silence(element: ast.StateElement) -> bool:
-    """Return whether `element` is a `not` beside no event, be it under `every`, or a chain with one; `every` around a
-    chain hides what stands in it."""
+    """Return whether `element` is a `not` without an event beside it, or a chain with one.
+
+    The `not` may be under `every`, but an `every` around a whole chain hides the elements of that chain.
+    """
     if isinstance(element, ast.LogicalElement):
         return False
     if isinstance(element, ast.NextElement):

@@ -25,8 +25,10 @@ class Period:
 def analyse_period(
     context: Context, reader: ast.JoinInput | ast.OnDemandQuery, scope: Scope, aggregation: str | None
 ) -> Period:
-    """Return the period that a join or an on-demand query reads of `aggregation` (None: it reads none); what is
-    missing, too much or wrong is put down."""
+    """Return the period that a join or an on-demand query reads of `aggregation` (None: it reads none).
+
+    Report clauses that are missing, superfluous or wrong.
+    """
     expressions = context.expressions(scope)
     within = tuple(bound for bound in map(expressions.analyse, reader.within) if bound is not None)
     per = expressions.analyse(reader.per) if reader.per is not None else None

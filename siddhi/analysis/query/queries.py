@@ -44,8 +44,10 @@ def analyse_query(context: Context, query: ast.Query, name: str, position: int) 
 
 
 def _grouped_by_events(selection: AnalysedSelection, source: QueryInput, slots: SelectionInput) -> AnalysedSelection:
-    """Return `selection` with whole events in `group by` told apart by their time and all that the query reads of them,
-    as in Siddhi."""
+    """Return `selection` with the whole events in `group by` extended by what distinguishes them.
+
+    As in Siddhi, these are the time of the event and all attributes that the query reads of it.
+    """
     schemas = {slot.number: slot.schema for slot in slots.slots}
     parts = (part for part in parts_of((source, selection)) if isinstance(part, AttributeValue))
     read = dict.fromkeys((part.slot, part.name) for part in parts)

@@ -25,8 +25,11 @@ _COUNTING = frozenset({AttributeType.INT, AttributeType.LONG})
 
 @dataclass(frozen=True)
 class SelectionInput:
-    """What a selection reads: the slots, and whether they may be several (joins, patterns). `unselected` says that
-    having and order by may look at them too, as they always may where they are several. `loose` is that of scopes."""
+    """What a selection reads: the slots, and whether there may be several (joins, patterns).
+
+    With `unselected`, having and order by may read the slots too, as they always may with several slots. `loose` is
+    passed on to scopes.
+    """
 
     slots: tuple[Slot, ...]
     several: bool
@@ -46,8 +49,10 @@ class SelectionInput:
 def analyse_selection(
     context: Context, selection: ast.Selection | None, source: SelectionInput, target: str, span: ast.Span
 ) -> tuple[AnalysedSelection, Schema] | None:
-    """Return the typed selection and the schema, called `target`, of what comes out; None when that schema is not
-    known."""
+    """Return the typed selection and the schema, called `target`, of its output.
+
+    Return None when that schema is not known.
+    """
     clauses = selection if selection is not None else ast.Selection(span=span)
     attributes = _attributes(context, clauses, source)
     schema = Schema(target, tuple((a.name, a.type) for a in attributes)) if attributes is not None else None

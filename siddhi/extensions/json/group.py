@@ -12,8 +12,11 @@ from siddhi.nesting import ObjectError, read_object, write_object
 
 @AGGREGATORS.register("groupAsObject", "json")
 class JsonGroupAsObject(RowAggregator[list[object]]):
-    """The values held, equal ones side by side, in the order in which the first of each came, in an object around them
-    if it has a name. A text that is no object stays a text."""
+    """The values of the group, in an object around them if it has a name.
+
+    Equal values are side by side, in the order in which the first of each came. A text that is no object stays a
+    text.
+    """
 
     def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
         super().__init__(call, context)

@@ -1,5 +1,7 @@
-"""JSON as people write it: `{name: 'Ann', tags: [a, 2,]}`. Names and texts may stand in single quotes or in none, there
-may be too many commas, and what follows the value is not looked at."""
+"""A lenient JSON reader, for texts such as `{name: 'Ann', tags: [a, 2,]}`.
+
+Names and texts may be in single quotes or unquoted, extra commas are allowed, and text after the value is ignored.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ _WORD = re.compile(r"[^,\[\]{}]*")
 
 
 def read_lenient(text: str) -> object:
-    """Return the value at the start of a text. Raises ObjectError when it has no end, TooDeepError when it is too
-    deep."""
+    """Return the value at the start of a text.
+
+    Raise ObjectError when it has no end, TooDeepError when it is too deep.
+    """
     value, _ = _value(text, 0, 0)
     return value
 

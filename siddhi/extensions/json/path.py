@@ -1,4 +1,6 @@
-"""JSON paths: `$.a.b`, `$['a']`, `$.a[0]`, `$.a[-1]`, `$.a[0,2]`, `$.a[1:3]`, `$.a[*]`, `$.*`, `$..a` and filters
+"""JSON paths.
+
+Supported are `$.a.b`, `$['a']`, `$.a[0]`, `$.a[-1]`, `$.a[0,2]`, `$.a[1:3]`, `$.a[*]`, `$.*`, `$..a` and filters
 `$.a[?(@.b > 3)]`.
 
 A path of names and single indexes is definite: it leads to one value or to none. Others lead to a list.
@@ -61,8 +63,11 @@ class _PathFilter:
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """The values of a list from one index up to another; one below 0 counts from the end. As in Jayway's JsonPath, each
-    index in between is looked up: `[-2:1]` of two values has both, and the first once more."""
+    """The values of a list from one index up to another; a negative index counts from the end.
+
+    As in Jayway's JsonPath, each index in between is looked up: `[-2:1]` of two values has both, and the first once
+    more.
+    """
 
     first: int | None
     end: int | None
@@ -79,8 +84,11 @@ _Key = str | int | tuple[int, ...] | _Slice | _PathFilter | None
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """`key` is a name, an index, several of them, a slice, a filter or None for all; `deep` looks at every level
-    below."""
+    """One step of a path.
+
+    `key` is a name, an index, several of them, a slice, a filter or None for all; `deep` matches at every level
+    below.
+    """
 
     key: _Key
     deep: bool = False
@@ -128,8 +136,10 @@ class JsonPath:
         return iter(found)
 
     def read(self, value: object) -> object:
-        """Return the value of a definite path, the list of the values of another. `MISSING` when there is none, or when
-        an object on the way to a list lacks the name."""
+        """Return the value of a definite path, or the list of the values of another path.
+
+        Return `MISSING` when there is none, or when an object on the way to a list lacks the name.
+        """
         found = list(self.find(value))
         if self.definite:
             return found[0] if found else MISSING

@@ -14,8 +14,10 @@ from siddhi.extensions.list.functions import holds, place_of
 
 @AGGREGATORS.register("collect", "list")
 class ListCollect(RowAggregator[list[object]]):
-    """The values held, nulls too, in the order in which they came. A distinct one is gone with the first of its events
-    that leaves."""
+    """The values of the group, nulls included, in the order in which they came.
+
+    A distinct value is removed with the first of its events that leaves.
+    """
 
     def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
         super().__init__(call, context)

@@ -1,5 +1,7 @@
-"""`list:` functions over the values of a row, and `#list:tokenize`. What should be a list and is not makes the row
-fail."""
+"""`list:` functions over the values of a row, and `#list:tokenize`.
+
+A row fails when an argument that should be a list is none.
+"""
 
 from __future__ import annotations
 
@@ -135,8 +137,10 @@ row_function("list", "isList", lambda value: isinstance(value, list), Nulls.PASS
 
 @STREAM_FUNCTIONS.register("tokenize", "list")
 class ListTokenize(Tokens):
-    """The values of a list, in order, with their indexes from 0; of several lists a list of their values at each index,
-    null behind the end of one."""
+    """The values of a list, in order, with their indexes from 0.
+
+    For several lists, a list of their values at each index, with null behind the end of a shorter one.
+    """
 
     together = True
 

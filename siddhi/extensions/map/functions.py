@@ -1,5 +1,7 @@
-"""`map:` functions over the values of a row, and `#map:tokenize`. What should be a map and is not makes the row
-fail."""
+"""`map:` functions over the values of a row, and `#map:tokenize`.
+
+A row fails when an argument that should be a map is none.
+"""
 
 from __future__ import annotations
 

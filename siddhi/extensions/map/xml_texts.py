@@ -35,8 +35,11 @@ class _Element:
 
 
 def from_xml(text: str) -> dict[str, object]:
-    """Return the map that the elements inside the outermost one make. `RowError` for a text that is no XML, nests too
-    deeply, or declares a document type, as its entities could be without end."""
+    """Return the map of the elements inside the outermost one.
+
+    Raise `RowError` for a text that is no XML, nests too deeply, or declares a document type, as its entities could
+    expand without end.
+    """
     open_elements = [_Element("")]
     parser = expat.ParserCreate("utf-8", namespace_separator="}")  # whatever the text declares: it is no bytes any more
 
@@ -88,8 +91,10 @@ def _value(text: str) -> object:
 
 
 def to_xml(items: dict[object, object], root: str | None = None) -> str:
-    """Return the map's entries as elements, inside one called `root` where that is given. Texts stand as they are, as
-    in Siddhi; `RowError` for a value that is null."""
+    """Return the map's entries as elements, inside one called `root` if that is given.
+
+    Texts are not escaped, as in Siddhi. Raise `RowError` for a value that is null.
+    """
     inside = "".join(f"<{_text(key)}>{_inside(item)}</{_text(key)}>" for key, item in items.items())
     return inside if root is None else f"<{root}>{inside}</{root}>"
 

@@ -44,8 +44,10 @@ def _power(value: AnyArray, exponent: AnyArray) -> AnyArray:
 
 
 def _exponent(values: AnyArray) -> AnyArray:
-    """Return the unbiased exponent of a double as Java's getExponent, 1024 for NaN and infinity, -1023 below the least
-    normal number."""
+    """Return the unbiased exponent of a double as Java's getExponent does.
+
+    It is 1024 for NaN and infinity, -1023 below the least normal number.
+    """
     _, exponents = np.frexp(values)
     tiny = np.abs(values) < 2.0**-1022
     return np.where(np.isfinite(values), np.where(tiny, -1023, exponents - 1), 1024).astype(np.int32)
@@ -166,7 +168,10 @@ def _convert_base(text: str, source: int, target: int) -> str:
 
 
 def _is_number(text: str, base: int) -> bool:
-    """True for a sign at most and digits of the base: no blanks, underscores or prefixes such as 0x."""
+    """Return whether `text` is an optional sign and digits of the base.
+
+    Blanks, underscores and prefixes such as 0x are not allowed.
+    """
     digits = text[1:] if text[:1] in {"+", "-"} else text
     return bool(digits) and all(digit in _DIGITS[:base] for digit in digits.lower())
 
@@ -192,8 +197,10 @@ row_function("math", "parseFloat", _parsed("float", parse_floating), Nulls.NULL)
 
 @FUNCTIONS.register("rand", "math")
 class Rand(CallNode):
-    """The next number of a linear congruential series with 48 bits, that of `java.util.Random`; without a seed, from
-    the system's randomness. A restored app starts its series anew."""
+    """The next number of the 48-bit linear congruential generator of `java.util.Random`.
+
+    Without a seed it is seeded from the system's randomness. A restored app restarts its series.
+    """
 
     stateful = True
 

@@ -12,8 +12,9 @@ from siddhi.extensions.groups import RowAggregator
 
 @AGGREGATORS.register("percentile", "math")
 class Percentile(RowAggregator[list[float]]):
-    """The value below which p percent of the values lie; the mean of two where p cuts between them. Nulls are ignored;
-    null without values.
+    """The value below which p percent of the values lie.
+
+    It is the mean of two values where p falls between them. Nulls are ignored; without values the result is null.
 
     A group is the sorted list of its values. A place in the list that is no whole number is rounded, half upwards.
     """

@@ -31,9 +31,12 @@ _PROPORTIONAL, _DERIVATIVE = 0.5, 0.8
 
 
 class AlphaKSlack(KSlack):
-    """`seen` are the times of the last two batches of events in the order in which they came, `sample` the values of
-    the batch in progress. `span`, α of K, is by how much the windows whose coverage is measured end before the newest
-    event; 0 before the first batch."""
+    """The AlphaKSlack algorithm, which adapts its delay to the late events that it sees.
+
+    `seen` are the times of the last two batches of events in the order in which they came, `sample` the values of the
+    batch in progress. `span`, α of K, is by how much the windows whose coverage is measured end before the newest
+    event; 0 before the first batch.
+    """
 
     def __init__(self, call: model.HandlerCall, compiler: ExpressionCompiler) -> None:
         self.sample_nodes = [compiler.compile(call.arguments[1])]
@@ -98,10 +101,9 @@ class AlphaKSlack(KSlack):
 
 
 def covered(times: deque[int], end: int) -> float:
-    """Return the share of the `times` up to `end` that came before the first one at or behind it; 1 when there are
-    none.
+    """Return the share of the `times` up to `end` that came before the first one at or behind it.
 
-    The times stand in the order in which they came.
+    Return 1 when there are none. The times are in the order in which they came.
     """
     in_time = total = 0
     closed = False
@@ -114,8 +116,10 @@ def covered(times: deque[int], end: int) -> float:
 
 
 def least_coverage(sample: list[float], threshold: float, critical: float) -> float:
-    """Return the least share of the events of `sample` that keeps their mean within `threshold` of itself, with the
-    confidence that `critical` (of the normal distribution) stands for; 0 when every share does."""
+    """Return the least share of the events of `sample` that keeps their mean within `threshold` of itself.
+
+    `critical`, of the normal distribution, sets the confidence. Return 0 when every share suffices.
+    """
     mean = fmean(sample) if sample else 0.0
     if mean == 0.0:
         return 0.0

@@ -29,8 +29,10 @@ _UNLIMITED = np.iinfo(np.int64).max
 
 
 class KSlack(RowWindow):
-    """`waiting` holds what came since the last new greatest value, `buffer` the rest: [value, number, slot], the latter
-    sorted."""
+    """The KSlack algorithm, which sorts late events by holding all of them back.
+
+    `waiting` holds the events since the last new greatest value, `buffer` the rest, sorted: [value, number, slot].
+    """
 
     def __init__(self, call: model.HandlerCall, compiler: ExpressionCompiler) -> None:
         columns = dict(call.output.attributes)
@@ -59,7 +61,9 @@ class KSlack(RowWindow):
 
     def options(self, context: WindowContext) -> list[object]:
         """Return the constants for timeout, greatest K and whether late events are dropped, as far as they are given.
-        The last one is known by its type, so that it may follow any of the others."""
+
+        The last one is recognised by its type, so that it may follow any of the others.
+        """
         return context.constants()[1:]
 
     def start(self, clock_ms: int) -> None:
@@ -109,7 +113,7 @@ class KSlack(RowWindow):
             self.release(slot)
 
     def _arm(self, clock: int) -> None:
-        """A timer is set, at the next tick since the start, while something is held back."""
+        """Set a timer for the next tick since the start while events are held back."""
         if self.timeout is None or self.armed or not (self.waiting or self.buffer):
             return
         self.armed = True

@@ -47,8 +47,10 @@ def group(match: re.Match[str], number: int) -> str | None:
 
 
 def _filled(places: re.Pattern[str], fill: Callable[[re.Match[str]], str], text: str, limit: int = 0) -> str:
-    """Return `text` with what `fill` gives in the first `limit` (0: all) places; TextTooLongError before that takes
-    memory."""
+    """Return `text` with the first `limit` (0: all) places replaced by what `fill` gives.
+
+    Raise TextTooLongError before the result takes too much memory.
+    """
     length = len(text)
 
     def bounded(match: re.Match[str]) -> str:
@@ -112,8 +114,10 @@ def _fill_template(template: str | None, *texts: str | None) -> str:
 
 
 def _fill_template_by_key(template: str | None, values: object) -> str:
-    """Return the template with the values of a map by their keys; the place of a value that is missing keeps its
-    key."""
+    """Return the template filled with the values of a map by their keys.
+
+    The place of a value that is missing keeps its key.
+    """
     if template is None or not isinstance(values, dict):
         raise RowError("a template and a map are needed")
 

@@ -59,8 +59,10 @@ class DateError(ValueError):
 
 @functools.lru_cache(maxsize=256)
 def zone(name: str) -> tzinfo:
-    """Return the time zone of a name, of a short name such as `IST`, or of an offset such as `+05:30`; `DateError` if
-    none."""
+    """Return the time zone of a name, of a short name such as `IST`, or of an offset such as `+05:30`.
+
+    Raise `DateError` if there is none.
+    """
     if name in {"UTC", "GMT", "Z"}:
         return UTC
     offset = _OFFSET.fullmatch(name)
@@ -119,8 +121,11 @@ class DateFormat:
         return "".join(_WRITERS[letter](moment, len(run)) if letter else run for letter, run in self.runs)
 
     def parse(self, text: str, at: tzinfo = UTC) -> datetime:
-        """Return the moment that a text tells, in zone `at` unless the text names one; what it leaves out is as in
-        1970, and what is too much is counted on, so that February 30th is in March. `DateError` when it is none."""
+        """Return the moment that a text names, in zone `at` unless the text names one.
+
+        Missing fields are as in 1970, and excess values carry over, so that February 30th is in March. Raise
+        `DateError` when the text is not a date.
+        """
         match = self.reader.match(text)
         if match is None or any(letter in _ONLY_WRITTEN for letter, _ in self.runs):
             raise DateError(f"'{text}' does not follow the format '{self.pattern}'")
@@ -128,9 +133,11 @@ class DateFormat:
         return self._moment(text, fields, at, lenient=True)
 
     def parse_strictly(self, text: str, at: tzinfo) -> datetime:
-        """Return the moment that a text tells, as Java's DateTimeFormatter reads it: no more and no fewer digits, a day
-        and an hour are needed, and what is too much is none, but for the days up to the 31st, which are the month's
-        last."""
+        """Return the moment that a text names, as Java's DateTimeFormatter reads it.
+
+        The numbers of digits must match, a day and an hour are required, and excess values are errors, except that a
+        day up to the 31st becomes the last of its month.
+        """
         match = self.strict_reader.fullmatch(text)
         letters = {letter for letter, _ in self.runs}
         has_day = letters & {"y", "u"} and ({"M", "d"} <= letters or "D" in letters)
@@ -192,8 +199,10 @@ def _field(letter: str, width: int, seen: set[str], *, exactly: bool) -> str:
 
 
 def _fields(match: re.Match[str], century: int) -> dict[str, str]:
-    """Return the fields of a text by their letters; a year of one or two digits that lies behind the pivot is of
-    `century`."""
+    """Return the fields of a text by their letters.
+
+    A year of one or two digits that lies behind the pivot is of `century`.
+    """
     fields = {name[0]: value for name, value in match.groupdict().items() if value is not None}
     if ("y1" in match.groupdict() or "y2" in match.groupdict()) and len(fields["y"]) <= 2:
         year = int(fields["y"])

@@ -19,7 +19,7 @@ class Batches(WindowByKey):
         self.last: list[int] = []
 
     def take(self, event: Arrival) -> None:
-        """The event is in the batch in progress, in the place of the one of its key."""
+        """Put the event into the batch in progress, in the place of the one with its key."""
         key = self.key(event)
         replaced = self.by_key.get(key)
         if replaced is not None:
@@ -27,7 +27,7 @@ class Batches(WindowByKey):
         self.by_key[key] = event.slot
 
     def flush(self, out: Emission, *, keep_timestamps: bool = False, expired_at: int | None = None) -> None:
-        """The last batch has expired and the one in progress is the last."""
+        """Expire the last batch and make the batch in progress the last one."""
         out.new_chunk()
         for slot in self.last:
             if self.expired:
@@ -56,4 +56,4 @@ class Batches(WindowByKey):
         return None
 
     def restore_more(self, state: State) -> None:
-        """The counterpart of `more_state`."""
+        """Restore the state that `more_state` returned."""

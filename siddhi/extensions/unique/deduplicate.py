@@ -22,8 +22,10 @@ from siddhi.extensions.unique.keys import Key, keys_of
 
 
 class Deduplicate(Operator):
-    """An event passes when none of its key passed T or less before it by the app's clock. Other rows than current
-    ones pass always; one with a null as its key fails."""
+    """A filter that passes an event when none of its key passed T or less before it by the app's clock.
+
+    Rows other than current ones always pass; a row whose key is null fails.
+    """
 
     def __init__(self, call: model.HandlerCall, compiler: ExpressionCompiler) -> None:
         self.key, duration = (compiler.compile(argument) for argument in call.arguments)

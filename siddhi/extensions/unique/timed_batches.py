@@ -27,8 +27,10 @@ from siddhi.language.ast import AttributeType
 
 
 class UniqueExternalTimeBatchWindow(Batches):
-    """Batches of T by an attribute; an event at or behind the end of the batch lets it out. There are no timers. Events
-    have the end of their batch in the attribute if that is to be replaced."""
+    """Batches of T by an attribute; an event at or behind the end of the batch emits it.
+
+    There are no timers. If the attribute is to be replaced, events carry the end of their batch in it.
+    """
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
@@ -67,7 +69,7 @@ class UniqueExternalTimeBatchWindow(Batches):
         self.take(event)
 
     def end_batch(self, out: Emission) -> None:
-        """The batch in progress is over and goes out."""
+        """End the batch in progress and emit it."""
         self.flush(out, keep_timestamps=True, expired_at=self.newest)
 
     def more_state(self) -> State:
@@ -78,8 +80,12 @@ class UniqueExternalTimeBatchWindow(Batches):
 
 
 class TimedUniqueExternalTimeBatchWindow(UniqueExternalTimeBatchWindow):
-    """`sent` is the last batch by key; `flushed` says that it is the one in progress, sent by the timeout. Timers tick
-    every `timeout` from the last event that opened a batch; with nothing to send, `idle`, none is set."""
+    """Batches by an attribute, emitted early after a timeout.
+
+    `sent` is the last batch by key; `flushed` is set when it is the one in progress, sent by the timeout. Timers tick
+    every `timeout` from the last event that opened a batch; when there is nothing to send, `idle` is set and no timer
+    is.
+    """
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
@@ -117,7 +123,10 @@ class TimedUniqueExternalTimeBatchWindow(UniqueExternalTimeBatchWindow):
         self.schedule(self.due)
 
     def _let_out(self, out: Emission) -> None:
-        """The batch in progress goes out; what a timeout has sent of it goes out again if there is something new."""
+        """Emit the batch in progress.
+
+        Events that a timeout has emitted already go out again if there is something new.
+        """
         if self.flushed and not self.by_key:
             return
         out.new_chunk()

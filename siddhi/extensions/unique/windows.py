@@ -78,7 +78,7 @@ def time(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("lengthBatch", "unique")
 def length_batch(context: WindowContext) -> KeyedWindow:
-    """A batch is full with its n-th key, never with none."""
+    """Return a window whose batch is full with its n-th key, never with none."""
     count = whole(context.constants()[1])
     return KeyedWindow(context, Plan(UNIQUE_LENGTH_BATCH_KIND, length=count, owners=_owners(context)))
 
@@ -106,8 +106,9 @@ def first_time_batch(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("timeLengthBatch", "unique")
 def time_length_batch(context: WindowContext) -> KeyedWindow:
-    """Return a batch ends with its time or with its n-th key; after the latter events are dropped until its time is
-    over.
+    """Return a window whose batch ends with its time or with its n-th key.
+
+    After the n-th key, events are dropped until the time of the batch is over.
 
     timeLengthBatch(k, 10, 2)   clock   0    4         6    10   12   13                        20
                                 in      a1   b1        a2        c1   a3

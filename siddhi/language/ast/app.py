@@ -20,8 +20,11 @@ from siddhi.spans import Span, span_field
 
 @dataclass(frozen=True, slots=True)
 class AggregationDefinition:
-    """`durations` are canonical singular names (`sec` … `year`) as written; `range` says that they are first and
-    last."""
+    """An incremental aggregation as written in the text.
+
+    `durations` are canonical singular names (`sec` … `year`) as written. With `range` they are the first and the
+    last.
+    """
 
     id: str
     source: SingleInput

@@ -24,8 +24,10 @@ CONNECTOR_ANNOTATIONS = frozenset({"source", "sink", "map", "attributes", "paylo
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """`@name(...)`, or `@namespace:name(...)` in front of an app (`@app:playback`, `@Plan:name`). Names keep their
-    case; compare them with `casefold`."""
+    """An annotation `@name(...)`, or `@namespace:name(...)` in front of an app (`@app:playback`, `@Plan:name`).
+
+    Names keep their case; compare them with `casefold`.
+    """
 
     name: str
     elements: tuple[AnnotationElement, ...] = ()

@@ -73,8 +73,11 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """`namespace:name(arguments)`; `star` says that the argument list was `*`. An argument may be an indexed event
-    (`e1[0]`); a plain one (`e1`) is parsed as an `Attribute`."""
+    """A call `namespace:name(arguments)`.
+
+    `star` is set when the argument list was `*`. An argument may be an indexed event (`e1[0]`); a plain one (`e1`) is
+    parsed as an `Attribute`.
+    """
 
     namespace: str
     name: str

@@ -263,8 +263,10 @@ def _join(
 
 
 def _lifted_within(element: ast.StateElement) -> tuple[ast.StateElement, ast.TimeConstant | None]:
-    """Return `element` without the bound at its very end, and that bound: `a -> b within t` bounds all, not just
-    `b`."""
+    """Return `element` without the bound at its very end, and that bound.
+
+    In `a -> b within t` the bound applies to the whole pattern, not just to `b`.
+    """
     if isinstance(element, ast.EveryElement):
         return replace(element, within=None), element.within
     if isinstance(element, ast.NextElement):
