@@ -10,6 +10,7 @@ more plan is active, the memory that a plan takes and the processor time of all 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -176,7 +177,12 @@ def pids(system: LocalSystem) -> dict[str, list[int]]:
 
 def processes(system: LocalSystem) -> list[Process]:
     """Return all processes of the system."""
-    return [_read(role, pid) for role, of_role in pids(system).items() for pid in of_role]
+    found = []
+    for role, of_role in pids(system).items():
+        for pid in of_role:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                found.append(_read(role, pid))
+    return found
 
 
 def by_role(found: list[Process]) -> dict[str, Process]:

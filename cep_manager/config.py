@@ -82,11 +82,12 @@ class ElectionConfig(msgspec.Struct, frozen=True):
 class TopologyConfig(msgspec.Struct, frozen=True):
     """How topologies are submitted whose plans do not say it.
 
-    With `host` `shared` a plan that asks for nothing more runs in a stage host, with other plans of its tenant.
+    With `host` `shared` a plan that asks for nothing more, and has no scripts, runs in a stage host with other plans of
+    its tenant; with `own` each has a task of its own.
     """
 
     workers: Annotated[int, Meta(ge=1)] = 1
-    host: PlanHost = "own"
+    host: PlanHost = "shared"
 
 
 class TrialConfig(msgspec.Struct, frozen=True):

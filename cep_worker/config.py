@@ -49,7 +49,7 @@ class OutflowConfig(msgspec.Struct, frozen=True):
 
     host: Host = "127.0.0.1"
     first_port: Port = 15_000
-    last_port: Port = 15_100
+    last_port: Port = 17_999
     window_rows: Rows = 65_536
 
     def __post_init__(self) -> None:

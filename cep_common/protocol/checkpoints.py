@@ -25,6 +25,8 @@ class JoinTopology(Message, frozen=True):
     task: int
     exchange: Endpoint
     settled: int = 0
+    hosted: bool = False
+    idle: bool = False
 
 
 class TopologyJoined(Message, frozen=True):

@@ -131,6 +131,7 @@ def compiled_plan(compiled: Compiled) -> CompiledPlan:
         labels=plan.resources.labels,
         delivery=plan.delivery,
         host=host_of(header.host),
+        scripts=bool(app.functions),
     )
 
 

@@ -43,7 +43,8 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     `workers` None leaves the number of topology workers to the configuration. `trace`, `statistics`, `delivery` and
     `host` are the values of the annotations `@Plan:trace` and so on (`host` None: not given); `cores`, `memory_bytes`
     and `labels` those of `@Plan:resources`, for each task. `state_shape` is a digest of the stages that keep state: of
-    two plans with the same digest, one can continue with the state of the other.
+    two plans with the same digest, one can continue with the state of the other. `scripts` says that the plan
+    defines functions in a script language.
     """
 
     name: str
@@ -64,6 +65,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()
     delivery: Delivery = "at-least-once"
     host: PlanHost | None = None
+    scripts: bool = False
 
     def submission(
         self,
@@ -100,11 +102,12 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     def host_for(self, workers: int, default: PlanHost) -> PlanHost:
         """Return where a topology of `workers` workers runs.
 
-        The plan's text decides, else `default` unless the plan asks for more than its share of a stage host.
+        The plan's text decides, else `default` unless the plan asks for more than its share of a stage host or runs
+        scripts, which may keep the whole host busy.
         """
         if workers > 1 or self.cores > 1 or self.memory_bytes or self.labels:
             return "own"
-        if self.host is None and any(component.parallel > 1 for component in self.components):
+        if self.host is None and (self.scripts or any(component.parallel > 1 for component in self.components)):
             return "own"
         return self.host or default
 

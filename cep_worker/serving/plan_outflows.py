@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 FINISHING_MS = 1_000
 """For so long publishers of a topology that is being ended may still come."""
+REOPEN_MS = 500
+"""How soon an outflow that could not be opened is tried again: looking for a free port of a thousand takes long."""
 LONGEST_FINISHING_MS = 30_000
 """For so long they may give results, and consumers take to deliver these."""
 
@@ -50,6 +52,7 @@ class PlanOutflows:
         self._former: list[_Former] = []
         self._ending_since_ms: int | None = None
         self._error = ""
+        self._reopen_ms = 0
         self.present: Outflow | None = None
         """Where publishers of the present epoch connect to, if it could be opened."""
         self._open()
@@ -119,7 +122,8 @@ class PlanOutflows:
             self._prepared.tick(now_ms)
         if self.present is not None:
             self.present.tick(now_ms)
-        elif self._ending_since_ms is None:
+        elif self._ending_since_ms is None and now_ms >= self._reopen_ms:
+            self._reopen_ms = now_ms + REOPEN_MS
             self._open()
 
     def needs_epoch(self) -> int:

@@ -94,7 +94,8 @@ def test_a_window_goes_on_after_a_hang_and_after_a_driver_that_ended_in_order(
     wait_until_connected(system.client, PLAN, RECOVERED_S)
     assert counter.counts_until(4)[-1] == 4
     interruption = system.client.plan(PLAN)["status"]["topology"]["interruption"]
-    assert re.fullmatch(r"task 0 was silent for \d+ ms", interruption), "longer than the lease where the host is busy"
+    # The executor ends the silent process; on a busy machine the driver may be the first to miss the stage host.
+    assert re.fullmatch(r"a stage process died|its stage host was silent for \d+ s", interruption)
 
     epoch = system.client.plan(PLAN)["epoch"]
     os.kill(system.pid("driver"), signal.SIGTERM)

@@ -43,7 +43,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     host: str = ""
     first_port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 15000
-    last_port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 15999
+    last_port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 17999
     window_rows: Count = 65_536
     publisher_queue_rows: Count = 65_536
     store_queue_rows: Count = 65_536

@@ -23,6 +23,8 @@ BUSY = 0.9
 """A stage that spends more than this share of its time working cannot take much more."""
 COUNTED_MS = 60_000
 """A share of less time than this says little."""
+NOISY, NOISY_MS = 0.5, 3_000
+"""A plan that takes more than this share of its stage host's time, over so long, delays those that share the host."""
 FULL = 0.8
 """A log of events that takes more than this share of its room."""
 PREPARED_MS = 60_000
@@ -152,6 +154,28 @@ def _load(case: PlanAlertContext) -> Iterator[Alert]:
                 "It is slower than its sources; find the busiest stage in the plan's graph, and rebalance the plan."
             )
             yield _alert(record.key, AlertSeverity.NOTICE, "back-pressure", what, advice)
+
+
+def _neighbours(case: PlanAlertContext) -> Iterator[Alert]:
+    """Name a plan that keeps busy the stage host that it shares, while others wait for their turns."""
+    snapshot, record = case.picture.snapshot, case.record
+    hosts = snapshot.driver.latest.stage_hosts if snapshot.driver is not None else ()
+    for task in snapshot.tasks.get(record.key, ()):
+        others = sum(one.plans - 1 for one in hosts if one.host == task.latest.stage_host)
+        if not task.latest.stage_host or others < 1 or not task.earlier:
+            continue
+        before = task.earlier[0]
+        passed_ms = task.heard_ms - before.at_ms
+        used_ms = task.latest.cpu_ms - before.report.cpu_ms
+        if passed_ms >= NOISY_MS and used_ms > NOISY * passed_ms:
+            what = (
+                f"It takes {min(1.0, used_ms / passed_ms):.0%} of the time of stage host {task.latest.stage_host}, in "
+                f"which {others} other {'plan waits for its turn' if others == 1 else 'plans wait for their turns'}"
+            )
+            advice = (
+                "Give it a task of its own: write @Plan:host('own') and deploy it with --replace; its state goes along."
+            )
+            yield _alert(record.key, AlertSeverity.WARNING, "noisy-plan", what, advice)
 
 
 def _time(case: PlanAlertContext) -> Iterator[Alert]:
@@ -375,6 +399,7 @@ PLAN_CHECKS: tuple[PlanCheck, ...] = (
     _state,
     _connections,
     _load,
+    _neighbours,
     _time,
     _storage,
     _connectors,

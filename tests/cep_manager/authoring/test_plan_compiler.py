@@ -8,6 +8,7 @@ from cep_manager.authoring.compiler import compile_plan, validate_plan
 from cep_manager.config import ManagerConfig
 from cep_manager.errors import PlanInvalidError
 from cep_manager.plans.compiled_plan import PlannedComponent, PlannedQuery
+from siddhi.scripts.language import ScriptPolicy
 
 NO_SCRIPTS = ManagerConfig().scripts
 
@@ -64,6 +65,27 @@ def test_what_is_guaranteed_is_kept_and_no_reason_to_begin_without_state() -> No
     exact = compile_plan(f"@Plan:delivery('exactly-once')\n{CONNECTED}", NO_SCRIPTS)
     assert (plain.delivery, exact.delivery) == ("at-least-once", "exactly-once")
     assert exact.state_shape == plain.state_shape
+
+
+SCRIPT = "define function twice[python] return double { return 2 * data[0] };"
+SMALL = "define stream S (v double); from S select v insert into T;"
+
+
+@pytest.mark.parametrize(
+    ("text", "workers", "host"),
+    [
+        (SMALL, 1, "shared"),
+        (SMALL, 2, "own"),
+        (f"@Plan:host('own') {SMALL}", 1, "own"),
+        (f"@Plan:resources(cores='2') {SMALL}", 1, "own"),
+        (SMALL.replace("from S", "@dist(parallel='2', execGroup='g') from S"), 1, "own"),
+        (f"{SCRIPT} {SMALL}", 1, "own"),
+        (f"@Plan:host('shared') {SCRIPT} {SMALL}", 1, "shared"),
+    ],
+)
+def test_a_plan_shares_a_stage_host_unless_it_asks_for_more_or_has_scripts(text: str, workers: int, host: str) -> None:
+    compiled = compile_plan(f"@Plan:name('P') {text}", ScriptPolicy())
+    assert compiled.host_for(workers, ManagerConfig().topology.host) == host
 
 
 def test_sources_and_sinks_reach_the_workers_with_their_options() -> None:

@@ -21,7 +21,13 @@ from manager_world import (
 )
 
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
-from cep_common.protocol.drivers import CheckpointReport, CheckpointSettings, SavepointReport, TopologyReport
+from cep_common.protocol.drivers import (
+    CheckpointReport,
+    CheckpointSettings,
+    SavepointReport,
+    StageHostReport,
+    TopologyReport,
+)
 from cep_common.protocol.error_records import ErrorRecord
 from cep_common.protocol.registry import InflowReport, WorkerPlanReport
 from cep_common.protocol.tasks import StreamCount
@@ -424,3 +430,22 @@ def test_what_holds_time_back_and_what_came_too_late_is_found(
     parts = [msgspec.structs.replace(components()[0], **told), *components()[1:]]
     world.hear(msgspec.structs.replace(task(), components=tuple(parts)))
     assert what in found(picture(world))[code].what
+
+
+def test_a_plan_that_keeps_a_shared_stage_host_busy_is_named_and_its_neighbour_is_not(world: World) -> None:
+    other = PlanKey(SUPER_TENANT, "Quiet")
+    world.put(plan(key=other))
+    hosts = (StageHostReport("d-1", SUPER_TENANT, "up", plans=2),)
+    both = driver(topology("running"), topology("running", key=other))
+    world.hear(msgspec.structs.replace(both, stage_hosts=hosts), peer=b"driver")
+    for second in range(6):
+        world.now_ms += 1_000
+        for key, share in ((KEY, 0.7), (other, 0.1)):
+            used_ms = int(share * 1_000 * second)
+            message = msgspec.structs.replace(task(key=key), stage_host="d-1", cpu_ms=used_ms, up_ms=1_000 * second)
+            world.hear(message)
+    one = found(picture(world))["noisy-plan"]
+    assert (one.name, one.severity) == ("Storms", AlertSeverity.WARNING)
+    assert "70% of the time of stage host d-1, in which 1 other plan" in one.what
+    world.hear(msgspec.structs.replace(both, stage_hosts=(msgspec.structs.replace(hosts[0], plans=1),)), peer=b"driver")
+    assert "noisy-plan" not in found(picture(world)), "it has the host for itself"

@@ -618,3 +618,36 @@ def test_in_two_hundred_made_up_worlds_no_promise_is_broken() -> None:
         restarts += world.attempt
     assert completed > 1_000
     assert restarts > 100
+
+
+def hosted(settled: int = 0, *, idle: bool = False) -> JoinTopology:
+    return JoinTopology(KEY, 4, 1, 0, exchange_of(0), settled, hosted=True, idle=idle)
+
+
+def test_a_task_in_a_stage_host_is_heard_seldom_and_is_not_taken_for_lost() -> None:
+    world = World(tasks=1)
+    answer = world.coordinator.join(b"0", hosted(), world.now_ms)
+    assert isinstance(answer, TopologyJoined)
+    assert answer.heartbeat_ms == 10_000
+    assert world.pass_ms(9_500, beating=False) == []
+    world.coordinator.join(b"0", hosted(), world.now_ms)
+    lost = [one for one in world.pass_ms(70_000, beating=False) if isinstance(one, RestartTopology)]
+    assert len(lost) == 1
+
+
+def test_without_news_no_further_checkpoint_is_taken_until_there_is_some_or_somebody_asks() -> None:
+    world = World(tasks=1)
+    world.coordinator.join(b"0", hosted(idle=True), world.now_ms)
+    assert pushed(world.pass_ms(10_500, beating=False)) == [(b"0", BeginCheckpoint(21))], "the first is always taken"
+    world.report(21, 0)
+    world.written(21)
+    world.coordinator.join(b"0", hosted(idle=True), world.now_ms)
+    assert pushed(world.pass_ms(25_000, beating=False)) == []
+    world.coordinator.take_savepoint(KEY, 4, "mine")
+    assert pushed(world.pass_ms(500, beating=False)) == [(b"0", BeginCheckpoint(22))]
+    world.report(22, 0)
+    world.written(22)
+    world.coordinator.join(b"0", hosted(idle=True), world.now_ms)
+    assert pushed(world.pass_ms(12_000, beating=False)) == []
+    world.coordinator.join(b"0", hosted(), world.now_ms)
+    assert pushed(world.pass_ms(1_250, beating=False)) == [(b"0", BeginCheckpoint(23))], "it has been due for long"

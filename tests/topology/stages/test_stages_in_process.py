@@ -80,7 +80,7 @@ class Running:
 
     def meet(self, task: int) -> None:
         """That task learns where all listen."""
-        self.tasks[task].meet([one.exchange.server.endpoint for one in self.tasks])
+        self.tasks[task].meet([one.endpoint for one in self.tasks])
 
     def listen(self, worker: str = "worker", accept: Callable[[OpenLink], Rejected | None] = lambda _: None) -> None:
         """A worker is there for the publisher."""

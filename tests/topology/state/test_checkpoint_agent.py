@@ -97,7 +97,7 @@ def test_its_host_is_told_for_how_long_the_task_may_be_silent_and_when_it_leaves
     for _ in range(2):
         coordinator.next(JoinTopology)
     assert beats.empty(), "the driver has not said anything yet"
-    listens = running.tasks[0].exchange.server.endpoint
+    listens = running.tasks[0].endpoint
     coordinator.say(TopologyJoined(heartbeat_ms=20, lease_ms=3_000, exchanges=(listens,)))
     assert [beats.get(timeout=20), beats.get(timeout=20)] == [3_000, 3_000]
     agent.close()
@@ -114,7 +114,7 @@ def test_a_task_that_ends_beats_while_it_writes_but_not_for_ever(
     beats: queue.SimpleQueue[int] = queue.SimpleQueue()
     running, agent = watched(None, beats.put)
     coordinator.next(JoinTopology)
-    listens = running.tasks[0].exchange.server.endpoint
+    listens = running.tasks[0].endpoint
     coordinator.say(TopologyJoined(heartbeat_ms=20, lease_ms=3_000, exchanges=(listens,)))
     assert beats.get(timeout=20) == 3_000
     answers = threading.Event()
@@ -154,7 +154,7 @@ def test_a_part_is_stored_and_reported_and_a_topology_begins_from_it(
     for number in range(1, 6):
         running.send_from_log(number)
     running.until(lambda: len(running.out) == 5)
-    listens = running.tasks[0].exchange.server.endpoint
+    listens = running.tasks[0].endpoint
     assert coordinator.next(JoinTopology) == JoinTopology(KEY, EPOCH, 0, 0, listens)
     coordinator.say(TopologyJoined(heartbeat_ms=50, lease_ms=3_000, exchanges=(listens,)))
     coordinator.say(BeginCheckpoint(7))

@@ -52,6 +52,13 @@ was under way then, and exactly once, results of that wait for the checkpoint be
 PROBE_LEASES = 0.4
 """A task that is silent for this share of a lease is probed: whether its process is still there."""
 
+IDLE_LOOK_MS = 1_000
+"""How soon it is looked again whether a topology without news has some, so that its next checkpoint may begin."""
+
+HOSTED = 20
+"""So many times the usual heartbeat and lease apply to tasks in stage hosts: the driver hears each host by itself, and
+a thousand plans are not to say four times a second what their host says for all of them."""
+
 AWAY_LEASES = 0.5
 """A coordinator that did not look for this share of a lease was away itself: no task's silence counts up to then."""
 
@@ -112,13 +119,13 @@ class Coordinator:
         """The store answered `ReserveNumbers`."""
         run = self._find(run_id)
         if run is not None:
-            run.reserved, run.asked_ms = max(run.reserved, reserved), None
+            run.reserved, run.asked_ms, run.look_ms = max(run.reserved, reserved), None, 0
 
     def job_runs(self, run_id: RunId, now_ms: int) -> None:
         """All tasks of the run's job have started."""
         run = self._find(run_id)
         if run is not None and run.started_ms is None:
-            run.started_ms = now_ms
+            run.started_ms, run.look_ms = now_ms, 0
 
     def end_run(self, run_id: RunId, reason: str) -> list[Instruction]:
         """The run's job is over; what was asked of it comes to nothing."""
@@ -154,15 +161,21 @@ class Coordinator:
             return Rejected("unexpected-message", f"{what} has no task {message.task}")
         before = run.seen.get(message.task)
         if before is not None:
-            self._lease.heard(now_ms - before.heard_ms, now_ms)
+            if not message.hosted:
+                self._lease.heard(now_ms - before.heard_ms, now_ms)
             if before.peer != peer:
                 run.told_ms = None
-        run.seen[message.task] = TaskSeen(peer, now_ms, message.exchange, message.settled)
+        stretched = HOSTED if message.hosted else 1
+        run.seen[message.task] = TaskSeen(
+            peer, now_ms, message.exchange, message.settled, stretched=stretched, idle=message.idle
+        )
+        run.look_ms = min(run.look_ms, now_ms) if message.idle else now_ms
         if len(run.seen) == run.tasks and self._move(run, RunTransition.JOINED):
             first_ms = FIRST_MS if run.begins_again else self._timing.interval_ms
             run.distance_ms = min(first_ms, self._timing.interval_ms)
             run.due_ms = now_ms + run.distance_ms
-        return TopologyJoined(self._timing.heartbeat_ms, self._timing.lease_ms, run.exchanges())
+        timing = self._timing
+        return TopologyJoined(timing.heartbeat_ms * stretched, timing.lease_ms * stretched, run.exchanges())
 
     def task_ended(self, run_id: RunId, task: int) -> list[Instruction]:
         """Note that the process of a task that fell silent is gone, as a probe has shown: its topology is lost."""
@@ -221,6 +234,7 @@ class Coordinator:
             return [SavepointEnded(key, name, refusal)]
         if name not in run.wishes:
             run.wishes.append(name)
+            run.look_ms = 0
         return []
 
     def drain(self, run_id: RunId, now_ms: int) -> list[Instruction]:
@@ -231,7 +245,7 @@ class Coordinator:
         refusal = self._refuse(run)
         if run is None or refusal or run.phase is Phase.JOINING or run.lost:
             return [Drained(run_id, refusal or "its tasks do not work")]
-        run.drain_until_ms = now_ms + self._timing.drain_ms
+        run.drain_until_ms, run.look_ms = now_ms + self._timing.drain_ms, 0
         return []
 
     def on_time(self, now_ms: int) -> list[Instruction]:
@@ -245,6 +259,8 @@ class Coordinator:
             if away:
                 for task in run.seen.values():
                     task.heard_ms = now_ms
+            elif now_ms < run.look_ms:
+                continue
             instructions += self._watch(run, now_ms)
             if run.phase is Phase.TAKING and now_ms - run.history[-1].began_ms >= self._timing.timeout_ms:
                 missing = ", ".join(str(task) for task in range(run.tasks) if task not in run.parts)
@@ -253,18 +269,32 @@ class Coordinator:
             instructions += self._tell_again(run, now_ms)
             instructions += self._end(run, now_ms)
             instructions += self._begin(run, now_ms)
+            run.look_ms = self._next_look(run, now_ms)
         return instructions
 
     # ---- steps ------------------------------------------------------------------------------------------------------
+
+    def _next_look(self, run: CheckpointedRun, now_ms: int) -> int:
+        """Return when something can be due of the run by the passing of time alone; what is said of it comes sooner.
+        Only a run that waits for its next checkpoint, and is heard, need not be looked at all the time."""
+        quiet = run.phase is Phase.IDLE and not run.lost and not run.wishes and run.drain_until_ms is None
+        if not quiet or run.opening is None or len(run.seen) < run.tasks:
+            return now_ms
+        probe_ms = PROBE_LEASES * self._timing.lease_ms
+        heard_ms = min(seen.heard_ms + int(probe_ms * seen.stretched) for seen in run.seen.values())
+        due_ms = max(run.due_ms, run.free_ms) if self._timing.interval_ms > 0 else heard_ms
+        return min(heard_ms, due_ms)
 
     def _watch(self, run: CheckpointedRun, now_ms: int) -> list[Instruction]:
         if run.lost:
             return []
         lease_ms = self._lease.ms(now_ms)
-        silent = [task for task, seen in sorted(run.seen.items()) if now_ms - seen.heard_ms >= lease_ms]
+        silent = [
+            task for task, seen in sorted(run.seen.items()) if now_ms - seen.heard_ms >= lease_ms * seen.stretched
+        ]
         reason = ""
         if silent:
-            reason = f"{_tasks(silent)} silent for {lease_ms} ms"
+            reason = f"{_tasks(silent)} silent for {lease_ms * run.seen[silent[0]].stretched} ms"
         elif run.started_ms is not None and now_ms - run.started_ms >= self._timing.join_ms:
             missing = [task for task in range(run.tasks) if task not in run.seen]
             reason = f"{_tasks(missing)} never heard within {self._timing.join_ms // 1000} s" if missing else ""
@@ -276,7 +306,7 @@ class Coordinator:
         probes: list[Instruction] = []
         for task, seen in sorted(run.seen.items()):
             silent_ms = now_ms - seen.heard_ms
-            if silent_ms < PROBE_LEASES * self._timing.lease_ms or now_ms < seen.probe_ms:
+            if silent_ms < PROBE_LEASES * self._timing.lease_ms * seen.stretched or now_ms < seen.probe_ms:
                 continue
             seen.probe_ms = now_ms + self._timing.heartbeat_ms
             probes.append(ProbeTask(run.id, task, seen.exchange))
@@ -291,6 +321,9 @@ class Coordinator:
         asked = bool(run.wishes) or run.drain_until_ms is not None
         due = self._timing.interval_ms > 0 and now_ms >= max(run.due_ms, run.free_ms)
         if not (asked or due):
+            return []
+        if not asked and run.last_complete and all(seen.idle for seen in run.seen.values()):
+            run.due_ms = now_ms + IDLE_LOOK_MS  # nothing would be in it that the last one does not hold
             return []
         if run.number >= run.reserved:
             return self._ask(run, ReserveNumbers(run.id), now_ms)
@@ -355,7 +388,7 @@ class Coordinator:
         return []
 
     def _open(self, run: CheckpointedRun, opening: Opening) -> None:
-        run.opening, run.asked_ms = opening, None
+        run.opening, run.asked_ms, run.look_ms = opening, None, 0
         run.number, run.reserved = opening.last_number, opening.reserved
 
     def _refuse(self, run: CheckpointedRun | None) -> str:
@@ -385,7 +418,7 @@ class Coordinator:
         phase = TRANSITIONS.get((run.phase, move))
         if phase is None:
             return False
-        run.phase = phase
+        run.phase, run.look_ms = phase, 0
         return True
 
 

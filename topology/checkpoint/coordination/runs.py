@@ -103,6 +103,10 @@ class TaskSeen:
     settled: int = 0
     probe_ms: int = 0
     """When it may be probed next, if it is silent then."""
+    stretched: int = 1
+    """It may be silent for so many times as long as others."""
+    idle: bool = False
+    """Nothing has changed in it since the last complete checkpoint."""
 
 
 @dataclass(slots=True)
@@ -125,6 +129,8 @@ class CheckpointedRun:
     distance_ms: int = 0
     """Between the initial_states of the last checkpoint and of the next one."""
     free_ms: int = 0
+    look_ms: int = 0
+    """When it must be looked at next, unless something is said of it before."""
     parts: dict[int, ReportPart] = field(default_factory=dict)
     wishes: list[str] = field(default_factory=list)
     drain_until_ms: int | None = None

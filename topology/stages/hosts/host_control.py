@@ -22,6 +22,8 @@ from topology.stages.tasks.task import Task
 
 logger = logging.getLogger(__name__)
 
+IDLE_LOOK_MS = 100
+"""How often the thread looks after tasks that have nothing to say; what comes from the driver wakes it."""
 PARENT_S = 0.5
 """How often a host looks whether the process that started it is still there."""
 RETRY_S = 0.5
@@ -175,9 +177,13 @@ class HostAgents(threading.Thread):
         raise_priority(self._priority)  # heartbeats go out from this thread
         self._register()
         while not self._closing:
-            readable = {socket for socket, _ in self._poller.poll(LOOK_MS)}
+            busy = any(one.speaker.busy or one.written is not None for one in self._watched)
+            readable = {socket for socket, _ in self._poller.poll(LOOK_MS if busy else IDLE_LOOK_MS)}
             self._follow_changes()
+            now_ms = time.monotonic_ns() // 1_000_000
             for one in self._watched:
+                if one.speaker.socket not in readable and not one.speaker.due(now_ms):
+                    continue
                 try:
                     one.speaker.speak(readable=one.speaker.socket in readable)
                 except Exception as defect:  # the border between plans

@@ -1,8 +1,8 @@
 """The loop of a stage host: gives turns to the tasks of many plans, one after the other.
 
 It runs in the main thread, since only there can calls of a plan's own code be stopped (see `call_timer`). It waits for
-all sockets of all tasks at once, so a plan that has nothing to do costs a tick a second. What a task raises ends that
-task alone.
+all sockets of all tasks at once, so a plan that has nothing to do costs a tick every few seconds, and a turn of one
+plan costs nothing for all others. What a task raises ends that task alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import zmq
 
 from cep_common.clock import Clock
+from cep_common.sockets.ready_sockets import ReadySockets
 from cep_common.sockets.wakeup import Wakeup
 from siddhi.engine.time_limits import TookTooLongError
 from topology.stages.tasks.task import Task
@@ -28,6 +29,8 @@ TURN_MS = 20
 """A task that has more to do than this waits for its next turn, as long as other plans are in the host."""
 IDLE_TICK_MS = 1_000
 """How often a task ticks that has nothing to do: links must beat well within their lease."""
+REST_TICK_MS = 4_000
+"""How often it ticks when besides it is connected, and its last checkpoint holds all that it has."""
 WAIT_MS = 1_000
 """How long a host without tasks waits for one; a wakeup ends the wait."""
 
@@ -52,7 +55,8 @@ class _Member:
     time: HostedTime
     ended: Ended
     wake_ms: int = 0
-    sockets: list[zmq.Socket[bytes]] = field(default_factory=list)
+    sources: list[Any] = field(default_factory=list)
+    """What is waited for on its behalf."""
 
 
 class HostLoop:
@@ -65,8 +69,10 @@ class HostLoop:
         self._members: list[_Member] = []
         self._new: queue.SimpleQueue[_Member] = queue.SimpleQueue()
         self._wakeup = Wakeup()
-        self._poller = zmq.Poller()
-        self._changed = True
+        self._ready = ReadySockets()
+        self._ready.add(self._wakeup.handle)
+        self._owners: dict[Any, _Member] = {}
+        """Whose each source is that is waited for."""
         self._stopping = False
         self.busy: tuple[Task, int] | None = None
         """The task that has its turn, and since when (monotonic milliseconds); read by other threads."""
@@ -87,6 +93,7 @@ class HostLoop:
             while not (self._stopping and not self._members and self._new.empty()):
                 self._round()
         finally:
+            self._ready.close()
             self._wakeup.close()
 
     def _round(self) -> None:
@@ -94,33 +101,40 @@ class HostLoop:
             member = self._new.get()
             self._members.append(member)
             self._give(member, None)
-        if self._changed:
-            self._register()
         now_ms = self._clock.monotonic_ms()
         due_ms = min((member.wake_ms for member in self._members), default=now_ms + WAIT_MS)
-        readable: set[Any] = {one for one, _ in self._poller.poll(max(0, due_ms - now_ms))}
+        readable = self._ready.poll(max(0, due_ms - now_ms))
         if self._wakeup.handle in readable:
             self._wakeup.silence()
         now_ms = self._clock.monotonic_ms()
+        called = {self._owners[source] for source in readable if source in self._owners}
         for member in list(self._members):
             if self._stopping:
                 member.task.stop()
             if member.task.stopping:
                 self._end(member, None)
-            elif member.wake_ms <= now_ms or member.task.wakeup in readable or not readable.isdisjoint(member.sockets):
+            elif member.wake_ms <= now_ms or member in called:
                 self._give(member, readable)
 
-    def _register(self) -> None:
-        self._changed = False
-        self._poller = zmq.Poller()
-        self._poller.register(self._wakeup.handle, zmq.POLLIN)
-        alone = len(self._members) == 1
-        for member in self._members:
-            if not alone:
-                member.task.pace.turn_ms = TURN_MS
-            self._poller.register(member.task.wakeup, zmq.POLLIN)
-            for socket in member.sockets:
-                self._poller.register(socket, zmq.POLLIN)
+    def _watch(self, member: _Member, sockets: list[zmq.Socket[bytes]]) -> None:
+        """Wait for these sockets of `member`, and for its wakeup; it has used all of them."""
+        wanted = [member.task.wakeup, *sockets]
+        for source in [one for one in member.sources if one not in wanted]:
+            self._ready.remove(source)
+            del self._owners[source]
+        for source in wanted:
+            if source in self._owners:
+                self._ready.used(source)
+            else:
+                self._ready.add(source)
+                self._owners[source] = member
+        member.sources = wanted
+
+    def _unwatch(self, member: _Member) -> None:
+        for source in member.sources:
+            self._ready.remove(source)
+            del self._owners[source]
+        member.sources = []
 
     def _give(self, member: _Member, readable: set[Any] | None) -> None:
         """Give `member` a turn, unless `readable` is None: then it only prepares its first one."""
@@ -129,10 +143,10 @@ class HostLoop:
         self.busy = task, self._clock.monotonic_ms()
         self._at_work(task)
         try:
-            if readable is None:
-                task.pace.idle_tick_ms = IDLE_TICK_MS
-                self._changed = True
-            else:
+            if len(self._members) > 1:
+                task.pace.turn_ms = TURN_MS
+            task.pace.idle_tick_ms = REST_TICK_MS if task.rests else IDLE_TICK_MS
+            if readable is not None:
                 if task.wakeup in readable:
                     task.silence()
                 task.turn(readable)
@@ -145,13 +159,12 @@ class HostLoop:
             self.busy = None
             self._at_work(None)
             member.time.turns_ns += time.thread_time_ns() - since_ns
-        if sockets != member.sockets:
-            member.sockets, self._changed = sockets, True
+        self._watch(member, sockets)
 
     def _end(self, member: _Member, failure: BaseException | None) -> None:
         task = member.task
         self._members.remove(member)
-        self._changed = True
+        self._unwatch(member)
         if failure is not None and task.expects(failure):
             failure = None
         try:

@@ -63,7 +63,10 @@ class Exchange:
         self._clocked = {name: schema.append(CLOCK_FIELD) for name, schema in self._schemas.items()}
         self._ways: dict[int, _Way] = {}
         self._settled: dict[IncomingLink, list[int]] = {}
-        self.server = LinkServer.listen(context, SocketKind.EXCHANGE, host, ports, UNBOUNDED_ROWS, self._accept)
+        self.server: LinkServer | None = None
+        """Where the other tasks send to; nobody does where there are none, and a port is saved."""
+        if topology.tasks > 1:
+            self.server = LinkServer.listen(context, SocketKind.EXCHANGE, host, ports, UNBOUNDED_ROWS, self._accept)
 
     def connect(self, addresses: Sequence[Endpoint], monotonic_ms: int) -> None:
         """Opens a link to every other task; `addresses` stand in order of task."""
@@ -101,6 +104,8 @@ class Exchange:
 
     def on_readable(self, monotonic_ms: int) -> None:
         """Delivers what other tasks sent."""
+        if self.server is None:
+            return
         for event in self.server.receive(monotonic_ms):
             match event:
                 case FrameArrived(link=link, message=SendBundle() as message, bodies=bodies):
@@ -111,6 +116,8 @@ class Exchange:
 
     def flush(self) -> None:
         """Tells the other tasks what was delivered and what has gone on."""
+        if self.server is None:
+            return
         self.server.flush()
         for link, sequences in self._settled.items():
             self.server.settle(link, sequences)
@@ -123,7 +130,8 @@ class Exchange:
     def close(self) -> None:
         for way in self._ways.values():
             way.link.close()
-        self.server.close()
+        if self.server is not None:
+            self.server.close()
 
     def _accept(self, opening: OpenLink) -> Rejected | None:
         topology = self._topology

@@ -42,6 +42,17 @@ class Checkpointing:
         self.settled = 0
         """What checkpoints up to this one hold of stored tables is in their databases; read by other threads."""
         self._orders: _Orders = queue.SimpleQueue()
+        self.changes = 1
+        """Counts what may have changed the state of instances: bundles that came, timers that fired."""
+        self._began: dict[int, int] = {}
+        """What `changes` was when the markers of checkpoints went out that are not over."""
+        self._kept = 0
+        """What it was at the last complete one."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether the last complete checkpoint holds all that there is; read by other threads."""
+        return self._kept == self.changes
 
     def begin(self, checkpoint: int, *, final: bool = False) -> None:
         """Receivers and triggers will send the marker of `checkpoint`; behind a `final` one nothing is taken in."""
@@ -61,12 +72,15 @@ class Checkpointing:
         while not self._orders.empty():
             order, checkpoint, oldest = self._orders.get()
             if order in ("begin", "end") and works and not self.ending:
+                self._began[checkpoint] = self.changes
                 for name in self._sources:
                     self._mark(name, checkpoint, now_ms)
                 self.ending = order == "end"
             elif order in ("begin", "end"):
                 self.taken.put(TakenPart(checkpoint, {}, error="the task stands by, gives its state away, or ends"))
             elif order == "complete":
+                self._kept = self._began.pop(checkpoint, self._kept)
+                self._began = {later: count for later, count in self._began.items() if later > checkpoint}
                 self._complete = max(self._complete, checkpoint)
                 for instance in self._told:
                     if isinstance(instance, Receiver):

@@ -71,7 +71,8 @@ class CheckpointReporter:
         beat: Callable[[int], None] = _nobody_listens,
         writing: ThreadPoolExecutor | None = None,
     ) -> None:
-        """`writing` is the one thread in which states are stored, if that is not the task's own."""
+        """`writing` is the one thread in which states are stored, if that is not the task's own: in a stage host."""
+        self._hosted = writing is not None
         self._task = task
         self._clock = clock
         self._writer = writer
@@ -81,6 +82,7 @@ class CheckpointReporter:
         self._writing = writing or ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
         self._reports: list[Future[ReportPart]] = []
         self._begun = 0
+        self._told = 0, False
         self._reported: ReportPart | None = None
         self._socket = connecting_socket(context, SocketKind.COORDINATOR, MAXIMUM_CONTROL_BYTES)
         self._socket.connect(coordinator.url())
@@ -90,10 +92,24 @@ class CheckpointReporter:
         """Where orders of the driver come; belongs to the thread that calls `speak`."""
         return self._socket
 
+    @property
+    def busy(self) -> bool:
+        """Whether the task is joining, or a part of a checkpoint is ready or being stored: `speak` often then."""
+        return not self._lease_ms or bool(self._reports) or not self._task.checkpointing.taken.empty()
+
+    def due(self, now_ms: int) -> bool:
+        """Return whether it is time to `speak`, even if nothing has come."""
+        checkpointing = self._task.checkpointing
+        if self.busy or now_ms >= self._next_beat_ms:
+            return True
+        return (checkpointing.settled, checkpointing.idle) != self._told
+
     def speak(self, *, readable: bool) -> None:
         """Beat if it is time, follow what the driver says when the socket is `readable`, and report stored parts."""
         now_ms = self._clock.monotonic_ms()
-        if now_ms >= self._next_beat_ms:
+        checkpointing = self._task.checkpointing
+        news = self._lease_ms and (checkpointing.settled, checkpointing.idle) != self._told
+        if news or now_ms >= self._next_beat_ms:
             self._next_beat_ms = now_ms + self._heartbeat_ms
             self._join()
             if self._lease_ms:
@@ -108,9 +124,9 @@ class CheckpointReporter:
 
     def _join(self) -> None:
         task, topology = self._task, self._task.topology
-        listens = task.exchange.server.endpoint
         origin = topology.key, topology.epoch, topology.attempt, task.index
-        self._send(JoinTopology(*origin, listens, task.checkpointing.settled))
+        self._told = settled, idle = task.checkpointing.settled, task.checkpointing.idle
+        self._send(JoinTopology(*origin, task.endpoint, settled, hosted=self._hosted, idle=idle))
 
     def _receive(self) -> None:
         while (frames := receive_now(self._socket)) is not None:
@@ -143,6 +159,7 @@ class CheckpointReporter:
                 self._task.stop(TopologyError(code, reason))
             case _:
                 logger.warning("unexpected order of the driver: type=%s", message.TYPE)
+        self._task.wake()
 
     def _begin(self, checkpoint: int, *, final: bool) -> None:
         """The driver asks again for what it has not heard of: what is done is told again, and nothing done twice."""

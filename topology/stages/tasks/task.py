@@ -149,6 +149,12 @@ class Task:
         """Answers what others ask about the state of its stages."""
 
     @property
+    def endpoint(self) -> Endpoint:
+        """Where the task can be reached: by the others, or, when it is the only one, by workers."""
+        server = self.exchange.server
+        return server.endpoint if server is not None else self.receivers[0].server.endpoint
+
+    @property
     def reports(self) -> tuple[ComponentReport, ...]:
         """The newest counters; read by the control thread."""
         return self._counted[0]
@@ -169,7 +175,9 @@ class Task:
 
     def follow(self, order: TaskOrder) -> None:
         """Tells the loop what to do from now on; called by the control thread."""
-        self._order = order
+        if order != self._order:
+            self._order = order
+            self.wake()
 
     def release(self, streams: tuple[str, ...]) -> None:
         """Tells the loop for which streams' first events not to wait; called by the control thread."""
@@ -179,7 +187,9 @@ class Task:
 
     def count(self, level: StatisticsLevel) -> None:
         """Tells the loop what its instances shall count from the next tick on; called by the control thread."""
-        self._level = level
+        if level != self._level:
+            self._level = level
+            self.wake()
 
     def bring(self, former: Mapping[str, Parts]) -> None:
         """Gives a task that has not begun the states of a former topology's instances to go on from: those that it
@@ -238,6 +248,12 @@ class Task:
         self._wakeup.close()
 
     @property
+    def rests(self) -> bool:
+        """Whether it is connected, and nothing has happened since its last checkpoint."""
+        connected = all(one.is_connected() and not one.needs_worker() for one in self.publishers)
+        return connected and self._works() and self.checkpointing.idle
+
+    @property
     def stopping(self) -> bool:
         """Whether `stop` was called; then no further turn is to be given."""
         return self._stopping
@@ -289,6 +305,7 @@ class Task:
         for name, deadline_ms in self.pace.due_ms.items() if not self._work else ():
             if deadline_ms <= now_ms:
                 self.at_work = name
+                self.checkpointing.changes += 1
                 self._instances[name].on_time(now_ms)
         self._drain(now_ms)
         if self.pace.ticks(monotonic_ms):
@@ -367,6 +384,10 @@ class Task:
         self.exchange.flush()
         return min((time_ms for time_ms in times if time_ms is not None), default=None)
 
+    def wake(self) -> None:
+        """Let the loop look soon what it was told; called by any thread."""
+        self._wakeup.ring()
+
     @property
     def wakeup(self) -> int:
         """The file handle that can be read when another thread has something for the task, until `silence`."""
@@ -378,7 +399,8 @@ class Task:
 
     def sockets(self) -> list[zmq.Socket[bytes]]:
         """The sockets to wait for now."""
-        watched: list[zmq.Socket[bytes]] = [self.exchange.server.socket] if self.met else []
+        server = self.exchange.server
+        watched: list[zmq.Socket[bytes]] = [server.socket] if self.met and server is not None else []
         for publisher in self.publishers:
             if publisher.link is not None:
                 watched += publisher.link.sockets
@@ -412,7 +434,8 @@ class Task:
             if publisher.link is not None and not readable.isdisjoint(publisher.link.sockets):
                 publisher.on_readable(now_ms)
         self.exchange.on_senders_readable()
-        if self.met and self.exchange.server.socket in readable:
+        server = self.exchange.server
+        if self.met and server is not None and server.socket in readable:
             self.exchange.on_readable(monotonic_ms)
         for receiver in self.receivers:
             if receiver.server.socket in readable:
@@ -453,4 +476,6 @@ class Task:
 
     def _deliver(self, target: str, bundle: Bundle) -> None:
         self.pace.worked = True
+        if not bundle.checkpoint:
+            self.checkpointing.changes += 1
         self._work.append((target, bundle))
