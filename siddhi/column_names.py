@@ -18,8 +18,10 @@ _ATTRIBUTES: Final = {column: name for name, column in _COLUMNS.items()}
 
 
 def column_name(attribute: str) -> str:
-    """Return the column of `attribute`: called as it is, but in back-quotes where every batch has such a column
-    anyway."""
+    """Return the column of `attribute`.
+
+    It has the attribute's name, in back-quotes where every batch has a column of that name anyway.
+    """
     return _COLUMNS.get(attribute, attribute)
 
 

@@ -97,16 +97,20 @@ _YEARS = _Field("years", 1970, _LAST_YEAR)
 
 @dataclass(frozen=True, slots=True)
 class CronSchedule:
-    """A cron text that has been understood. `before_last` is set when only the day so many days before the month's last
-    counts."""
+    """A parsed cron text.
+
+    `before_last` is set when only the day so many days before the month's last counts.
+    """
 
     text: str
     expression: str
     before_last: int | None = None
 
     def next_after(self, time_ms: int) -> int | None:
-        """Return the first time after `time_ms` (both milliseconds since 1970, UTC) that the text names; None when
-        there is none until the end of 2099."""
+        """Return the first time after `time_ms` (both milliseconds since 1970, UTC) that matches the text.
+
+        Return None when there is none until the end of 2099.
+        """
         try:
             now = _EPOCH + timedelta(milliseconds=time_ms)
         except OverflowError:

@@ -18,9 +18,12 @@ class RuledOut(msgspec.Struct, frozen=True):
 
 
 class ExplainedOperator(msgspec.Struct, frozen=True):
-    """An operator of a query. `part` is what it does: input, selection, output rate or table. `execution` is compiled,
-    whole batches, chunk by chunk, key by key or event by event. `event_ns` and `batch_us` are what an event and a batch
-    cost, as measured; None where that is not known."""
+    """An operator of a query.
+
+    `part` is its role: input, selection, output rate or table. `execution` is compiled, whole batches, chunk by
+    chunk, key by key or event by event. `event_ns` and `batch_us` are the measured costs of an event and of a batch;
+    None where they are not known.
+    """
 
     part: str
     operator: str

@@ -1,5 +1,7 @@
-"""Objects as JSON texts, and how deep they may nest: whoever walks, writes or reads one goes a step down for each
-level, and a process has only so many of these."""
+"""Objects as JSON texts, and a limit on how deep they may nest.
+
+Walking, writing or reading an object takes a stack frame for each level, and the stack of a process is limited.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,10 @@ class TooDeepError(ObjectError):
 
 
 def read_object(text: str | bytes) -> object:
-    """Return the object that a JSON text tells. Raises ObjectError when it is none, TooDeepError when it nests too
-    deeply."""
+    """Return the object of a JSON text.
+
+    Raise ObjectError when the text is not JSON, TooDeepError when it nests too deeply.
+    """
     try:
         value: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -41,8 +45,11 @@ def read_object(text: str | bytes) -> object:
 
 
 def write_object(value: object) -> bytes:
-    """Return the JSON text of an object. Keys of maps that are null or a bool stand as texts, as in Java, and half a
-    pair of surrogates as `?`. Raises TypeError for what is no object."""
+    """Return the JSON text of an object.
+
+    Keys of maps that are null or a bool are written as texts, as in Java, and half a pair of surrogates as `?`. Raise
+    TypeError for a value that is no object.
+    """
     try:
         return msgspec.json.encode(value)
     except (TypeError, UnicodeEncodeError):

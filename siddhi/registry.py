@@ -135,8 +135,10 @@ class Declaration:
 
 
 class Registry:
-    """Declarations by kind, namespace and name; names are case-sensitive. Also the languages in which `define function`
-    may be written; `scripts` says which of them plans may use."""
+    """Declarations by kind, namespace and name; names are case-sensitive.
+
+    It also holds the languages in which `define function` may be written; `scripts` says which of them plans may use.
+    """
 
     def __init__(
         self,

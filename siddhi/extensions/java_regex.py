@@ -79,7 +79,7 @@ def expand(match: re.Match[str], replacement: str) -> str:
 
 
 def _numbered(match: re.Match[str], digits: str) -> str:
-    """Return the group number that the leading digits form, and keep the other digits as text.
+    """Return the text of the group whose number the leading digits form, followed by the other digits.
 
     As many digits count as give an existing group, at least one.
     """

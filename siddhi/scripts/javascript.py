@@ -107,13 +107,15 @@ class JavaScriptError(Exception):
 
 
 def is_installed() -> bool:
-    """True where plans can have functions in JavaScript."""
+    """Return whether plans can have functions in JavaScript."""
     return find_spec("quickjs") is not None
 
 
 def compile_javascript(body: str) -> Script:
-    """Return the function whose body is `body`, with `data` as its only parameter; `ScriptError` when it cannot be
-    read."""
+    """Return the function whose body is `body`, with `data` as its only parameter.
+
+    Raise `ScriptError` when it cannot be parsed.
+    """
     if len(body) > LONGEST_BODY:
         raise ScriptError(f"it has more than {LONGEST_BODY} characters", 1)
     if (strange := _UNREADABLE.search(body)) is not None:

@@ -98,8 +98,10 @@ _REFUSED: Mapping[type[ast.AST], str] = {
 
 
 def compile_python(body: str) -> Script:
-    """Return the function whose body is `body`, with `data` as its only parameter; `ScriptError` when it is not
-    allowed."""
+    """Return the function whose body is `body`, with `data` as its only parameter.
+
+    Raise `ScriptError` when it is not allowed.
+    """
     text = _at_the_margin(body)
     try:
         tree = ast.parse(text)

@@ -1,2 +1,5 @@
-"""Trying a plan out on a few events, in a process of its own: `python -m siddhi.trial` reads a request from standard
-input and writes the answer to standard output, both JSON (`messages`)."""
+"""Trial of a plan on a few events, in a process of its own.
+
+`python -m siddhi.trial` reads a request from standard input and writes the answer to standard output, both JSON
+(`messages`).
+"""

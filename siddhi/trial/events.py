@@ -34,8 +34,11 @@ def record_of(event: TrialEvent, schema: Schema, timestamp: int) -> pa.RecordBat
 
 
 def own_time(event: TrialEvent, schema: Schema) -> int | None:
-    """When the event is: its `timestamp`, else what its attribute `_timestamp` says if that is a long, as it is of a
-    deployed plan; None when it does not say."""
+    """Return the time of the event, None when it has none.
+
+    It is its `timestamp`, or else the value of its attribute `_timestamp` if that is a long, as it is in a deployed
+    plan.
+    """
     if event.timestamp is not None or dict(schema.attributes).get(TIMESTAMP) is not AttributeType.LONG:
         return event.timestamp
     if isinstance(event.data, dict):

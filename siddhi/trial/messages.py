@@ -10,8 +10,10 @@ MOST_EVENTS = 5_000
 
 
 class TrialEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An event for `stream`. `data` is its attributes by name (one that is missing is null) or all of them in order;
-    without `timestamp`, or an attribute `_timestamp` of type long that says it, it comes a second after the one before.
+    """An event for `stream`.
+
+    `data` is its attributes by name (missing ones are null) or all of them in order. Without `timestamp`, or an
+    attribute `_timestamp` of type long, it comes a second after the event before it.
     """
 
     stream: str
@@ -38,8 +40,11 @@ class TrialRequest(msgspec.Struct, frozen=True):
 
 
 class TrialRow(msgspec.Struct, frozen=True):
-    """A row that came out. `after` is the number of the event that caused it, from 1; 0 is the start, and one more than
-    there are events is the time that went by after the last. `expired` rows leave a query's window."""
+    """A row of output.
+
+    `after` is the number of the event that caused it, from 1; 0 is the start, and the number of events plus one is
+    the time that passed after the last. `expired` rows leave a query's window.
+    """
 
     after: int
     timestamp: int
@@ -48,8 +53,10 @@ class TrialRow(msgspec.Struct, frozen=True):
 
 
 class TrialOutput(msgspec.Struct, frozen=True):
-    """What came out of a stream or query, or what a table holds at the end. `count` rows came in all, of which `rows`
-    are the first."""
+    """The output of a stream or query, or the rows of a table at the end.
+
+    There were `count` rows in all, of which `rows` are the first.
+    """
 
     kind: Literal["stream", "query", "table"]
     name: str
@@ -67,8 +74,10 @@ class PartialMatches(msgspec.Struct, frozen=True):
 
 
 class TrialState(msgspec.Struct, frozen=True):
-    """What a part of the plan holds at the end: events (rows), groups, partial matches, instances, about how many
-    bytes."""
+    """The state of a part of the plan at the end.
+
+    It counts events (rows), groups, partial matches, instances and an estimate of bytes.
+    """
 
     kind: str
     name: str
@@ -80,10 +89,12 @@ class TrialState(msgspec.Struct, frozen=True):
 
 
 class TrialResult(msgspec.Struct, frozen=True, tag="result"):
-    """What a trial gave. `partial_matches` has an entry whenever the number has changed; of very many events not after
-    each. `failures` counts events of a
-    stream that failed; `log` is what the plan and the engine logged. Times are milliseconds; `start_ms` to `end_ms` is
-    the time that the plan saw, `took_ms` what it took to run."""
+    """The result of a trial.
+
+    `partial_matches` has an entry whenever the number has changed, but with very many events not after each.
+    `failures` counts failed events by stream; `log` is what the plan and the engine logged. Times are milliseconds;
+    the plan saw the time from `start_ms` to `end_ms`, and the run took `took_ms`.
+    """
 
     outputs: list[TrialOutput]
     partial_matches: list[PartialMatches]

@@ -30,8 +30,10 @@ Request = TypeVar("Request", bound=Bounded)
 
 
 def answer(kind: type[Request], run: Callable[[Request], object]) -> None:
-    """Write to standard output what `run` gives for the request on standard input, both JSON; the process uses no more
-    than the request allows."""
+    """Write the result of `run` for the request on standard input to standard output, both JSON.
+
+    The process uses no more time and memory than the request allows.
+    """
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=kind)
     _limit(request)
     # What a plan's script or a library prints must not stand in the answer.
@@ -42,8 +44,10 @@ def answer(kind: type[Request], run: Callable[[Request], object]) -> None:
 
 
 def _limit(request: Bounded) -> None:
-    """Bound time and memory, even when nobody waits any more; no core is dumped, and files that are written (caches of
-    compiled kernels) stay small."""
+    """Bound time and memory of the process, even when its caller is gone.
+
+    Core dumps are off, and the size of files (caches of compiled kernels) is limited.
+    """
     signal.alarm(request.seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (request.seconds, request.seconds))
     resource.setrlimit(resource.RLIMIT_AS, (request.memory_bytes, request.memory_bytes))

@@ -256,8 +256,10 @@ def _rows(batch: pa.RecordBatch, schema: Schema, after: int) -> Iterator[TrialRo
 
 
 def _told(column: pa.Array) -> list[Any]:
-    """Return the values as JSON can say them: numbers that are none as texts, objects as what they hold, long texts
-    cut."""
+    """Return the values in a form that JSON can hold.
+
+    NaN and the infinities become texts, objects their contents, and long texts are cut.
+    """
     values = written(column).to_pylist()
     if pa.types.is_floating(column.type):
         return [value if value is None or math.isfinite(value) else str(value) for value in values]

@@ -1,5 +1,7 @@
-"""Rows on their way through an app: columns that are Arrow or numpy, whichever is at hand, and what the engine knows of
-each row besides."""
+"""Batches of rows on their way through an app.
+
+Columns are Arrow or numpy, whichever is available; each row also carries what the engine knows about it.
+"""
 
 from __future__ import annotations
 
@@ -70,8 +72,11 @@ class EventBatch:
         only_current: bool = False,
         origin: tuple[EventBatch, Int64Array] | None = None,
     ) -> None:
-        """`kinds` may be None when `only_current`; kinds, orders and clocks when `origin` is a batch and the positions
-        of the rows in it."""
+        """Create a batch.
+
+        `kinds` may be None when `only_current`; kinds, orders and clocks may be None when `origin` is a batch and the
+        positions of the rows in it.
+        """
         self.size = len(timestamps)
         self.timestamps = timestamps
         self._kinds = kinds
@@ -212,8 +217,10 @@ class EventBatch:
 
     @staticmethod
     def concat(batches: Sequence[EventBatch]) -> EventBatch:
-        """Return the rows of `batches` (at least one, all with the same columns) one after the other, chunks kept
-        apart."""
+        """Return the rows of `batches` one after the other, with their chunks kept separate.
+
+        There is at least one batch, and all have the same columns.
+        """
         if len(batches) == 1:
             return batches[0]
         chunks = None

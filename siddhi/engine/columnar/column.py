@@ -67,8 +67,11 @@ class Column:
         positions: Int64Array | None = None,
         address: int = 0,
     ) -> None:
-        """`positions` are those of the values in `arrow`, None when they are all of it; `address` is where `values` lie
-        in a row, if that is known."""
+        """Create a column.
+
+        `positions` are those of the values in `arrow`, None for all of it; `address` is where `values` are stored
+        contiguously, if that is known.
+        """
         self.type = type_
         self.pool = pool
         self._values: Any = values
@@ -272,8 +275,7 @@ def viewed(type_: pa.DataType, values: AnyArray) -> pa.Array:
 
 
 def viewed_numbers(array: pa.Array) -> Any:
-    """Return the numbers of `array`, which has no nulls, as numpy over the same memory, which is not to be written
-    to."""
+    """Return the numbers of `array`, which has no nulls, as a read-only numpy view of the same memory."""
     return np.from_dlpack(array)  # half the cost of `to_numpy`
 
 

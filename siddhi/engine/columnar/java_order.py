@@ -28,8 +28,10 @@ def string_hash(text: str) -> int:
 
 
 def string_hashes(texts: Sequence[str]) -> Int64Array:
-    """Return `string_hash` of each of `texts`, at one go where these are short and have no characters beyond 16
-    bits."""
+    """Return `string_hash` of each of `texts`.
+
+    Texts are hashed together where all are short and have no characters beyond 16 bits.
+    """
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     longest = int(lengths.max(initial=0))
     if not 0 < longest <= _SHORT or max(map(max, filter(None, texts))) > "\uffff":

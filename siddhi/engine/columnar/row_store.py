@@ -95,8 +95,7 @@ class RowStore:
         self.first = max(self.first, before)
 
     def keep(self, sequences: Int64Array) -> None:
-        """Only the rows with these sequence numbers are left, in this order, with new numbers that follow each
-        other."""
+        """Keep only the rows with these sequence numbers, in this order, and number them consecutively."""
         positions, count = sequences - self._offset, len(sequences)
         for array in (self._timestamps, *self._values.values(), *self._valid.values()):
             array[:count] = array[positions]

@@ -16,8 +16,10 @@ from siddhi.language.ast import AttributeType
 
 
 class SlotStore:
-    """Each row has a slot; freed slots are used again, those that were freed last first. `columns` names what is kept
-    of each row besides its timestamp; of a column that never had a null no mask is kept."""
+    """A store in which each row has a slot; freed slots are reused, the last freed first.
+
+    `columns` names what is kept of each row besides its timestamp; a column that never had a null has no mask.
+    """
 
     def __init__(self, columns: Mapping[str, AttributeType], pool: StringPool) -> None:
         self.pool = pool
@@ -64,14 +66,14 @@ class SlotStore:
         return self._valid[name]
 
     def put(self, name: str, slot: int, value: float) -> None:
-        """The row in `slot` has another value in a column of numbers, if that is kept."""
+        """Replace the value of the row in `slot` in a column of numbers, if that column is kept."""
         if name in self._values:
             self._values[name][slot] = value
             if name in self._valid:
                 self._valid[name][slot] = True
 
     def free(self, slots: Int64Array | Sequence[int]) -> None:
-        """The rows in `slots` are gone."""
+        """Free the rows in `slots`."""
         count = self._free_count + len(slots)
         self._free = grown(self._free, count)
         self._free[self._free_count : count] = slots

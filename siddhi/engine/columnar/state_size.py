@@ -39,8 +39,11 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True)
 class StateSize:
-    """What a part of an app holds: events (rows), groups, partial matches of patterns (and how many were dropped as
-    too many), values told apart by `distinctCount` and `unionSet`, partition instances, and about how many bytes."""
+    """The size of the state of a part of an app.
+
+    It counts events (rows), groups, partial matches of patterns (and how many were dropped as too many), values that
+    `distinctCount` and `unionSet` distinguish, partition instances, and an estimate of bytes.
+    """
 
     rows: int = 0
     groups: int = 0

@@ -100,8 +100,10 @@ def decode_state(data: Buffer) -> State:
 
 
 def _writable(value: State) -> State:
-    """Return `value` without what MessagePack would take for something else: sets for lists, large numbers for none at
-    all."""
+    """Return `value` in a form that MessagePack restores exactly.
+
+    Sets, which it would write as lists, and numbers that are too large for it become extension values.
+    """
     kind = type(value)
     if kind is list or kind is tuple:
         return [_writable(item) for item in value]

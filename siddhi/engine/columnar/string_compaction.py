@@ -34,8 +34,10 @@ class HoldsCodes(Protocol):
 
 
 class StringCompaction:
-    """Keeps the pool from growing beyond twice the strings in use, `LEAST_NEW_STRINGS`, and one for each
-    `_BYTES_PER_STRING` of state more; and likewise beyond twice their bytes, `LEAST_NEW_BYTES`, and those of the state.
+    """A policy that bounds the string pool.
+
+    It may grow to twice the strings in use, plus `LEAST_NEW_STRINGS`, plus one for each `_BYTES_PER_STRING` of state;
+    likewise to twice their bytes, plus `LEAST_NEW_BYTES`, plus the bytes of the state.
 
     Between two compactions there come as many new strings, or bytes, as there were in use after the first, so that an
     event costs the same however long the app runs.
@@ -65,8 +67,11 @@ class StringCompaction:
             self.run(goes_on=True)
 
     def run(self, *, goes_on: bool = False) -> None:
-        """The pool has only strings that are in use. `goes_on` says that new ones come as before: it keeps the room
-        for those until the next compaction."""
+        """Drop the strings of the pool that are not in use.
+
+        With `goes_on` new strings are expected at the same rate: the pool keeps room for them until the next
+        compaction.
+        """
         live: BoolArray = np.zeros(len(self._pool) + 1, dtype=np.bool_)
         holders = [*self._always, *self._shared()]
         for holder in holders:

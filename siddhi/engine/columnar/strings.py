@@ -48,7 +48,7 @@ class StringPool:
         self._reset(np.zeros(1_024, dtype=np.uint8), np.zeros(65, dtype=np.int64), 0)
 
     def _reset(self, heap: npt.NDArray[np.uint8], starts: Int64Array, count: int, least_slots: int = 0) -> None:
-        """The pool holds the first `count` strings of `heap`, cut at `starts`."""
+        """Replace the contents of the pool by the first `count` strings of `heap`, cut at `starts`."""
         self._heap = heap
         self._starts = starts
         self._count = count
@@ -58,7 +58,7 @@ class StringPool:
         self._place(max(least_slots, _LEAST_SLOTS))
 
     def _place(self, least: int) -> None:
-        """The hash table has room for twice the strings there are, and at least `least` slots."""
+        """Rebuild the hash table with room for twice the strings there are, and at least `least` slots."""
         size = max(least, 1 << (4 * self._count + 4).bit_length())
         if size != len(self._slots):
             self._slots = np.empty((size, 2), dtype=np.int64)
@@ -80,8 +80,10 @@ class StringPool:
 
     @property
     def memory(self) -> tuple[Int64Array, npt.NDArray[np.uint8]]:
-        """Where each string starts, and the bytes of all: string c is `heap[starts[c]:starts[c + 1]]`; good until the
-        next string comes."""
+        """Return where each string starts, and the bytes of all strings.
+
+        String c is `heap[starts[c]:starts[c + 1]]`. The arrays are valid until the next string is added.
+        """
         return self._starts, self._heap
 
     def code(self, text: str | None) -> int:
@@ -140,8 +142,10 @@ class StringPool:
     def read_records(
         self, array_at: int, plan: Int64Array, rows: int, block: Int64Array, begin: int, stride: int
     ) -> int:
-        """As `siddhi.engine.arrow_c.read_kernels.read_records`, with the codes of this pool, which knows all strings
-        then; returns how many nulls were read."""
+        """Read records as `siddhi.engine.arrow_c.read_kernels.read_records` does; return how many nulls were read.
+
+        Strings get the codes of this pool, to which new ones are added.
+        """
         while True:
             lack, self._count, nulls = read_records(
                 array_at, plan, rows, block, begin, stride, self._slots, self._starts, self._heap, self._count

@@ -32,8 +32,10 @@ _import_from_c = pa.RecordBatch._import_from_c
 
 
 def record_schema(attributes: Mapping[str, AttributeType]) -> pa.Schema:
-    """Return the schema in which events leave: `_timestamp`, `_kind`, then `attributes` in this order, by
-    `column_name`."""
+    """Return the schema in which events leave.
+
+    It has `_timestamp`, `_kind`, then `attributes` in this order, by `column_name`.
+    """
     fields = [pa.field(TIMESTAMP, _INT64, nullable=False), pa.field(KIND, _INT8, nullable=False)]
     return pa.schema(fields + [pa.field(column_name(name), ARROW_TYPES[type_]) for name, type_ in attributes.items()])
 

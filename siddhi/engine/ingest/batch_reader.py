@@ -30,8 +30,10 @@ _Place = tuple[AttributeType, int, bool]
 
 @dataclass(frozen=True, slots=True)
 class RecordLayout:
-    """Where a schema has what a stream needs: its attributes, which of them must be cast, and the timestamps' place, -1
-    when there are none."""
+    """The places in a schema of the columns that a stream needs.
+
+    These are its attributes, which of them must be cast, and the place of the timestamps, -1 when there are none.
+    """
 
     schema: pa.Schema
     attributes: Mapping[str, _Place]
@@ -111,7 +113,7 @@ class _RecordColumns(dict[str, Column]):
         return super().values()
 
     def make(self, names: Iterable[str]) -> None:
-        """These columns, which nobody has asked for, are there."""
+        """Build these columns, which were not built before because they were not requested."""
         for name in names:
             self.__missing__(name)
 
@@ -153,11 +155,13 @@ class BatchReader:
         self._reader: RecordReader | None = None
 
     def read(self, records: pa.RecordBatch, now_ms: int) -> tuple[Mapping[str, Column], Int64Array]:
-        """Return the columns of `records` for the attributes of the stream, found by name (`column_name`), and the
-        rows' `_timestamp`, or `now_ms` for all when there is none.
+        """Return the columns of `records` for the attributes of the stream, and the rows' times.
 
-        `SiddhiRuntimeError` with code `missing-attribute` or `wrong-type` when one is not there or of another Arrow
-        type, `null-timestamp` when an event has no time.
+        Columns are found by name (`column_name`). The times are the rows' `_timestamp`, or `now_ms` for all without
+        that column.
+
+        Raise `SiddhiRuntimeError` with code `missing-attribute` or `wrong-type` when a column is missing or of
+        another Arrow type, `null-timestamp` when an event has no time.
         """
         schema, rows = records.schema, records.num_rows
         self.came(rows)
@@ -182,8 +186,10 @@ class BatchReader:
             self._follow_demand(demand.in_demand)
 
     def layout_of(self, schema: pa.Schema) -> RecordLayout:
-        """Return where batches of `schema` have what the stream needs; the same object as long as the schema is the
-        same. Errors as those of `read`."""
+        """Return where batches of `schema` have what the stream needs.
+
+        The object stays the same as long as the schema does. Errors are those of `read`.
+        """
         layout = self._layout
         return layout if layout is not None and schema.equals(layout.schema) else self._look_into(schema)
 
@@ -196,7 +202,7 @@ class BatchReader:
         return _WatchedColumn(self, name, type_, array)
 
     def asked(self, name: str, rows: int) -> None:
-        """The values of the attribute `name` are asked for, of so many rows."""
+        """Record that the values of the attribute `name` are read, for this many rows."""
         if name not in self._lazy:
             self._want(name)
         elif self._demand is not None:
@@ -266,7 +272,7 @@ def _stamps(array: pa.Array) -> Int64Array:
 
 
 def _castable(actual: pa.DataType, target: pa.DataType) -> bool:
-    """True for types that hold the same values as `target` in another form."""
+    """Return whether `actual` holds the same values as `target` in another form."""
     if pa.types.is_dictionary(actual):
         return bool(actual.value_type == target) or _castable(actual.value_type, target)
     same_text = pa.types.is_large_string(actual) or pa.types.is_string_view(actual)

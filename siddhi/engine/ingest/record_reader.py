@@ -32,8 +32,11 @@ _FORMS = {AttributeType.STRING: CODES, AttributeType.BOOL: BITS}
 
 
 class RecordReader:
-    """Reads batches of one schema: the timestamps in column `timestamp` and the attributes `wanted`, each (name, type,
-    place of its column), which are of the Arrow type that their type has outside; not objects."""
+    """A reader of batches of one schema.
+
+    It reads the timestamps in column `timestamp` and the attributes `wanted`, each (name, type, place of its column),
+    which have the Arrow type of their attribute type; objects are excluded.
+    """
 
     def __init__(self, timestamp: int, wanted: Sequence[tuple[str, AttributeType, int]], pool: StringPool) -> None:
         self._pool = pool

@@ -25,7 +25,10 @@ class StringDemand:
         self._came = 0
 
     def asked(self, name: str, rows: int) -> None:
-        """The strings of so many rows were asked for, which had not been read; of another attribute it is no matter."""
+        """Record that strings of this many rows were requested which had not been read.
+
+        Other attributes are ignored.
+        """
         if name in self._asked:
             self._asked[name] += rows
 

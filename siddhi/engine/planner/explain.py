@@ -17,8 +17,11 @@ _SLOW = (Execution.EVENTS, Execution.KEYS, Execution.CHUNKS)
 
 
 def explain_query(query: QueryNode, obstacles: Mapping[str, str], shared: str) -> ExplainedQuery:
-    """Return how `query` runs. `obstacles` are the reasons for which events of a stream from outside that come to it
-    go through the app one by one, `shared` says with whom it shares work."""
+    """Return how `query` runs.
+
+    `obstacles` are the reasons why events of a stream from outside that reach it are processed one by one; `shared`
+    names the queries with which it shares work.
+    """
     operators = tuple(_operators(query))
     warnings = [f"events of {stream} go through the app one by one: {reason}" for stream, reason in obstacles.items()]
     warnings.extend(

@@ -57,8 +57,10 @@ class SharedHead(Protocol):
 
 
 class QueryNode(AppNode):
-    """Takes the rows of its input streams and gives back what it selects, current and expired rows as its output
-    asks."""
+    """A query that processes rows of its input streams and returns what it selects.
+
+    It returns current and expired rows as its output requires.
+    """
 
     def __init__(
         self,
@@ -228,7 +230,7 @@ class QueryNode(AppNode):
         return batch
 
     def let_time_pass(self, clock: int) -> None:
-        """The clock has shown `clock`, and goes back to the events of a backlog."""
+        """Process the time up to `clock`, which the clock has shown before it returns to the events of a backlog."""
         if isinstance(self.fused, SlidingSelection):
             self.fused.let_time_pass(clock)
 

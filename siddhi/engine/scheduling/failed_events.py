@@ -22,8 +22,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FailedEvents:
-    """So many events failed in `query` for the reason `message`. They were taken from `stream` (empty: the query's
-    table refused what it made), and are dropped, or `redirected` to the fault stream."""
+    """Events that failed in `query` for the reason `message`, with their count.
+
+    They came from `stream` (empty: the query's table refused its output), and are dropped, or `redirected` to the
+    fault stream.
+    """
 
     query: str
     stream: str
@@ -36,8 +39,10 @@ FailureListener = Callable[[FailedEvents], None]
 
 
 class FailureTracker:
-    """Books the events that fail in an app; `outside` has the stream that comes into a partition by the name that its
-    key has within."""
+    """A tracker that counts the events that fail in an app.
+
+    `outside` maps the key that a stream has inside a partition to the stream outside that feeds it.
+    """
 
     def __init__(self, junctions: Mapping[str, Junction], outside: Mapping[str, str]) -> None:
         self._junctions = junctions
@@ -53,8 +58,11 @@ class FailureTracker:
         told: Sequence[EventBatch],
         arrived: dict[str, EventBatch],
     ) -> list[tuple[str, EventBatch]]:
-        """Take out the events of `inputs` that failed in `node`, to which they came as `told`, are taken out of
-        `arrived` for later readers, inside a partition and outside; returns what goes to fault streams."""
+        """Remove the events of `inputs` that failed in `node` from `arrived`; return what goes to fault streams.
+
+        `told` are the inputs in the form that the node received. Later readers inside and outside a partition do not
+        see the failed events.
+        """
         faults: list[tuple[str, EventBatch]] = []
         failed, messages = failures.reasons()
         came = np.zeros(len(failed), dtype=np.bool_)
@@ -82,8 +90,10 @@ class FailureTracker:
         return faults
 
     def _tell_of_timers(self, node: AppNode, messages: Sequence[str]) -> None:
-        """What a timer of `node` let out and could not be worked on came in long ago: there is nothing to take it out
-        of, and no event to send to a fault stream."""
+        """Report failures of events that a timer of `node` released.
+
+        Such events arrived long ago: there is no batch to remove them from, and no event for a fault stream.
+        """
         source = node.sources[0] if node.sources else ""
         for text, count in Counter(messages).items():
             self.tell(FailedEvents(node.name, self._outside.get(source, source), count, text))
@@ -91,8 +101,10 @@ class FailureTracker:
     def _book(
         self, key: str, failed: EventBatch, query: str, messages: Sequence[str], reasons: Int64Array
     ) -> list[tuple[str, EventBatch]]:
-        """Counts and tells of failed events of stream `key`, each of which died of the message at its place in
-        `reasons`; returns what its fault stream gets, if it has one."""
+        """Count and report failed events of stream `key`; return what its fault stream gets, if it has one.
+
+        Event i failed with the message at place `reasons[i]`.
+        """
         if not failed.size:
             return []
         junction = self._junctions[key]
@@ -117,7 +129,7 @@ class FailureTracker:
 
 
 def _found(marks: Int64Array, among: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """The places in `among` of what is one of `marks` (ascending), and the place in `marks` of each."""
+    """Return the places in `among` of values found in `marks` (ascending), and the place in `marks` of each."""
     places = np.minimum(np.searchsorted(marks, among), len(marks) - 1)
     (rows,) = (marks[places] == among).nonzero()
     return rows, places[rows]

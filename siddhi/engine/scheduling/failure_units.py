@@ -25,8 +25,11 @@ from siddhi.engine.operators.base.operator import MergedRows, Step
 
 
 def unit_starts(batch: EventBatch, *, keyed: bool) -> BoolArray:
-    """Return where a row, from the second on, begins another unit than the row before it: rows of a unit fail together.
-    In a `keyed` stream, on which events come into a partition, they are those of one chunk outside."""
+    """Return where a row, from the second on, begins another unit than the row before it.
+
+    Rows of a unit fail together. In a `keyed` stream, whose events enter a partition, they are the rows of one chunk
+    outside.
+    """
     marks = batch.chunks if batch.units is None else batch.units
     if keyed and batch.units is None:
         marks = batch.orders
@@ -38,8 +41,10 @@ def unit_starts(batch: EventBatch, *, keyed: bool) -> BoolArray:
 
 
 def with_units(batch: EventBatch) -> EventBatch:
-    """`batch` whose rows know their unit also where they are counted in other chunks; as it is when no cause brought
-    several."""
+    """Return `batch` with unit numbers that remain valid when chunks are counted differently.
+
+    Return it unchanged when no cause produced several chunks.
+    """
     if batch.size < 2 or batch.units is not None:
         return batch
     starts = unit_starts(batch, keyed=False)
@@ -56,8 +61,10 @@ def tell_apart(
     timer_ranks: Sequence[int] | None,
     step: Step,
 ) -> tuple[list[EventBatch], Step] | None:
-    """Return the inputs with an order for each unit, and the step that goes with these; None when orders tell them
-    apart as they are."""
+    """Return the inputs with an order for each unit, and the matching step.
+
+    Return None when the orders distinguish the units already.
+    """
     filled = [place for place, batch in enumerate(inputs) if batch.size]
     if not filled or (len(filled) == 1 and inputs[filled[0]].size == 1 and inputs[filled[0]].orders.item(0) & 1):
         return None  # as of most events that come one by one
@@ -97,8 +104,10 @@ def _ambiguous(batches: Sequence[EventBatch], starts: Sequence[BoolArray]) -> bo
 
 
 def _ordered(orders: Int64Array, clocks: Int64Array, step: Step) -> tuple[Int64Array, Step]:
-    """Return an order for each of the units of these orders and clocks, which do not fall, and the step with their
-    roots."""
+    """Return an order for each of the units of these orders and clocks, and the step with their roots.
+
+    Orders and clocks are non-decreasing.
+    """
     roots, of_timer = orders // 2, orders & 1 == 0
     count = len(step.clocks)
     timers = np.bincount(roots[of_timer], minlength=count)

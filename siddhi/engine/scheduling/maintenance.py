@@ -1,5 +1,7 @@
-"""What a running app does between two steps: partitions forget the keys that have gone silent, and the string pool
-the strings that nobody holds."""
+"""Maintenance of a running app between two steps.
+
+Partitions drop keys that have been idle, and the string pool drops strings that are not in use.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,10 @@ Roots = Mapping[str, list[EventBatch]]
 
 
 class Maintenance:
-    """Runs the steps of an app, and cuts them where a partition has to forget keys: what is forgotten does not depend
-    on how events were cut into batches.
+    """A runner of an app's steps that cuts them where a partition has to purge keys.
 
-    A purge comes behind the timers and before the events of its time.
+    So the purge does not depend on how events were cut into batches. It runs after the timers and before the events
+    of its time.
     """
 
     def __init__(self, steps: StepRunner, places: Sequence[PartitionPlace], compaction: StringCompaction) -> None:

@@ -1,5 +1,7 @@
-"""The ways of events through the graph of an app: which stages have something to do, and whether there is less to it
-than that."""
+"""Routes of events through the graph of an app.
+
+A route says which stages have work to do, and whether a faster route will do.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,11 @@ from siddhi.engine.streams.scheduled_node import ScheduledNode
 
 @dataclass(frozen=True, slots=True)
 class SingleStageRoute:
-    """A stage that is the only one to have something to do when events come from outside on the stream `source`, which
-    nobody else feeds: it reads them between what its other sources have, `before` and `behind`, which is nothing."""
+    """A stage that is the only one with work when events come from outside on the stream `source`.
+
+    No other stage feeds that stream. The stage reads the events between the (empty) batches `before` and `behind` of
+    its other sources.
+    """
 
     number: int
     stage: ScheduledNode
@@ -41,8 +46,10 @@ set stands in place of its members."""
 
 
 class Routes:
-    """The routes through `stages`, which stand in `graph` in the same order. `fed` are the streams that stages feed,
-    `shared` those that several do."""
+    """The routes through `stages`, which have the same order in `graph`.
+
+    `fed` are the streams that stages feed, `shared` those that several stages feed.
+    """
 
     def __init__(self, stages: Sequence[ScheduledNode], junctions: Mapping[str, Junction], graph: Graph) -> None:
         self._stages = stages
@@ -56,8 +63,10 @@ class Routes:
         self._shares = True
 
     def of(self, roots: tuple[str, ...], *, alone: bool = False) -> Route | None:
-        """Return how a step goes in which events come on the streams `roots`; None when it must go chunk by chunk.
-        `alone` says that every event is a chunk of its own."""
+        """Return the route of a step with events on the streams `roots`; None when it must run chunk by chunk.
+
+        With `alone` every event is a chunk of its own.
+        """
         try:
             return self._routes[roots, alone][0]
         except KeyError:
@@ -143,8 +152,7 @@ class Routes:
         self._alone.clear()
 
     def alone(self, key: str) -> SingleStageRoute | None:
-        """Return the stage that alone has to do with what comes from outside on the stream `key`, None when others
-        have."""
+        """Return the only stage that processes events from outside on the stream `key`, None when there are others."""
         try:
             return self._alone[key]
         except KeyError:
@@ -192,8 +200,10 @@ class Routes:
         return FastPath(self._junctions[stream], list(zip(stages, fed, loops, strict=True)))
 
     def _fast_route(self, stream: str, stages: Sequence[ScheduledNode]) -> FastPath | None:
-        """Return the short way of events that come on `stream` and of which `stages` alone take notice, None when there
-        is none: through one query, which may stand in a partition."""
+        """Return the fast path of events on `stream` that only `stages` read, None when there is none.
+
+        A fast path leads through one query, which may be in a partition.
+        """
         first, last = stages[0].node, stages[-1].node
         if len(stages) > 2 or last.target is None or first.sources.count(stream) != 1:
             return None

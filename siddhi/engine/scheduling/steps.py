@@ -1,5 +1,7 @@
-"""One step through the graph of an app: column by column where that keeps the order, else chunk by chunk, depth
-first."""
+"""One step through the graph of an app.
+
+It runs column by column where that keeps the order, else chunk by chunk, depth first.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,10 @@ class StepRunner:
         return replace(place, outputs=place.outputs + faults)
 
     def listen(self, query: str, listener: Listener, outlet: BatchWriter, clock: int) -> None:
-        """`listener` gets what the query of that name sends, as `outlet` makes it; KeyError when there is none."""
+        """Call `listener` with each output of the query of that name, as `outlet` makes it.
+
+        Raise KeyError when there is no such query.
+        """
         for stage in self._stages:
             if stage.node.name == query:
                 self._routes.rebuild_rules(clock)
@@ -118,8 +123,10 @@ class StepRunner:
         return min((due for stage in self._timed if (due := stage.node.next_deadline_ms()) is not None), default=None)
 
     def run_batch(self, key: str, batch: EventBatch, clocks: Int64Array, floor: int, shown: int) -> None:
-        """As `run`, for the events of one stream: where one stage alone has to do with them nothing is looked up and
-        merged, which is felt when they come one by one."""
+        """Run the events of one stream through the app, as `run` does.
+
+        Where a single stage reads them it skips lookup and merging, which is noticeable when events come one by one.
+        """
         alone = self._routes.alone(key)
         if alone is None:
             self.run({key: [batch]}, clocks, floor, shown)
@@ -137,8 +144,10 @@ class StepRunner:
             target.tell(stage.deliver(out))
 
     def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int, shown: int) -> None:
-        """The events `roots` and all timers due until the last of `clocks` have run through the app; `floor` and
-        `shown` as in `Step`."""
+        """Run the events `roots` and all timers due until the last of `clocks` through the app.
+
+        `floor` and `shown` are as in `Step`.
+        """
         alone = all(batch.chunks is None for batches in roots.values() for batch in batches)
         route = self._routes.of(tuple(roots), alone=alone)
         if route is None:
@@ -196,7 +205,7 @@ class StepRunner:
         self._tell(sent, arrived, bundled=bundled)
 
     def _run_rules(self, rules: RuleSet, step: Step, sent: _Sent, arrived: dict[str, EventBatch]) -> None:
-        """The members of `rules` have what concerns them of what their stream carries; what they send is on its way."""
+        """Give the members of `rules` the events that concern them, and pass on what they send."""
         key, concerned = rules.source.key, dict[int, tuple[ScheduledNode, EventBatch, EventBatch]]()
         batch = arrived.get(key) or self._arrived(key, sent, arrived)
         if batch.size:
@@ -238,8 +247,10 @@ class StepRunner:
         sent: _Sent,
         arrived: dict[str, EventBatch],
     ) -> None:
-        """What the stage of that number made of `inputs`, which came to it as `told`, is on its way, and so are the
-        events that failed in it."""
+        """Pass on the output `out` of the stage of that number, and the events that failed in it.
+
+        `told` are its `inputs` in the form that the stage received.
+        """
         stage = self._stages[number]
         node, target = stage.node, stage.node.target
         if (failures := step.taken_failures()) is not None:
@@ -252,8 +263,10 @@ class StepRunner:
                 arrived[target] = stage.deliver(out)
 
     def _tell(self, sent: _Sent, arrived: dict[str, EventBatch], *, bundled: bool = False) -> None:
-        """Who listens to streams has what they carry in this step, those first that are fed first; rules that were
-        `bundled` have run before their turn."""
+        """Give listeners the events that their streams carry in this step, in the order in which streams are fed.
+
+        Rules that were `bundled` have run already.
+        """
         for key in sent:
             self._arrived(key, sent, arrived)
         keys: Iterable[str] = arrived
@@ -264,8 +277,10 @@ class StepRunner:
                 self._junctions[key].tell(arrived[key])
 
     def _entered(self, roots: Mapping[str, list[EventBatch]]) -> tuple[_Sent, dict[str, EventBatch]]:
-        """Return what comes from outside: for streams that others feed as well, and what streams carry that nobody else
-        feeds."""
+        """Return the events from outside, split by whether stages feed their streams, too.
+
+        The first part holds those of streams that stages feed as well, the second those of all other streams.
+        """
         sent: _Sent = {}
         arrived: dict[str, EventBatch] = {}
         for key, batches in roots.items():
@@ -360,8 +375,11 @@ class StepRunner:
         self._fire_timers(int(clocks[-1]), floor, shown)
 
     def _fire_timers(self, clock: int, floor: int, shown: int) -> None:
-        """Every timer due until `clock` has fired at its own time, at one time in the order of the stages; those that
-        are set meanwhile for a time that is past, in further rounds, but in no circle."""
+        """Fire every timer due until `clock` at its own time.
+
+        Timers of one time fire in the order of the stages. Timers that are set meanwhile for a past time fire in
+        further rounds, but never in a cycle.
+        """
         now, rounds = None, 0
         while (due := self.next_deadline_ms()) is not None and due <= clock and rounds <= 2 * len(self._stages):
             floor = max(due, floor)
@@ -370,8 +388,10 @@ class StepRunner:
             self._wake(Step(np.full(1, now, dtype=np.int64), now, shown))
 
     def _wake(self, step: Step) -> None:
-        """Every stage that has something to do although no rows came has done it, in text order: what one sends finds
-        the timers of this time waiting in the others."""
+        """Run every stage that has work although no rows came, in text order.
+
+        The output of one finds the timers of this time still pending in the others.
+        """
         waiting = Step(step.clocks - 1, step.floor, step.shown)
         waiting.arrivals = _FIRST
         for stage in self._stages:
@@ -414,8 +434,10 @@ class StepRunner:
             work.extend((to, part, iter(self._readers(to)), depth + 1) for to, part in reversed(deliveries))
 
     def _give_up(self, failures: Failures, node: AppNode, inputs: Sequence[EventBatch], work: _Work) -> list[_Delivery]:
-        """Return the chunk that failed in `node` goes to no later reader, and where it came into a partition, nor does
-        what else came in with it; returns what goes to fault streams."""
+        """Withhold the chunk that failed in `node` from later readers; return what goes to fault streams.
+
+        Where the chunk entered a partition, everything else that entered with it is withheld, too.
+        """
         key = work[-1][0]
         outside = self._outside.get(key)
         above = next((place for place in reversed(range(len(work))) if work[place][0] == outside), None)

@@ -64,8 +64,10 @@ class AppState:
         return (*_tables(app, self._tables), *places, *_nodes(app, self._nodes))
 
     def saved(self, app: bytes, clock: ClockState | None, *, waits: bool) -> SavedApp:
-        """Return the state now, of the app with the fingerprint `app` at `clock`, which may wait for its first
-        event."""
+        """Return the current state, of the app with the fingerprint `app` at `clock`.
+
+        The app may still wait for its first event.
+        """
         parts = tuple(SavedPart(part.definition, part.holder.snapshot()) for part in self.parts)
         strings = self.pool.snapshot()  # the last: columns that nobody has read yet got their codes only now
         return SavedApp(app, clock, strings, parts, waits)
@@ -77,9 +79,11 @@ class AppState:
         self._restore(saved.strings, zip(self.parts, (part.state for part in saved.parts), strict=True))
 
     def restore_matching(self, saved: SavedApp, clock: int | None) -> RestoreReport:
-        """Restore the parts that are the same in `saved`, whatever they are called there; groups of a
-        query that are made otherwise now are computed from the rows that it held. All others begin at `clock`, or later
-        when that is None; tells which."""
+        """Restore the parts that are the same in `saved`, whatever their names there, and report which.
+
+        Groups of a query that are defined differently now are computed from the rows that it held. All other parts
+        start at `clock`, or later when that is None.
+        """
         matched = match_parts([one.definition for one in saved.parts], [part.definition for part in self.parts])
         if clock is not None:
             for node in self._nodes:

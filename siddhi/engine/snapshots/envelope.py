@@ -48,8 +48,10 @@ def format_of(data: Buffer) -> int:
 
 
 def unsealed(data: Buffer) -> tuple[bytes, memoryview]:
-    """Return the fingerprint of the app whose snapshot `data` is, and the body; `SnapshotError` says why there is
-    none."""
+    """Return the fingerprint of the app whose snapshot `data` is, and the body.
+
+    Raise `SnapshotError`, with the reason, when `data` is not a snapshot.
+    """
     if len(data) < _HEADER.size or bytes(data[: len(_MAGIC)]) != _MAGIC:
         raise unusable("snapshot-unknown", "these bytes are no snapshot")
     _, version, app, checksum, length = _HEADER.unpack_from(data)

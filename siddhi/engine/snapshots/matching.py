@@ -63,9 +63,12 @@ class LeftPart:
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport:
-    """What became of the parts of a snapshot: `taken` go on where they stood, `left` are lost. `begun` are the parts
-    of the app that hold nothing yet. Of those that are taken, the groups and aggregates of `recomputed` ones were
-    computed from the rows of their windows."""
+    """The parts of a snapshot that were restored, lost or started.
+
+    `taken` parts continue with their state, `left` ones are lost, and `begun` are the parts of the app that hold
+    nothing yet. Of the taken parts, `recomputed` ones have groups and aggregates computed from the rows of their
+    windows.
+    """
 
     taken: tuple[PartName, ...]
     left: tuple[LeftPart, ...]
@@ -162,8 +165,10 @@ def _by_likeness(
     likeness: Likeness,
     places: Mapping[str, str] | None = None,
 ) -> dict[PartName, PartName]:
-    """For parts of `present` the alike ones of `saved`, those of the same name first, then in order. Queries of a
-    partition are alike only where that takes over its keys: `places` are their former names."""
+    """Match parts of `present` with equal parts of `saved`, those of the same name first, then in order.
+
+    Queries of a partition match only where the partition takes over its keys: `places` are their former names.
+    """
     waiting: dict[object, list[PartDefinition]] = {}
     for part in saved:
         like = likeness(part)

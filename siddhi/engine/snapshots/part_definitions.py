@@ -22,8 +22,10 @@ from siddhi.language.printer import print_definition, print_element
 
 
 class PartKind(str, Enum):
-    """The kinds of parts that hold state. A partition holds which keys there are; its queries are parts of their
-    own."""
+    """The kinds of parts that hold state.
+
+    A partition holds its keys; its queries are parts of their own.
+    """
 
     QUERY = "query"
     WINDOW = "window"
@@ -35,8 +37,11 @@ class PartKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class PartDefinition:
-    """One part: `partition` is the one that a query stands in, `ranges` stand for the conditions and labels of a
-    partition. `query` tells what the state of a query follows from, apart from its name and its output."""
+    """The definition of one part.
+
+    `partition` is the partition that contains a query; `ranges` identify the conditions and labels of a partition.
+    `query` is what defines the state of a query, apart from its name and its output.
+    """
 
     kind: PartKind
     name: str
@@ -70,8 +75,10 @@ def query_definition(app: model.AnalysedApp, query: model.AnalysedQuery, partiti
 
 
 def state_context(app: model.AnalysedApp, query: model.AnalysedQuery) -> list[str]:
-    """Return what the state of `query` follows from outside of it: of a stream only its name, as attributes that nobody
-    reads make no difference."""
+    """Return what the state of `query` depends on outside of it.
+
+    Of a stream this is only its name, as attributes that are not read make no difference.
+    """
     plain = isinstance(query.input, model.SourceInput) and query.input.kind not in (
         model.SourceKind.WINDOW, model.SourceKind.AGGREGATION,
     )  # fmt: skip
@@ -150,8 +157,10 @@ def _sources(query: model.AnalysedQuery) -> tuple[model.SourceInput, ...]:
 
 
 def _source(app: model.AnalysedApp, source: model.SourceInput) -> str:
-    """Return what `source` is; of named windows and aggregations all that defines them, as they decide what comes
-    out."""
+    """Return the definition of `source`.
+
+    For named windows and aggregations it is the whole definition, which decides their output.
+    """
     text = f"{source.kind.name} {source.source} {_attributes(source.schema)}"
     match source.kind:
         case model.SourceKind.WINDOW:

@@ -34,9 +34,12 @@ ROW_BY_ROW = frozenset({"length", "time", "timeLength", "externalTime"})
 
 @dataclass(frozen=True, slots=True)
 class QueryStateDefinition:
-    """Stands for what defines the `held` rows of a query, or its partial matches; with them the groups and aggregates
-    behind them (`whole`); and with these its output `rate`. `rows` tells which columns are held of each row, by name
-    and type, and how; None when rows cannot be read."""
+    """The definition of a query's state, in layers.
+
+    `held` identifies what defines its held rows or its partial matches; `whole` adds the groups and aggregates behind
+    them, and `rate` the output rate. `rows` lists the columns held of each row, by name and type, and how; None when
+    rows cannot be read.
+    """
 
     held: bytes = b""
     whole: bytes = b""
@@ -68,7 +71,7 @@ def query_state(query: QueryNode, surroundings: Iterable[str]) -> QueryStateDefi
 
 
 def _held_text(source: model.QueryInput) -> str:
-    """The input without what stands behind its window."""
+    """Return the input without the handlers behind its window."""
     if not isinstance(source, model.SourceInput):
         return repr(source)
     return repr((source.source, source.kind, [*map(_step, source.before)], source.window and _step(source.window)))
@@ -130,8 +133,10 @@ def _layout(part: Stateful) -> str:
 
 
 def _lines(part: SlidingSelection) -> State:
-    """Return the attribute and type of each line of held rows, the name empty for the time and None for what is
-    computed."""
+    """Return the attribute and type of each line of held rows.
+
+    The name is empty for the time and None for computed values.
+    """
     names = dict(part.nodes.attributes() or ())
     reserved = part.nodes.reserved
     lines: State = []

@@ -76,8 +76,10 @@ def _read_by_window(query: QueryNode) -> set[tuple[str, AttributeType]]:
 
 
 def _read_of_held(query: QueryNode) -> set[str]:
-    """Return the attributes that are looked at when a row is held already: all of those that are selected only where
-    rows are shown again."""
+    """Return the attributes that are read when a row is held already.
+
+    These include all selected attributes only where rows are shown again.
+    """
     analysed = query.analysed
     source, selection = analysed.input, analysed.selection
     shown = analysed.output.events is not EventType.CURRENT or isinstance(analysed.rate, ast.SnapshotRate)

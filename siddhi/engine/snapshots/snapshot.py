@@ -41,8 +41,11 @@ class SavedPart:
 
 @dataclass(frozen=True, slots=True)
 class SavedApp:
-    """What a snapshot says: the fingerprint of the app's text, its clock (None: never set), the strings whose codes the
-    parts hold, and the parts in order of the text. `waits`: the app starts with its first event, and has not yet."""
+    """The contents of a snapshot.
+
+    These are the fingerprint of the app's text, its clock (None: never set), the strings whose codes the parts hold,
+    and the parts in text order. With `waits` the app starts with its first event, and has not started yet.
+    """
 
     app: bytes
     clock: ClockState | None
@@ -75,7 +78,7 @@ def read_snapshot(data: Buffer) -> SavedApp:
 
 @contextmanager
 def making_sense(of: str) -> Iterator[None]:
-    """What fails inside because a snapshot says what no engine would write is a `SnapshotError`."""
+    """Raise `SnapshotError` for any failure inside that is caused by invalid contents of a snapshot."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:

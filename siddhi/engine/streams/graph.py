@@ -76,8 +76,10 @@ class Graph:
         self.acyclic = len(self.order) == len(places)
 
     def _topological(self) -> list[int]:
-        """Return the nodes with producers before readers, otherwise in text order; without those that lie on a
-        cycle."""
+        """Return the nodes with producers before readers, otherwise in text order.
+
+        Nodes on a cycle are left out.
+        """
         waiting = [sum(len(self.producers[stream]) for stream in set(place.inputs)) for place in self.places]
         ready = [node for node, count in enumerate(waiting) if count == 0]
         order: list[int] = []
@@ -93,8 +95,11 @@ class Graph:
         return order
 
     def columnar(self, roots: Iterable[str], *, alone: bool = False) -> Ranks | None:
-        """Return None when a step with events on the streams `roots` (and timers anywhere) may not run column by
-        column, else the tables that nodes share in it. `alone` says that every event is a chunk of its own."""
+        """Return the tables that nodes share in a step, None when the step may not run column by column.
+
+        The step has events on the streams `roots` and timers anywhere. With `alone` every event is a chunk of its
+        own.
+        """
         found = self._judge(roots, alone=alone)
         return None if isinstance(found, str) else found
 
@@ -110,8 +115,10 @@ class Graph:
         return self._judged[key]
 
     def reached(self, roots: Iterable[str], wakeful: Set[int]) -> list[int]:
-        """Return the nodes `wakeful` and those to which events on the streams `roots` or theirs may come, producers
-        before readers."""
+        """Return the nodes `wakeful` and those that events on the streams `roots` may reach.
+
+        Producers come before readers.
+        """
         streams = set(roots)
         found = []
         for node in self.order:
@@ -122,8 +129,10 @@ class Graph:
         return found
 
     def writers_first(self, nodes: list[int], shared: Ranks) -> list[int] | None:
-        """Return `nodes` in an order in which those who write a `shared` table come before those who look at it; None
-        when there is none, as who writes depends on what others see."""
+        """Return `nodes` in an order in which writers of a `shared` table come before its readers.
+
+        Return None when there is no such order, as a writer depends on what others read.
+        """
         if not shared:
             return nodes
         before: dict[int, set[int]] = {node: set() for node in nodes}
@@ -172,8 +181,11 @@ class Graph:
     def _shared_by(
         self, item: str, users: Sequence[int], walks: Sequence[_GraphWalk], fired: Set[int], *, alone: bool
     ) -> dict[int, int] | None:
-        """Return the places of `users` of a table among those that have to do with it for one event; None when that is
-        no order: one is two users, chunks of one event come to them in turn, or timers reach several."""
+        """Return the rank of each of the `users` of a table, for one event; None when there is no such order.
+
+        There is none when a node uses the table twice, when chunks of one event reach users alternately, or when
+        timers reach several.
+        """
         if len(set(users)) < len(users) or any(item not in self.places[node].shares for node in users):
             return None
         if len(fired & set(users)) > 1:
@@ -194,8 +206,10 @@ class Graph:
         return ranks if all(_rise(ranks, order) for order in orders) else None
 
     def firing_first(self) -> frozenset[int]:
-        """Return the timed nodes that stand in front of all others whose timers send to them: their own timers of one
-        time fire before what these send."""
+        """Return the timed nodes that precede all nodes whose timers send to them.
+
+        Their own timers of one time fire before the output of those nodes arrives.
+        """
         timed = [node for node, place in enumerate(self.places) if place.timed]
         senders: dict[int, list[int]] = {node: [] for node in timed}
         for sender in timed:
@@ -239,8 +253,10 @@ class Graph:
         return False
 
     def _unordered(self, walk: _GraphWalk, producer: int, *, alone: bool = False) -> bool:
-        """Return whether one root chunk, which is one event if these come `alone`, may reach `producer` as several
-        chunks or over several ways."""
+        """Return whether one root chunk may reach `producer` as several chunks or on several routes.
+
+        With `alone` a root chunk is one event.
+        """
         if producer < 0:
             return False
         place = self.places[producer]
@@ -261,14 +277,18 @@ class Graph:
         return False
 
     def input_ranks(self, node: int, *, of_timers: bool = False) -> dict[str, int]:
-        """For each input stream of `node` its place among rows of one event, or of timers of one time: that of its
-        visit by the roots that reach several. Streams that no root reaches together keep the order in which the node
-        names them."""
+        """Return the rank of each input stream of `node` among rows of one event, or of timers of one time.
+
+        It is that of the visit by the roots that reach several of them. Streams that no root reaches together keep
+        the order in which the node names them.
+        """
         return self._input_ranks(node, self._timer_ranked if of_timers else self._ranked)
 
     def producer_ranks(self, stream: str, *, of_timers: bool = False) -> dict[int, int]:
-        """For each producer of `stream` (-1: events from outside) its place among rows of one event, or of timers of
-        one time."""
+        """Return the rank of each producer of `stream` (-1: events from outside).
+
+        It applies to rows of one event, or of timers of one time.
+        """
         return self._producer_ranks(stream, self._timer_ranked if of_timers else self._ranked)
 
     def _input_ranks(self, node: int, ranked: _Ranked) -> dict[str, int]:
@@ -295,8 +315,11 @@ class Graph:
         return self._ranked_by([self.places[node].outputs for node in timed], together)
 
     def _ranked_by(self, roots: Sequence[Sequence[str]], otherwise: _GraphWalk | None = None) -> _Ranked:
-        """Return what walks from each of `roots` say of nodes with several inputs and of streams with several
-        producers, and where these leave it open the walk `otherwise`; nothing in a graph with cycles."""
+        """Return the ranks that walks from each of `roots` give to inputs of nodes and to producers of streams.
+
+        Only nodes with several inputs and streams with several producers count. The walk `otherwise` decides what
+        these leave open; a graph with cycles has no ranks.
+        """
         meeting = {node: _once(place.inputs) for node, place in enumerate(self.places)}
         visited: dict[int, set[tuple[str, ...]]] = {node: set() for node, inputs in meeting.items() if inputs[1:]}
         fed: dict[str, set[tuple[int, ...]]] = {name: set() for name, nodes in self.producers.items() if nodes[1:]}
@@ -328,10 +351,10 @@ def _by_visit(walk: _GraphWalk, node: int, inputs: Iterable[str]) -> tuple[str, 
 
 
 def _ranks(items: Sequence[T], orders: Collection[Sequence[T]], wish: Sequence[T] = ()) -> dict[T, int]:
-    """Return the place of each of `items` where each of `orders` holds as far as it tells, and `wish` where it
-    contradicts none of them; otherwise they stay as they are.
+    """Return the rank of each of `items`.
 
-    Orders that contradict each other are not all kept: `Graph.columnar` looks whether one is.
+    It follows each of `orders` as far as these go, then `wish` where it contradicts none of them; otherwise items
+    keep their order. Of orders that contradict each other some are not kept: `Graph.columnar` checks for this.
     """
     if wish:
         wished = _ranks(items, [*orders, wish])

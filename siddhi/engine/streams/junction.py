@@ -52,8 +52,10 @@ class Junction:
 
 
 def as_inserted(batch: EventBatch) -> EventBatch:
-    """Return the events of a query's output as they arrive in a stream: expired events become current, resets stay
-    behind."""
+    """Return the events of a query's output as they arrive in a stream.
+
+    Expired events become current; resets are dropped.
+    """
     if batch.only_current or not batch.kinds.any():
         return batch
     resets = batch.kinds == RESET
@@ -63,8 +65,10 @@ def as_inserted(batch: EventBatch) -> EventBatch:
 
 
 def merge_producers(batches: list[EventBatch], ranks: Int64Array | None = None) -> EventBatch:
-    """Return the rows of several producers of one stream in one order: by (order, clock), ties by the `ranks` of all
-    rows, or else by the place in the list."""
+    """Return the rows of several producers of one stream in one order.
+
+    They are sorted by (order, clock), ties by the `ranks` of all rows, or else by the place in the list.
+    """
     if len(batches) == 1:
         return batches[0]
     whole = EventBatch.concat(batches)

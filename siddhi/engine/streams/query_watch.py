@@ -12,4 +12,4 @@ class QueryWatch(Protocol):
         """Return the time, in nanoseconds since whenever."""
 
     def worked(self, name: str, events: int, length_ns: int) -> None:
-        """The node has worked so long on a piece of `events`; 0 when only time had passed."""
+        """Record that the node worked this long on a piece of `events`; 0 when only time had passed."""

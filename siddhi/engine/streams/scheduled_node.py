@@ -51,7 +51,7 @@ class ScheduledNode:
                 listener(records)
 
     def add_listener(self, listener: Listener, outlet: BatchWriter) -> None:
-        """`listener` gets what the node sends, as `outlet` makes it."""
+        """Call `listener` with what the node sends, as `outlet` makes it."""
         self._listeners.append(listener)
         self._outlet = outlet
         self.is_heard = True
