@@ -81,12 +81,12 @@ class Distribution:
 
 
 def named(annotations: Iterable[ast.Annotation], *names: str) -> Iterator[ast.Annotation]:
-    """The element annotations with one of `names` (lower case), in text order."""
+    """Yield the element annotations with one of `names` (lower case), in text order."""
     return (one for one in annotations if one.namespace is None and one.name.casefold() in names)
 
 
 def of_header(app: ast.App, name: str) -> Iterator[ast.Annotation]:
-    """The plan annotations `@Plan:name` and `@app:name`, in text order."""
+    """Yield the plan annotations `@Plan:name` and `@app:name`, in text order."""
     return (
         one
         for one in app.annotations
@@ -135,8 +135,10 @@ def _value(annotation: ast.Annotation) -> AnnotationValue:
 
 
 def _statistics(annotation: ast.Annotation) -> AnnotationValue:
-    """`@Plan:statistics('basic')`, or `@app:statistics(enable='true', …)` as Siddhi has it; what else that says (which
-    reporter, how often) has no meaning here."""
+    """Return the level that `@Plan:statistics('basic')` or `@app:statistics(enable='true', …)` sets.
+
+    Other options of Siddhi's annotation (reporter, interval) have no meaning here.
+    """
     switched = first([annotation], "enable")
     return switched or AnnotationValue(annotation.value() or "true", annotation.span)
 
@@ -147,7 +149,7 @@ def read_distribution(annotations: tuple[ast.Annotation, ...]) -> Distribution:
 
 
 def written_name(annotations: tuple[ast.Annotation, ...]) -> AnnotationValue | None:
-    """The name of an element: its `@name('…')`, else its `@info(name='…')`."""
+    """Return the name of an element: its `@name('…')`, else its `@info(name='…')`."""
     return first(named(annotations, "name"), None) or first(named(annotations, "info"), "name")
 
 
@@ -163,7 +165,7 @@ def positive(value: AnnotationValue | None) -> int | None:
 
 
 def delivery_of(value: AnnotationValue | None) -> Delivery | None:
-    """What becomes of events and results when something dies; None when that is absent or no such guarantee."""
+    """Return the delivery guarantee that `value` names, or None when it is absent or unknown."""
     text = value.text.strip().casefold() if value is not None else ""
     return next((delivery for delivery in DELIVERIES if delivery == text), None)
 
@@ -175,8 +177,10 @@ def host_of(value: AnnotationValue | None) -> PlanHost | None:
 
 
 def statistics_of(value: AnnotationValue | None) -> StatisticsLevel | None:
-    """What stages are to count; None when that is absent or no level. `true` stands for `basic` and `false` for `off`:
-    who has written these meant to have statistics or not."""
+    """Return the statistics level that `value` names, or None when it is absent or unknown.
+
+    `true` means `basic` and `false` means `off`, as authors of Siddhi apps expect.
+    """
     text = value.text.strip().casefold() if value is not None else ""
     return STATISTICS.get(text)
 

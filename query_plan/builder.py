@@ -29,7 +29,11 @@ from siddhi.language import ast
 
 
 def build(app: model.AnalysedApp) -> QueryPlan:
-    """The query plan of `app`. Raises QueryPlanError with every reason why it cannot be distributed as it stands."""
+    """Return the query plan of `app`.
+
+    Raises:
+        QueryPlanError: With every reason why the plan cannot be distributed as it is.
+    """
     plan = survey(app)
     errors = tuple(found.problem for found in findings_of(plan) if found.severity is Severity.ERROR)
     if errors:
@@ -38,7 +42,7 @@ def build(app: model.AnalysedApp) -> QueryPlan:
 
 
 def build_surveyed(plan: Survey) -> QueryPlan:
-    """The query plan of a plan in which nothing was found that forbids it."""
+    """Return the query plan of a surveyed plan without errors."""
     app, header = plan.app, plan.header
     return QueryPlan(
         name=header.name,
@@ -96,13 +100,13 @@ def _processor(plan: Survey, group: ExecutionGroup) -> ProcessingStage:
 
 
 def _key_streams(group: ExecutionGroup) -> frozenset[str]:
-    """The streams that give keys to partitions of `group`, whether their queries read them or not."""
+    """Return the streams that provide partition keys of `group`, whether or not its queries read them."""
     partitions = (one.element for one in group.members if isinstance(one.element, model.AnalysedPartition))
     return frozenset(key.stream for partition in partitions for key in partition.keys)
 
 
 def _with_name(member: Member, element: model.AnalysedQuery | model.AnalysedPartition) -> ast.ExecutionElement:
-    """The member's syntax, in which it and every query in it have the names that they have in the whole plan."""
+    """Return the member's syntax with the names that it and its queries have in the whole plan."""
     if isinstance(element, model.AnalysedQuery):
         return replace(element.syntax, annotations=_named(element.syntax.annotations, member.name))
     syntax = syntax_of(element)

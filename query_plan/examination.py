@@ -34,25 +34,28 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """`findings` are all errors and warnings, in order of position, those about the whole plan first. `compiled` is
-    None exactly when there is an error. `syntax` is None when the text is no SiddhiQL."""
+    """The result of examining a plan.
+
+    `findings` are all errors and warnings, in order of position, those about the whole plan first. `compiled` is None
+    exactly when there is an error. `syntax` is None when the text is no SiddhiQL.
+    """
 
     findings: tuple[Finding, ...]
     syntax: ast.App | None = None
     compiled: Compiled | None = None
 
     def problems(self, severity: Severity) -> tuple[Problem, ...]:
-        """What was found of one severity, in order."""
+        """Return the problems of one severity, in order."""
         return tuple(found.problem for found in self.findings if found.severity is severity)
 
 
 def examine(
     text: str, registry: Registry | None = None, reaches: WorkerReach = UNKNOWN, most_words: int = MOST_WORDS
 ) -> Examination:
-    """The execution plan `text`, judged by the language and by every rule of distribution, and compiled if it may be.
+    """Check the execution plan `text` by the language and every rule of distribution, and compile it if it is valid.
 
-    A text that cannot be parsed has that one error; otherwise errors of the language and of distribution come together.
-    What the plan may not reach by `reaches` is an error, too, and so is a text of more than `most_words`.
+    A text that cannot be parsed has that one error; otherwise errors of the language and of distribution are reported
+    together. Resources that `reaches` does not allow are an error, too, and so is a text of more than `most_words`.
     """
     try:
         check_words(text, most_words)

@@ -24,8 +24,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of distribution. `code` is stable; `meaning` says when it is broken and `remedy` what mends that, for the
-    table in `docs/query-plan.md`."""
+    """A rule of distribution.
+
+    `code` is stable. `meaning` says when it is broken and `remedy` how to fix that, for the table in
+    `docs/query-plan.md`.
+    """
 
     code: str
     severity: Severity
@@ -33,20 +36,20 @@ class Rule:
     remedy: str
 
     def broken(self, message: str, hint: str, span: ast.Span | None) -> Finding:
-        """The finding that the rule does not hold at `span` (None: for the plan as a whole)."""
+        """Return a finding that the rule is broken at `span` (None: by the plan as a whole)."""
         return Finding(self.severity, Problem(self.code, message, hint, span))
 
 
 def error_rule(code: str, meaning: str, remedy: str) -> Rule:
-    """A rule without which a plan cannot be deployed."""
+    """Return a rule that a plan must meet to be deployed."""
     return Rule(code, Severity.ERROR, meaning, remedy)
 
 
 def warning_rule(code: str, meaning: str, remedy: str) -> Rule:
-    """A rule that only speaks of what is probably not meant."""
+    """Return a rule that only warns about what is probably a mistake."""
     return Rule(code, Severity.WARNING, meaning, remedy)
 
 
 def render_finding(finding: Finding, text: str) -> str:
-    """The finding as a person wants to read it: severity, place, message, code, line with carets, hint."""
+    """Render the finding for a person: severity, place, message, code, line with carets, hint."""
     return f"{finding.severity.value}: {render_problem(finding.problem, text)}"

@@ -119,7 +119,7 @@ def _origins(plan: QueryPlan, link: Link) -> set[tuple[str, int]]:
 
 
 def _reached(pairs: list[tuple[str, str]], start: str, *, back: bool) -> list[str]:
-    """The stages that events reach from `start`, or with `back` those that they come from, nearest first."""
+    """Return the stages that events reach from `start`, or with `back` those that they come from, nearest first."""
     found: list[str] = []
     waiting = [start]
     for name in waiting:

@@ -38,8 +38,11 @@ class GroupingKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """`key` is the attribute of a `FIELDS` grouping, `partition` the key of an `EXPRESSION` or `RANGES` grouping as it
-    stands in `partition with`; otherwise they are None."""
+    """How a consumer shares the events of a stream.
+
+    `key` is the attribute of a `FIELDS` grouping, `partition` the key of an `EXPRESSION` or `RANGES` grouping as
+    written in `partition with`; otherwise they are None.
+    """
 
     kind: GroupingKind
     key: str | None = None
@@ -110,7 +113,11 @@ class ProcessingStage:
         return tuple(dict.fromkeys(label for part in ranges for _, label in part))
 
     def owner(self, label: str) -> int:
-        """The instance that works on `label`: they take turns. ValueError for a label that the stage does not have."""
+        """Return the instance that processes `label`; labels are assigned round robin.
+
+        Raises:
+            ValueError: For a label that the stage does not have.
+        """
         return self.labels.index(label) % self.parallel
 
 
@@ -162,8 +169,10 @@ Delivery = Literal["at-least-once", "exactly-once", "at-most-once"]
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What each task of the topology takes: cores of one executor, memory that it may hold (0: no limit), and labels
-    that its host must bear."""
+    """The resources of each task of the topology.
+
+    These are cores of one executor, the memory that it may hold (0: no limit), and labels that its host must have.
+    """
 
     cores: int = 1
     memory_bytes: int = 0
@@ -192,11 +201,11 @@ class QueryPlan:
     delivery: Delivery = "at-least-once"
 
     def processor(self, name: str) -> ProcessingStage:
-        """The processing stage called `name`; KeyError when there is none."""
+        """Return the processing stage called `name`. Raise KeyError when there is none."""
         return {stage.name: stage for stage in self.processors}[name]
 
     def producers(self, stream: str) -> tuple[str, ...]:
-        """The stages that give out `stream`: receiver, processors, triggers, in the plan's order."""
+        """Return the stages that emit `stream`: receiver, processors, triggers, in the plan's order."""
         receiver = (self.receiver.name,) if stream in {one.id for one in self.receiver.streams} else ()
         processors = tuple(stage.name for stage in self.processors if stream in {output.id for output in stage.outputs})
         return receiver + processors + tuple(trigger.name for trigger in self.triggers if trigger.name == stream)
@@ -217,7 +226,7 @@ class QueryPlan:
 
 
 def stage_app(plan: QueryPlan, stage: ProcessingStage) -> ast.App:
-    """The Siddhi app that the engines of `stage` run: the plan's name and clock, then everything that the stage holds.
+    """Return the Siddhi app that the engines of `stage` run: the plan's name and clock, then the stage's content.
 
     Triggers are plain streams in it, fed by the plan's trigger stages.
     """

@@ -22,19 +22,21 @@ def is_3x(app: ast.App) -> bool:
 
 
 def written_name(app: ast.App) -> ast.Annotation | None:
-    """The annotation that names the plan."""
+    """Return the annotation that names the plan."""
     named = (one for one in app.annotations if one.name.casefold() == "name")
     return next((one for one in named if (one.namespace or "").casefold() in _HEADER), None)
 
 
 def name_of_text(app: ast.App) -> str:
-    """What a plan without a name is called: always the same for the same plan, however it is laid out."""
+    """Return the name of a plan that has none: always the same for the same plan, however it is laid out."""
     return f"app_{hashlib.sha256(print_app(app).encode()).hexdigest()[:12]}"
 
 
 def named_after(text: str, stem: str) -> str:
-    """The plan in `text`; without a name of its own it is called after its file, whose name begins with `stem`. Lines
-    keep their numbers."""
+    """Return the plan in `text`, named after its file if it has no name of its own.
+
+    The file's name begins with `stem`. Lines keep their numbers.
+    """
     try:
         app = parse(text)
     except SiddhiError:

@@ -30,7 +30,7 @@ SHORTEST = 4
 
 @lru_cache(maxsize=128)
 def cover_plan(text: str) -> str:
-    """The plan `text`, whether or not it can be parsed, with its secrets covered."""
+    """Return the plan `text`, whether or not it can be parsed, with its secrets covered."""
     return _OPTION.sub(_covered, text)
 
 
@@ -45,7 +45,7 @@ def cover_in(other: str, text: str) -> str:
 
 
 def secrets_of(text: str) -> tuple[str, ...]:
-    """The values of secrets in the plan `text`, the longest first."""
+    """Return the values of secrets in the plan `text`, the longest first."""
     found = {
         value
         for option in _OPTION.finditer(text)
@@ -89,7 +89,7 @@ def _is_secret_setting(name: str) -> bool:
 
 
 def _secrets_in(option: re.Match[str]) -> tuple[str, ...]:
-    """The values in an option that are secret, references and short ones among them."""
+    """Return the secret values in an option, including references and short ones."""
     if option["name"].casefold() == _SETTINGS:
         pairs = (one.partition(":") for one in option["value"].split(","))
         return tuple(value.strip() if colon else name.strip() for name, colon, value in pairs

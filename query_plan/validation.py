@@ -125,12 +125,12 @@ def findings_of(plan: Survey) -> tuple[Finding, ...]:
 
 
 def findings_of_syntax(app: ast.App) -> Iterator[Finding]:
-    """What can be said about a plan without its analysis."""
+    """Yield the findings about a plan that need no analysis."""
     return (one for check in CHECKS if isinstance(check, SyntaxCheck) for one in check.run(app))
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """`findings` in order of position, each once; those about the whole plan first."""
+    """Return `findings` in order of position, each once; those about the whole plan first."""
     return tuple(
         sorted(dict.fromkeys(findings), key=lambda found: found.problem.span.start if found.problem.span else -1)
     )

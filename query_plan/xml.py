@@ -129,8 +129,10 @@ def _processor_element(root: etree._Element, stage: ProcessingStage) -> None:
 
 
 def partition_text(grouping: Grouping) -> str | None:
-    """By what a grouping shares events out: an attribute's name, or SiddhiQL as in `partition with`; None: by nothing
-    in them."""
+    """Return the text of the key of a grouping, or None when events are not shared by content.
+
+    The text is an attribute's name, or SiddhiQL as in `partition with`.
+    """
     key = grouping.partition
     if key is None:
         return grouping.key
@@ -168,7 +170,11 @@ def _child(parent: etree._Element, tag: str, **attributes: str) -> etree._Elemen
 
 
 def read_xml(text: str) -> QueryPlan:
-    """The query plan that `text` holds. Raises QueryPlanXmlError for anything else, with lines of the XML."""
+    """Return the query plan that `text` holds.
+
+    Raises:
+        QueryPlanXmlError: For anything else, with lines of the XML.
+    """
     root = _validated(text)
     playback = None
     if _flag(root.get("playback")):
@@ -260,7 +266,7 @@ def _read_input(element: etree._Element) -> StageInput:
 def _read_key(
     element: etree._Element, stream: ast.StreamDefinition, kind: GroupingKind, text: str
 ) -> ast.ValuePartition | ast.RangePartition:
-    """The key of a partition of `stream`, of the form that `kind` wants."""
+    """Return the key of a partition of `stream`, of the form that `kind` needs."""
     form = ast.RangePartition if kind is GroupingKind.RANGES else ast.ValuePartition
     name = name_text(stream.id)
     query = f"partition with ({text} of {name}) begin from {name} insert into {name}; end;"
@@ -325,7 +331,7 @@ def _parsed(element: etree._Element, before: str = "") -> ast.App:
 
 
 def _only(parent: etree._Element, tag: str) -> etree._Element:
-    """The child that the schema demands."""
+    """Return the child that the schema requires."""
     return parent.findall(tag)[0]
 
 
@@ -346,7 +352,7 @@ def _flag(text: str | None) -> bool:
 
 
 def _inside(element: etree._Element, refused: SiddhiParseError) -> QueryPlanXmlError:
-    """The problems of the text in `element`, with their lines of the XML."""
+    """Return the problems of the text in `element`, with their lines of the XML."""
     first = _line(element) or 1
     return QueryPlanXmlError(
         [

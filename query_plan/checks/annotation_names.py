@@ -12,9 +12,11 @@ from siddhi.language import ast
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """An annotation that means something at some place: its named `options`, and those that are accepted and have no
-    effect, with the reason. `judged` says that other rules look at its options. `idle` says why the annotation as a
-    whole has no effect."""
+    """An annotation that has a meaning at some place.
+
+    It has named `options`, and options that are accepted without effect, each with the reason. `judged` says that
+    other rules check its options. `idle` says why the annotation as a whole has no effect.
+    """
 
     name: str
     options: tuple[str, ...] = ()
@@ -166,7 +168,7 @@ def _option(known: KnownNames, key: str) -> str:
 
 
 def _meant(annotation: ast.Annotation, there: tuple[KnownNames, ...]) -> str:
-    """The nearest name at the same place, else where the annotation belongs, else all names of the place."""
+    """Return the nearest name at the same place, else where the annotation belongs, else all names of the place."""
     names = {one.name.casefold(): one.name for one in there}
     prefix = f"@{annotation.namespace}:" if annotation.namespace else "@"
     near = difflib.get_close_matches(annotation.name.casefold(), names, n=1)

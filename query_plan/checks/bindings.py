@@ -118,7 +118,7 @@ def no_stream_is_imported_and_exported(app: ast.App) -> Iterator[Finding]:
 
 
 def default_bindings_are_announced(plan: Survey) -> Iterator[Finding]:
-    """A plan without bindings gets them by rule, as does an app without some; its author should know which."""
+    """Warn about bindings that are derived by rule, since the plan declares none for a stream."""
     if plan.members and binds_by_default(plan.app):
         imported = _some([binding.stream.id for binding in plan.bindings.imported])
         written = [binding.stream.id for binding in plan.bindings.exported]
@@ -138,7 +138,7 @@ def default_bindings_are_announced(plan: Survey) -> Iterator[Finding]:
 
 
 def _some(names: Sequence[str]) -> str:
-    """The names, as many as a reader wants to see."""
+    """Return a list of the names, shortened to what fits a message."""
     left = len(names) - MOST_NAMED
     return ", ".join(names[:MOST_NAMED]) + (f" and {left:,} more" if left > 0 else "") or "nothing"
 
@@ -191,7 +191,7 @@ def imported_streams_are_read(plan: Survey) -> Iterator[Finding]:
 
 
 def results_go_somewhere(plan: Survey) -> Iterator[Finding]:
-    """A result that nobody can see is probably meant for a stream of another name."""
+    """Warn about results that nobody reads; they are probably meant for a stream of another name."""
     read = plan.exported.union(*(group.streams_read for group in plan.groups))
     for query in (query for element in plan.app.elements for query in queries_of(element)):
         name = query.output.target

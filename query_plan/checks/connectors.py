@@ -1,5 +1,7 @@
-"""Rules about `@source`, `@sink` and `@map`: what no worker can run is reported before the plan is deployed, by the
-checks of the workers themselves."""
+"""Rules about `@source`, `@sink` and `@map`.
+
+They apply the workers' own checks before the plan is deployed, so that what no worker can run is reported early.
+"""
 
 from __future__ import annotations
 

@@ -64,8 +64,11 @@ def objects_stay_in_one_group(plan: Survey) -> Iterator[Finding]:
 
 
 def chunks_end_at_their_group(plan: Survey) -> Iterator[Finding]:
-    """Events that leave a query together (a batch window's, the matches of a join) are one chunk to the next query of
-    the same engine; between stages every event is by itself."""
+    """Report queries that lose chunks at the end of their group.
+
+    Events that leave a query together (those of a batch window, the matches of a join) are one chunk to the next
+    query of the same engine. Between stages each event is a chunk of its own.
+    """
     in_chunks = {id(group): _chunked_streams(group) for group in plan.groups}
     for group in plan.groups:
         chunked = {
@@ -81,8 +84,11 @@ def chunks_end_at_their_group(plan: Survey) -> Iterator[Finding]:
 
 
 def ways_keep_their_order(plan: Survey) -> Iterator[Finding]:
-    """One engine takes an event and what follows from it in the order of the queries; ways through other stages differ
-    in length."""
+    """Report streams whose events may arrive out of order over paths of different length.
+
+    One engine processes an event and its results in the order of the queries; paths through other stages differ in
+    length.
+    """
     origins = _origins(plan)
     for group in plan.groups:
         outside = set(plan.inputs(group))
@@ -104,7 +110,7 @@ def ways_keep_their_order(plan: Survey) -> Iterator[Finding]:
 def _same_origin(
     reads: list[Read], ways: dict[str, tuple[str, ...]], origins: dict[str, int]
 ) -> tuple[Read, Read] | None:
-    """The first two of `reads` that come of the same stream on different ways."""
+    """Return the first two of `reads` that derive from the same stream over different paths."""
     of_way: dict[tuple[str, ...], int] = {}
     for one in reads:
         of_way[ways[one.stream]] = of_way.get(ways[one.stream], 0) | origins[one.stream]
@@ -139,7 +145,7 @@ def _origins(plan: Survey) -> dict[str, int]:
 
 
 def _downstream(plan: Survey) -> list[Member]:
-    """The members, those that feed others before these as far as there is no circle: so one pass finds most."""
+    """Return the members, producers before consumers as far as there is no cycle, so that one pass finds most."""
     readers: dict[str, list[Member]] = {}
     for member in plan.members:
         for read in member.reads:
@@ -201,7 +207,7 @@ def _seen_singly(
 
 
 def _chunked_streams(group: ExecutionGroup) -> frozenset[str]:
-    """The streams to which a query of `group` may write several events at once."""
+    """Return the streams to which a query of `group` may write several events at once."""
     handed_on: dict[str, list[str]] = {}
     waiting: list[str] = []
     for query in _queries(group):

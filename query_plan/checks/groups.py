@@ -92,8 +92,11 @@ def names_are_not_reserved(plan: Survey) -> Iterator[Finding]:
 
 
 def element_names_are_unique(plan: Survey) -> Iterator[Finding]:
-    """CEP 4.0 merged elements of one name without a word; whoever wants that says execGroup. As in Siddhi, the names in
-    a partition are a matter of that partition alone."""
+    """Report elements that share a name.
+
+    CEP 4.0 merged such elements silently; here execGroup does that explicitly. As in Siddhi, names inside a partition
+    only have to be unique in that partition.
+    """
     seen: set[str] = set()
     for member in plan.members:
         if isinstance(member.element, model.AnalysedAggregation):
@@ -118,7 +121,7 @@ def _duplicate(name: str, element: model.AnalysedQuery | model.AnalysedPartition
 
 
 def stage_names_are_unique(plan: Survey) -> Iterator[Finding]:
-    """A group that is named by its query, a group that execGroup names and a trigger are different stages."""
+    """Report stages that share a name: groups named by a query, groups named by execGroup, and triggers."""
     by_exec_group = {member.group for member in plan.members if member.group is not None}
     for group in plan.groups:
         if group.members and group.name in by_exec_group and all(member.group is None for member in group.members):
@@ -199,7 +202,10 @@ def partition_keys_have_streams(plan: Survey) -> Iterator[Finding]:
 
 
 def state_stays_in_one_group(plan: Survey) -> Iterator[Finding]:
-    """A table, named window or aggregation lives in one engine, and a private stream in one stage."""
+    """Report state that several groups share.
+
+    A table, named window or aggregation lives in one engine, and a private stream in one stage.
+    """
     owners: dict[str, str] = {}
     for group in plan.groups:
         for member in group.members:
@@ -231,7 +237,7 @@ def groups_form_no_loop(plan: Survey) -> Iterator[Finding]:
 
 
 def received_streams_are_not_handed_on(plan: Survey) -> Iterator[Finding]:
-    """What a group takes in and also writes mixes inside it, so that others could not tell the two apart."""
+    """Report streams that a group both receives and writes, since consumers could not tell the two apart."""
     for group in plan.groups:
         both = set(plan.inputs(group)) & set(plan.outputs(group))
         elements = (one.element for one in group.members if not isinstance(one.element, model.AnalysedAggregation))
@@ -247,7 +253,7 @@ def received_streams_are_not_handed_on(plan: Survey) -> Iterator[Finding]:
 
 
 def ranges_keep_instances_busy(plan: Survey) -> Iterator[Finding]:
-    """A label is worked on by one instance."""
+    """Warn about range partitions with fewer labels than instances; each label is processed by one instance."""
     for group in plan.groups:
         partitions = [grouping_of(group, stream).partition for stream in group.reads_of]
         ranges = [one for one in partitions if isinstance(one, ast.RangePartition)]
@@ -268,7 +274,7 @@ def triggers_are_read(plan: Survey) -> Iterator[Finding]:
 
 
 def triggers_follow_the_system_clock(plan: Survey) -> Iterator[Finding]:
-    """A trigger is a stage of its own, which sees no event; in a replay it fires as seldom as the replay is fast."""
+    """Warn that a trigger follows the system clock: in a replay it does not follow the time of the events."""
     for name, trigger in plan.app.triggers.items() if plan.app.playback else ():
         yield TRIGGER_CLOCK.broken(
             f"event time drives the plan, but the trigger {name} fires by the system clock",

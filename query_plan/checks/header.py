@@ -99,7 +99,7 @@ _PLAN_DIST_KEYS = ("receiverParallelism", "publisherParallelism", "workers")
 
 
 def plan_has_a_name(app: ast.App) -> Iterator[Finding]:
-    """A plan is known by its name."""
+    """Report a plan without a name."""
     if read_header(app).written_name is None:
         yield NAME_MISSING.broken(
             f"the plan has no name; it is called after its file, or {read_header(app).name} where it comes from none",
@@ -109,7 +109,7 @@ def plan_has_a_name(app: ast.App) -> Iterator[Finding]:
 
 
 def plan_name_is_usable(app: ast.App) -> Iterator[Finding]:
-    """The name becomes part of the topology's name, of addresses and of directories."""
+    """Report a name that cannot be part of topology names, addresses and directories."""
     name = read_header(app).written_name
     if name is not None:
         if not name.text.strip():
@@ -123,7 +123,7 @@ def plan_name_is_usable(app: ast.App) -> Iterator[Finding]:
 
 
 def _as_in(app: ast.App, name: AnnotationValue) -> str:
-    """An example with what may stand of the name, if anything."""
+    """Return an example annotation that keeps the usable characters of the name, if there are any."""
     rest = re.sub(r"[^A-Za-z0-9_.-]+", "_", name.text.strip()).strip("_.-")
     return f", as in {_naming(app, rest)}" if USABLE.fullmatch(rest) else ""
 
@@ -142,7 +142,7 @@ def parallel_is_a_positive_integer(app: ast.App) -> Iterator[Finding]:
 
 
 def delivery_is_known(app: ast.App) -> Iterator[Finding]:
-    """A guarantee that is misspelt would silently be another one."""
+    """Report an unknown delivery guarantee instead of silently using another one."""
     for number, annotation in enumerate(of_header(app, "delivery")):
         value = AnnotationValue(annotation.value() or "", annotation.span)
         if number:
@@ -153,7 +153,10 @@ def delivery_is_known(app: ast.App) -> Iterator[Finding]:
 
 
 def host_is_known(app: ast.App) -> Iterator[Finding]:
-    """A place that is misspelt would silently be another one; in a shared host a plan has one task and no resources."""
+    """Report an unknown host, and options that a shared host does not allow.
+
+    In a shared host a plan has one task and no resources of its own.
+    """
     for number, annotation in enumerate(of_header(app, "host")):
         value = AnnotationValue(annotation.value() or "", annotation.span)
         if number:
@@ -171,7 +174,7 @@ def host_is_known(app: ast.App) -> Iterator[Finding]:
 
 
 def statistics_level_is_known(app: ast.App) -> Iterator[Finding]:
-    """What names no level leaves the plan at the one that it would have anyway."""
+    """Report an unknown statistics level, which would leave the default in place."""
     level = read_header(app).statistics
     if level is not None and statistics_of(level) is None:
         message = f"'{level.text}' is no level of statistics, the plan has 'basic'"
@@ -187,7 +190,7 @@ def dist_says_things_once(app: ast.App) -> Iterator[Finding]:
 
 
 def dist_keys_are_known(app: ast.App) -> Iterator[Finding]:
-    """A value without its key, or with a misspelt one, would silently leave the default in place."""
+    """Report a value of `@dist` without a key or with an unknown key, which would leave the default in place."""
     for dist, keys in _dist_annotations(app):
         for element in (element for annotation in dist for element in annotation.elements):
             if element.key is None:
@@ -225,7 +228,7 @@ def dist_stands_on_elements(app: ast.App) -> Iterator[Finding]:
 
 
 def names_are_usable(app: ast.App) -> Iterator[Finding]:
-    """The name of an execution group becomes the name of a stage."""
+    """Report an execution group whose name cannot be the name of a stage."""
     distributed = any(True for element in app.elements for _ in named(element.annotations, "dist"))
     for element in app.elements:
         names = [*_dist_values(element, "execGroup"), *written(named(element.annotations, "name"), None)]
@@ -259,7 +262,10 @@ def _dist_annotations(app: ast.App) -> Iterator[tuple[tuple[ast.Annotation, ...]
 
 
 def _naming(app: ast.App, name: str) -> str:
-    """The annotation that gives `name` in the dialect of `app`: the other one would make it another language."""
+    """Return the annotation that sets `name` in the dialect of `app`.
+
+    The annotation of the other dialect would change the language of the plan.
+    """
     return f"@{'Plan' if read_header(app).dialect_3x else 'app'}:name('{name}')"
 
 

@@ -1,5 +1,4 @@
-"""The rules about patterns and sequences that never match, or match no more after a while, although their text is
-taken."""
+"""Rules about valid patterns and sequences that never match, or stop matching after a while."""
 
 from __future__ import annotations
 
@@ -101,7 +100,7 @@ def _name(leaf: _Leaf) -> str:
 
 
 def _unmet(unit: _Unit) -> Iterator[Finding]:
-    """An element without which nothing matches takes no event."""
+    """Report elements that no event can satisfy, so that the pattern never matches."""
     awaited = [leaf for leaf in _leaves(unit) if isinstance(leaf, ast.StreamElement) and leaf.minimum != 0]
     unmet = [(leaf, why) for leaf in awaited if (why := unmet_filter(leaf.input)) is not None]
     needs_all = isinstance(unit, ast.LogicalElement) and unit.operator == "or"
@@ -179,7 +178,7 @@ def _ended_every(state: ast.StateInput) -> Iterator[Finding]:
 
 
 def _scopes(element: ast.StateElement, *, starts: bool) -> Iterator[tuple[ast.EveryElement, bool]]:
-    """The scopes of `every`, each with whether the pattern begins there."""
+    """Yield the scopes of `every`, each with whether the pattern begins there."""
     if isinstance(element, ast.EveryElement):
         yield element, starts
     elif isinstance(element, ast.NextElement):

@@ -25,8 +25,11 @@ _OPTIONS_OF_URLS = ("url", "jdbc.url", "password.file")
 
 @dataclass(frozen=True, slots=True)
 class WorkerReach:
-    """What live workers let plans reach, by their names, and whether stages use databases that plans name by URLs.
-    Without workers or driver nothing is known, and they judge when they come."""
+    """What live workers allow plans to reach, by worker name.
+
+    It also says whether stages use databases that plans name by URL. Without workers or driver nothing is known, and
+    they check the plan themselves when they register.
+    """
 
     workers: dict[str, Reach] = field(default_factory=dict)
     store_urls: bool = True

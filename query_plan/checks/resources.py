@@ -33,7 +33,7 @@ _HINTS = {
 
 
 def resources_are_usable(app: ast.App) -> Iterator[Finding]:
-    """A value that nobody could keep would silently leave the plan without its limit."""
+    """Report resource values that cannot be applied, which would leave the plan without its limit."""
     annotations = tuple(of_header(app, "resources"))
     for element in (element for annotation in annotations for element in annotation.elements):
         key = (element.key or "").casefold()

@@ -39,7 +39,7 @@ _LEGACY = ("eventtable", "datasource.name", "driver.name")
 
 
 def stores_are_usable(plan: Survey) -> Iterator[Finding]:
-    """A table with a store of the type `rdbms` says which database's table has its rows."""
+    """Report tables with a store of type `rdbms` that do not name their database and table correctly."""
     for name, error in _errors(plan):
         if not error.kept_in_memory:
             yield STORE_UNUSABLE.broken(f"the store of the table {name}: {error}", error.hint, error.span)

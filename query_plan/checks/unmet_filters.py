@@ -89,8 +89,10 @@ def _is_false(part: ast.Expression) -> bool:
 
 
 def _asks_for_former_event(part: ast.Expression, source: ast.SingleInput) -> bool:
-    """Return whether `part` compares with an event that the element took before the one that is tried. Of the first
-    event that is null, and a comparison with null is false but for `!=`."""
+    """Return whether `part` compares with an event that the element accepted before the current one.
+
+    For the first event that value is null, and a comparison with null is false except for `!=`.
+    """
     if source.alias is None or not (isinstance(part, ast.Binary) and part.operator in _COMPARE):
         return False
     return part.operator != "!=" and any(
@@ -104,7 +106,7 @@ def _asks_for_former_event(part: ast.Expression, source: ast.SingleInput) -> boo
 
 
 def _attributes(expression: ast.Expression) -> Iterator[ast.Attribute]:
-    """The attributes that make `expression` null when they are."""
+    """Yield the attributes that make `expression` null when they are null."""
     if isinstance(expression, ast.Attribute):
         yield expression
     elif isinstance(expression, ast.Binary) and expression.operator in _ARITHMETIC:

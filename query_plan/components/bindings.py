@@ -37,7 +37,7 @@ class PlanBindings(NamedTuple):
 
 
 def plan_bindings(app: model.AnalysedApp, found: tuple[Member, ...] | None = None) -> PlanBindings:
-    """What workers send into the plan and get out of it; `found` are its members where they are known."""
+    """Return what workers send into the plan and receive from it; `found` are its members, if known."""
     found = members(app) if found is None else found
     imported = _bound(app, IMPORTING) | {name: name for name in taken_in_by_rule(app, found)}
     exported = _bound(app, EXPORTING) | {name: name for name in _given_out_by_rule(app, found)}
@@ -46,13 +46,16 @@ def plan_bindings(app: model.AnalysedApp, found: tuple[Member, ...] | None = Non
 
 
 def binds_by_default(app: model.AnalysedApp) -> bool:
-    """True when no stream of the plan says that it is imported or exported."""
+    """Return whether no stream of the plan is declared as imported or exported."""
     return not (_bound(app, IMPORTING) or _bound(app, EXPORTING))
 
 
 def taken_in_by_rule(app: model.AnalysedApp, found: tuple[Member, ...]) -> tuple[str, ...]:
-    """The defined streams that are read or exported, that nobody writes and of which no annotation says that they are
-    imported. An execution plan that binds any stream has none: it says itself what it imports."""
+    """Return the streams that are imported by rule.
+
+    These are the defined streams that are read or exported, that no query writes, and that no annotation declares as
+    imported. An execution plan that binds any stream has none, since it declares its imports itself.
+    """
     if read_header(app.syntax).dialect_3x and not binds_by_default(app):
         return ()
     read, written = _traffic(found)
@@ -61,7 +64,7 @@ def taken_in_by_rule(app: model.AnalysedApp, found: tuple[Member, ...]) -> tuple
 
 
 def definition_of(app: model.AnalysedApp, stream: str) -> ast.StreamDefinition:
-    """The definition of any stream of the plan, written or inferred, with the annotations that its engine must know."""
+    """Return the definition of any stream of the plan, written or inferred, with the annotations its engine needs."""
     found = app.streams[stream]
     annotations = found.syntax.annotations if found.syntax else ()
     return ast.StreamDefinition(
@@ -76,7 +79,7 @@ def _bindings(app: model.AnalysedApp, names: Mapping[str, str]) -> tuple[EventBi
 
 
 def _bound(app: model.AnalysedApp, annotations: tuple[str, ...]) -> dict[str, str]:
-    """The streams that have one of `annotations`, and the names that the outside knows them by."""
+    """Return the streams that have one of `annotations`, with their external names."""
     cep4 = annotations[0]
     bound = {}
     for name, stream in app.streams.items():
@@ -96,6 +99,6 @@ def _given_out_by_rule(app: model.AnalysedApp, found: tuple[Member, ...]) -> tup
 
 
 def _traffic(found: tuple[Member, ...]) -> tuple[set[str], set[str]]:
-    """The streams that queries read, and those that they write."""
+    """Return the streams that queries read, and those that they write."""
     read = {one.stream for member in found for one in member.reads}
     return read, {stream for member in found for stream in member.writes}

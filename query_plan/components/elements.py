@@ -26,7 +26,11 @@ def syntax_of(element: model.AnalysedQuery) -> ast.Query: ...
 @overload
 def syntax_of(element: model.AnalysedPartition) -> ast.Partition: ...
 def syntax_of(element: model.AnalysedQuery | model.AnalysedPartition) -> ast.ExecutionElement:
-    """The syntax that `element` came from; TypeError for an element that was made by hand without any."""
+    """Return the syntax that `element` came from.
+
+    Raises:
+        TypeError: If the element was built by hand without syntax.
+    """
     if element.syntax is None:
         raise TypeError(f"{element.name} has no syntax")
     return element.syntax

@@ -24,23 +24,28 @@ STREAM_OPTION = "stream"
 
 @dataclass(frozen=True, slots=True)
 class ErrorStream:
-    """`stream` carries the failed events of the stream `of`, which is defined at `span`, with its attributes and
-    `_error`."""
+    """A stream of failed events.
+
+    `stream` carries the failed events of the stream `of`, which is defined at `span`, with its attributes and
+    `_error`.
+    """
 
     of: str
     stream: ast.StreamDefinition
     span: ast.Span
 
     def query(self) -> ast.Query:
-        """What fills it, in every stage that takes `of` in."""
+        """Return the query that fills the stream, in every stage that reads `of`."""
         name = ast.Annotation("info", (ast.AnnotationElement("name", self.stream.id),))
         source, target = ast.SingleInput(self.of, fault=True), ast.InsertInto(self.stream.id)
         return ast.Query(source, target, annotations=(name,), span=self.span)
 
 
 def error_streams(app: model.AnalysedApp, found: tuple[Member, ...] | None = None) -> tuple[ErrorStream, ...]:
-    """One for each stream whose failed events are to be stored and from which any query takes some, in order of
-    definition."""
+    """Return the error streams of the plan, in order of definition.
+
+    There is one for each stream whose failed events are to be stored and that some query reads.
+    """
     stored = {name: stream for name, stream in app.streams.items() if stream.on_error == "STORE"}
     return tuple(_error_streams(app, stored, members(app) if found is None else found)) if stored else ()
 

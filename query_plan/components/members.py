@@ -89,7 +89,7 @@ def members(app: model.AnalysedApp) -> tuple[Member, ...]:
 
 
 def state_kept(query: model.AnalysedQuery) -> str | None:
-    """What `query` remembers from one event to the next, in words; None when it is stateless."""
+    """Return what `query` remembers from one event to the next, in words; None when it is stateless."""
     selection, source = query.selection, query.input
     if isinstance(source, model.Join):
         return "a join"
@@ -161,8 +161,10 @@ def _query_reads(query: model.AnalysedQuery, state: tuple[str, ...]) -> tuple[Re
 
 
 def _own_keys(query: model.AnalysedQuery) -> Iterator[str]:
-    """The attributes of the only input by whose value alone events share what `query` remembers: those of `group by`,
-    when nothing else is kept."""
+    """Yield the attributes of the only input that alone determine which events share the state of `query`.
+
+    These are the attributes of `group by`, when the query keeps no other state.
+    """
     source, having = query.input, query.selection.having
     if not isinstance(source, model.SourceInput) or query.rate is not None or _kept_by_source(source) is not None:
         return
@@ -223,7 +225,7 @@ def _private(query: model.AnalysedQuery, handled: frozenset[str]) -> Iterator[st
 
 
 def _handled_faults(app: model.AnalysedApp) -> frozenset[str]:
-    """The streams whose fault stream some query takes in."""
+    """Return the streams whose fault stream some query reads."""
     return frozenset(
         source.source
         for element in app.elements

@@ -35,7 +35,7 @@ class ElementName:
 
 
 def element_names(app: model.AnalysedApp) -> tuple[ElementName, ...]:
-    """The names of `app.elements`, in their order. No name that is made here equals a name that the plan gives."""
+    """Return the names of `app.elements`, in their order; generated names never equal a name from the plan."""
     free = _Free(given_names(app), _names_outside(app))
     return tuple(
         _partition_name(element, free) if isinstance(element, model.AnalysedPartition) else _query_name(element, free)
@@ -51,7 +51,7 @@ class _Free:
         self._used = set(used)
 
     def own(self, written: str, partition: str) -> str:
-        """The name of a query in `partition`: as it is written, unless an element elsewhere has that name."""
+        """Return the name of a query in `partition`: the written one, unless an element elsewhere has it."""
         if written in self._used:
             return self.take(f"{partition}.{written}")
         self._used.add(written)
@@ -78,7 +78,7 @@ def given_names(app: model.AnalysedApp) -> Iterator[str]:
 
 
 def _names_outside(app: model.AnalysedApp) -> Iterator[str]:
-    """The written names of groups, partitions and the queries outside of partitions."""
+    """Yield the written names of groups, partitions and the queries outside partitions."""
     for element in app.syntax.elements:
         names = (read_distribution(element.annotations).group, written_name(element.annotations))
         yield from (name.text for name in names if name is not None)
@@ -116,6 +116,6 @@ def _key_word(key: model.PartitionKey) -> str:
 
 
 def _joined(names: Iterable[str]) -> str:
-    """The different `names` in order, without the marks of inner and fault streams and other signs."""
+    """Return the different `names` in order, joined, without the marks of inner and fault streams and other signs."""
     words = (re.sub(r"\W+", "_", name).strip("_") for name in dict.fromkeys(names))
     return "_".join(words)[:MAXIMUM_CHARACTERS]

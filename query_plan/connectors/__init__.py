@@ -1,5 +1,7 @@
-"""Sources, sinks and mappers as plans declare them: which types there are, what options they take, and what is wrong
-with a declaration. Validation, managers and workers all judge with this package; workers know how to run them.
+"""Sources, sinks and mappers as plans declare them.
+
+The package knows which types exist, which options they accept, and what is wrong with a declaration. Validation,
+managers and workers all use it; workers know how to run connectors.
 
     options     texts by name into typed structs, with every fault
     sources, sinks, mappers    the options of each type

@@ -13,19 +13,24 @@ _TRANSPORT = re.compile(r"\s*trp:", re.IGNORECASE)
 
 
 def split_options(options: Mapping[str, str], prefix: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The options `<prefix>` and `<prefix>.<name>` by name (or number), and the others."""
+    """Split off the options `<prefix>` and `<prefix>.<name>`, by name (or number), from the others."""
     chosen = {name.partition(".")[2]: text for name, text in options.items() if name.partition(".")[0] == prefix}
     return chosen, {name: text for name, text in options.items() if name.partition(".")[0] != prefix}
 
 
 def split_paths(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What `@attributes` says, by attribute or number, and the other options of a mapper."""
+    """Split the mapper options into the paths of `@attributes`, by attribute or number, and the others."""
     return split_options(options, PATHS)
 
 
 def by_attribute(given: Mapping[str, str], names: Sequence[str], where: str) -> dict[str, str]:
-    """The paths of `@attributes` for the attributes `names`; without names they stand in the order of the attributes.
-    ConfigError for attributes that are unknown or left out."""
+    """Return the paths of `@attributes` for the attributes `names`.
+
+    Paths without names follow the order of the attributes.
+
+    Raises:
+        ConfigError: If an attribute is unknown or left out.
+    """
     if all(name == "" or name.isdigit() for name in given):
         if len(given) != len(names):
             raise ConfigError(f"{where}: @attributes has {len(given)} paths, the stream {len(names)} attributes")
@@ -38,7 +43,7 @@ def by_attribute(given: Mapping[str, str], names: Sequence[str], where: str) -> 
 
 
 def transport_property(path: str) -> str | None:
-    """The name of the property of the transport that `path` asks for; None when it leads into the body."""
+    """Return the name of the transport property that `path` refers to; None when it refers to the body."""
     found = _TRANSPORT.match(path)
     return path[found.end() :].strip() if found is not None else None
 

@@ -40,8 +40,10 @@ def refuse_path(path: str, tenant: int) -> str:
 
 
 def place_of(url: str, key: PlanKey, stream: str, built_in: Collection[str] = ()) -> Place | None:
-    """Where a source with this `receiver.url` listens; None for a URL that is none. `built_in` are the addresses
-    (`host:port`) of workers' own servers."""
+    """Return where a source with this `receiver.url` listens; None for an invalid URL.
+
+    `built_in` are the addresses (`host:port`) of the workers' own servers.
+    """
     if not url:
         return "", default_path(key, stream)
     try:
@@ -59,8 +61,11 @@ def path_faults(
     others: Iterable[tuple[PlanKey, Iterable[Connector]]],
     built_in: Collection[str],
 ) -> Iterator[tuple[Connector, str]]:
-    """The sources of the plan `key` whose paths are not its own, with the reason: taken by one of the `others`, or of
-    another tenant. Who holds a path is said to its own tenant alone."""
+    """Yield the sources of the plan `key` whose paths belong to somebody else, with the reason.
+
+    A path may be used by one of the `others`, or belong to another tenant. The message names the owner only to the
+    owner's tenant.
+    """
     tied = {binding.stream for binding in imported}
     held = {
         place: other

@@ -88,8 +88,10 @@ class ConnectorFault:
 
 
 def connector_faults(kind: Kind, connector: Connector, attributes: Sequence[str]) -> Iterator[ConnectorFault]:
-    """Everything that is wrong with `connector` at a stream with these attributes. What comes from a configuration
-    (`ref`) is not judged."""
+    """Yield everything that is wrong with `connector` at a stream with these attributes.
+
+    Options that come from a configuration (`ref`) are not checked.
+    """
     referring = "ref" in connector.options
     known = CONNECTORS[kind]
     options = {name: text for name, text in connector.options.items() if name != "ref"}
@@ -126,7 +128,7 @@ def refuse_faults(kind: Kind, connector: Connector, attributes: Sequence[str], w
 def _varying_faults(
     struct: type[Options], options: Mapping[str, str], attributes: Sequence[str], referring: bool
 ) -> Iterator[Fault]:
-    """The faults of options, in some of which values of events stand."""
+    """Yield the faults of options, some of which contain values of events."""
     filled = dict(options)
     for name, text in options.items():
         if not attributes_in(text) or name.endswith("password"):
@@ -196,7 +198,7 @@ def _untexted_faults(kind: Kind, connector: Connector, attributes: Sequence[str]
 
 
 def _judged(option: str, text: str) -> str:
-    """The option as it may be once its secrets are in it."""
+    """Return the option as it may look once its secrets are filled in."""
     if is_whole_reference(text) and option.endswith("url"):
         return "https://secret.invalid/"
     return with_sample(text, "secret")
@@ -209,7 +211,7 @@ def _idle_if(idle: bool) -> FaultKind:
 def _path_faults(
     mapper: str, paths: Mapping[str, str], given: Mapping[str, str], attributes: Sequence[str]
 ) -> Iterator[Fault]:
-    """What `@attributes` says is about attributes that there are, and leads somewhere."""
+    """Yield the faults of `@attributes`: unknown attributes, and paths that lead nowhere."""
     if paths:
         yield from _named_faults(paths, attributes)
     if mapper == "json":

@@ -25,7 +25,7 @@ _LAST_PARTITION = 2**31 - 1
 
 
 def read_servers(text: str) -> tuple[Endpoint, ...]:
-    """The brokers of `bootstrap.servers`. ValueError for what is none."""
+    """Return the brokers of `bootstrap.servers`. Raise ValueError for an invalid address."""
     found = []
     for one in filter(str.strip, text.split(",")):
         address = one.strip().rpartition("://")[2]
@@ -36,7 +36,7 @@ def read_servers(text: str) -> tuple[Endpoint, ...]:
 
 
 def read_topics(text: str) -> tuple[str, ...]:
-    """The topics of `topic.list`. ValueError for what is no name of one."""
+    """Return the topics of `topic.list`. Raise ValueError for an invalid topic name."""
     topics = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
     if not topics:
         raise ValueError("must name at least one topic")
@@ -52,7 +52,7 @@ def is_topic(name: str) -> bool:
 
 
 def read_partitions(text: str) -> frozenset[int]:
-    """The partitions of `partition.no.list`. ValueError for what is none."""
+    """Return the partitions of `partition.no.list`. Raise ValueError for an invalid number."""
     found = set()
     for one in filter(str.strip, text.split(",")):
         if not one.strip().isascii() or not one.strip().isdecimal() or int(one) > _LAST_PARTITION:
@@ -62,7 +62,7 @@ def read_partitions(text: str) -> frozenset[int]:
 
 
 def read_offsets(text: str) -> dict[str, int]:
-    """The offsets of `topic.offsets.map`, `topic=offset,topic=offset`. ValueError for other texts."""
+    """Return the offsets of `topic.offsets.map`, `topic=offset,topic=offset`. Raise ValueError for other texts."""
     found = {}
     for one in filter(str.strip, text.split(",")):
         topic, sign, offset = (part.strip() for part in one.partition("="))
@@ -73,9 +73,12 @@ def read_offsets(text: str) -> dict[str, int]:
 
 
 class KafkaConnection(Options, frozen=True, kw_only=True):
-    """`bootstrap.servers` (`host:port,host:port`) are the first brokers that are asked. The connection is protected as
+    """The connection to Kafka, as sources and sinks share it.
+
+    `bootstrap.servers` (`host:port,host:port`) are the brokers to connect to first. The connection is protected as
     `security.protocol` says; the password of `sasl.username` is `sasl.password` or the first line of `password.file`.
-    `optional.configuration` holds further settings of the client, `name:value,name:value`."""
+    `optional.configuration` holds further settings of the client, `name:value,name:value`.
+    """
 
     bootstrap_servers: str
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", ""] = ""
@@ -115,13 +118,16 @@ class KafkaConnection(Options, frozen=True, kw_only=True):
 
 
 class KafkaSourceOptions(KafkaConnection, frozen=True, kw_only=True):
-    """Messages of the topics in `topic.list`, of all their partitions or of those in `partition.no.list`. Workers share
-    the partitions as the consumer group `group.id`. A partition that was never read begins at the offset behind that
-    of `topic.offsets.map`, or where `auto.offset.reset` (in `optional.configuration`; earliest by default) says. With
-    `seq.enabled` messages have a header with a number (sinks' `sequence.id`): what comes again is dropped. With
-    `enable.offsets.commit` it is told the brokers how far events are in the worker's log, `enable.async.commit` without
-    waiting for their answer. `timestamp` names the attribute (or in JSON a key of its own) that holds the event's time.
-    `threading.option` is Siddhi's: order is kept within each partition in any case."""
+    """The options of a Kafka source.
+
+    It reads the topics in `topic.list`, all their partitions or those in `partition.no.list`. Workers share the
+    partitions as the consumer group `group.id`. A partition that was never read begins after the offset in
+    `topic.offsets.map`, or where `auto.offset.reset` (in `optional.configuration`; earliest by default) says. With
+    `seq.enabled` messages have a header with a number (sinks' `sequence.id`), and repeated numbers are dropped. With
+    `enable.offsets.commit` the source commits to the brokers how far events are in the worker's log;
+    `enable.async.commit` does not wait for their answer. `timestamp` names the attribute (or in JSON a key of its
+    own) that holds the event's time. `threading.option` is Siddhi's: order is kept within each partition in any case.
+    """
 
     topic_list: str
     group_id: str
@@ -167,13 +173,16 @@ class KafkaSourceOptions(KafkaConnection, frozen=True, kw_only=True):
 
 
 class KafkaSinkOptions(KafkaConnection, frozen=True, kw_only=True):
-    """A message for each event in `topic`, with `key`, in `partition.no` (without one the key decides, as in Kafka's
-    Java clients), and with `headers`, written as for the sink http. These four may hold `{{attribute}}`. With
-    `is.synchronous` a message is sent when the broker has the one before. `sequence.id` begins a header with a number,
-    by which sources with `seq.enabled` know what comes again. Plans that deliver exactly once write in transactions,
-    unless `transactions` is false: then the header `cep-id` tells what comes again. `on.error` WAIT waits for the
-    broker for ever and so stops the plan; LOG gives events up after `timeout.ms`, STORE (and STREAM) keeps them in the
-    error store then."""
+    """The options of a Kafka sink.
+
+    It sends a message for each event to `topic`, with `key`, to `partition.no` (without one the key decides, as in
+    Kafka's Java clients), and with `headers`, written as for the sink http. These four may hold `{{attribute}}`. With
+    `is.synchronous` a message is sent when the broker has the one before. `sequence.id` begins a header with a
+    number, by which sources with `seq.enabled` recognise duplicates. Plans that deliver exactly once write in
+    transactions, unless `transactions` is false: then the header `cep-id` identifies duplicates. `on.error` WAIT
+    waits for the broker for ever and so stops the plan; LOG gives events up after `timeout.ms`, STORE (and STREAM)
+    then keeps them in the error store.
+    """
 
     topic: str
     partition_no: str = ""
@@ -189,7 +198,7 @@ class KafkaSinkOptions(KafkaConnection, frozen=True, kw_only=True):
     varying: ClassVar[frozenset[str]] = frozenset({"topic", "key", "partition.no", "headers"})
 
     def faults(self) -> Iterator[Fault]:
-        """The topic and the partition are such; events with other ones are judged one by one."""
+        """Yield the faults of fixed topics and partitions; those that depend on events are checked for each event."""
         yield from super().faults()
         if not self.topic.strip():
             yield Fault("topic", "must not be empty")
@@ -209,7 +218,7 @@ class KafkaSinkOptions(KafkaConnection, frozen=True, kw_only=True):
 
 
 def settings_in(text: str) -> dict[str, str]:
-    """What `optional.configuration` holds; nothing when it is wrong, which is said elsewhere."""
+    """Return the settings in `optional.configuration`; none when it is invalid, which is reported elsewhere."""
     try:
         return read_settings(text)
     except ValueError:
@@ -217,7 +226,7 @@ def settings_in(text: str) -> dict[str, str]:
 
 
 def files_in(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The files that a source or sink names, with the option that does."""
+    """Yield the files that a source or sink names, each with its option."""
     for name in ("password.file", *FILES):
         if path := options.get(name, "").strip():
             yield name, path

@@ -92,8 +92,10 @@ _JAAS = re.compile(r"""\b(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;
 
 
 def read_settings(text: str) -> dict[str, str]:
-    """The settings in a text such as `linger.ms:5,acks:all`: a comma between two, and the first colon behind each name.
-    ValueError for other texts."""
+    """Return the settings in a text such as `linger.ms:5,acks:all`.
+
+    Settings are separated by commas; the first colon ends the name. Raises ValueError for other texts.
+    """
     found: dict[str, str] = {}
     for one in filter(str.strip, text.split(",")):
         name, colon, value = one.partition(":")
@@ -104,7 +106,7 @@ def read_settings(text: str) -> dict[str, str]:
 
 
 def setting_faults(text: str, own: frozenset[str]) -> Iterator[Fault]:
-    """What is wrong with `optional.configuration` of a source or sink whose `own` settings are allowed, too."""
+    """Yield the faults of `optional.configuration` of a connector that also allows its `own` settings."""
     try:
         settings = read_settings(text)
     except ValueError as error:
@@ -127,8 +129,10 @@ def setting_faults(text: str, own: frozenset[str]) -> Iterator[Fault]:
 
 
 def client_settings(text: str, own: frozenset[str]) -> dict[str, str]:
-    """The settings of `optional.configuration` that a client gets, under librdkafka's names. `sasl.jaas.config` becomes
-    user name and password."""
+    """Return the client settings of `optional.configuration`, under librdkafka's names.
+
+    `sasl.jaas.config` becomes user name and password.
+    """
     found: dict[str, str] = {}
     for name, value in read_settings(text).items():
         if name == "sasl.jaas.config":
@@ -139,6 +143,6 @@ def client_settings(text: str, own: frozenset[str]) -> dict[str, str]:
 
 
 def _shown(text: str) -> str:
-    """A name as a message shows it: what is none may be the end of a password with a comma."""
+    """Return a name as a message shows it; an invalid one may be the end of a password with a comma."""
     name = text.strip()
     return name if len(name) <= _LONGEST and re.fullmatch(r"[\w.-]*", name) else f"'{name[:4]}…'"

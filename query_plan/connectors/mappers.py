@@ -16,8 +16,11 @@ _LISTS = "several events are a list, and a list is several events, in any case"
 
 
 class CsvSourceOptions(Options, frozen=True):
-    """With `header.present` (or `header`, as Siddhi's mapper reads it) the first line of a body is skipped; with
-    `fail.on.unknown.attribute` false the values that a line is short of are null."""
+    """The options of the CSV source mapper.
+
+    With `header.present` (or `header`, as Siddhi's mapper reads it) the first line of a body is skipped; with
+    `fail.on.unknown.attribute` false the values that a line is short of are null.
+    """
 
     delimiter: str = ","
     header_present: Truth = "false"
@@ -27,13 +30,16 @@ class CsvSourceOptions(Options, frozen=True):
     without_effect: ClassVar[Mapping[str, str]] = {"event.grouping.enabled": _LINES}
 
     def faults(self) -> Iterator[Fault]:
-        """The delimiter is one character."""
+        """Check that the delimiter is one character."""
         yield from delimiter_faults(self.delimiter)
 
 
 class JsonSourceOptions(Options, frozen=True):
-    """With `fail.on.missing.attribute` false a missing attribute is null. `enclosing.element` is the path to the event
-    in a body, or to a list of events."""
+    """The options of the JSON source mapper.
+
+    With `fail.on.missing.attribute` false a missing attribute is null. `enclosing.element` is the path to the event
+    in a body, or to a list of events.
+    """
 
     fail_on_missing_attribute: Truth = "true"
     enclosing_element: str = WHOLE
@@ -42,9 +48,11 @@ class JsonSourceOptions(Options, frozen=True):
 
 
 class TextSourceOptions(Options, frozen=True):
-    """With `event.grouping.enabled` lines that are no more than `delimiter` part events. With
-    `fail.on.missing.attribute` false a missing attribute is null. `new.line.character` is Siddhi's: lines may end
-    either way."""
+    """The options of the text source mapper.
+
+    With `event.grouping.enabled`, lines that only hold `delimiter` separate events. With `fail.on.missing.attribute`
+    false a missing attribute is null. `new.line.character` is Siddhi's: lines may end either way.
+    """
 
     fail_on_missing_attribute: Truth = "true"
     event_grouping_enabled: Truth = "false"
@@ -52,16 +60,18 @@ class TextSourceOptions(Options, frozen=True):
     new_line_character: LineEnd = "\\n"
 
     def faults(self) -> Iterator[Fault]:
-        """The delimiter is a line."""
+        """Check that the delimiter is a line."""
         if "\n" in self.delimiter or not self.delimiter.strip():
             yield Fault("delimiter", "must be a line of its own")
 
 
 class XmlSourceOptions(Options, frozen=True):
-    """`enclosing.element` is the XPath of the elements whose children are events, or that are events themselves with
-    `enclosing.element.as.event`; `namespaces` are its prefixes, `prefix=uri`, with commas between them. With
-    `fail.on.missing.attribute` false a missing attribute is null. Of what the last two ask for there is no more than
-    Siddhi's default."""
+    """The options of the XML source mapper.
+
+    `enclosing.element` is the XPath of the elements whose children are events, or that are events themselves with
+    `enclosing.element.as.event`; `namespaces` are its prefixes, `prefix=uri`, separated by commas. With
+    `fail.on.missing.attribute` false a missing attribute is null. The last two options support Siddhi's default only.
+    """
 
     namespaces: str = ""
     enclosing_element: str = ""
@@ -71,7 +81,7 @@ class XmlSourceOptions(Options, frozen=True):
     enable_streaming_xml_content: Literal["false"] = "false"
 
     def faults(self) -> Iterator[Fault]:
-        """The namespaces are pairs."""
+        """Check that the namespaces are pairs."""
         try:
             read_namespaces(self.namespaces)
         except ValueError as error:
@@ -79,8 +89,11 @@ class XmlSourceOptions(Options, frozen=True):
 
 
 class KeyValueSourceOptions(Options, frozen=True):
-    """With `fail.on.missing.attribute` false an attribute is null for whose key there is no value at all.
-    `implicit.cast.enable` is Siddhi's; types must be the same."""
+    """The options of the key-value source mapper.
+
+    With `fail.on.missing.attribute` false an attribute whose key is missing is null. `implicit.cast.enable` is
+    Siddhi's; types must be the same.
+    """
 
     fail_on_missing_attribute: Truth = "true"
     implicit_cast_enable: Literal["false"] = "false"
@@ -95,13 +108,16 @@ class CsvSinkOptions(Options, frozen=True):
     without_effect: ClassVar[Mapping[str, str]] = {"event.grouping.enabled": _LINES}
 
     def faults(self) -> Iterator[Fault]:
-        """The delimiter is one character."""
+        """Check that the delimiter is one character."""
         yield from delimiter_faults(self.delimiter)
 
 
 class JsonSinkOptions(Options, frozen=True):
-    """`payload` is a template in which `{{attribute}}` stands for a value. `enclosing.element` is the path to where one
-    event, or the list of several, stands. `validate.json` refuses a template that makes no JSON."""
+    """The options of the JSON sink mapper.
+
+    `payload` is a template in which `{{attribute}}` is replaced by a value. `enclosing.element` is the path to the
+    place of the event, or of the list of several. `validate.json` refuses a template that makes no JSON.
+    """
 
     payload: str = ""
     enclosing_element: str = ""
@@ -125,9 +141,11 @@ class NdjsonSinkOptions(Options, frozen=True):
 
 
 class TextSinkOptions(Options, frozen=True):
-    """`payload` is a template in which `{{attribute}}` stands for a value; with `event.grouping.enabled` the line
-    `delimiter` parts what is made of it, too, where there are several events, and else there is one to a line.
-    `new.line.character` ends lines."""
+    """The options of the text sink mapper.
+
+    `payload` is a template in which `{{attribute}}` is replaced by a value. With `event.grouping.enabled` the line
+    `delimiter` separates several events; otherwise each event has a line. `new.line.character` ends lines.
+    """
 
     payload: str = ""
     event_grouping_enabled: Truth = "false"
@@ -138,8 +156,11 @@ class TextSinkOptions(Options, frozen=True):
 
 
 class XmlSinkOptions(Options, frozen=True):
-    """`payload` is a template in which `{{attribute}}` stands for a value. `enclosing.element` is the tag around all
-    events; without it `<events>`, or none around templates. `validate.xml` refuses a template that makes no XML."""
+    """The options of the XML sink mapper.
+
+    `payload` is a template in which `{{attribute}}` is replaced by a value. `enclosing.element` is the tag around all
+    events; without it `<events>`, or none around templates. `validate.xml` refuses a template that makes no XML.
+    """
 
     payload: str = ""
     enclosing_element: str = ""
@@ -151,14 +172,14 @@ class KeyValueSinkOptions(Options, frozen=True):
 
 
 def delimiter_faults(text: str) -> Iterator[Fault]:
-    """What is wrong with the delimiter of CSV; a tab may be written `\\t`."""
+    r"""Yield the faults of the delimiter of CSV; a tab may be written `\t`."""
     delimiter = "\t" if text == "\\t" else text
     if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0\x03':
         yield Fault("delimiter", f"must be one ASCII character, no quote and no line end, not {text!r}")
 
 
 def read_namespaces(text: str) -> dict[str, str]:
-    """The prefixes of a text such as `a=urn:one,b=urn:two`. ValueError for other texts."""
+    """Return the prefixes of a text such as `a=urn:one,b=urn:two`. Raise ValueError for other texts."""
     found: dict[str, str] = {}
     for one in filter(str.strip, text.split(",")):
         prefix, separator, uri = one.partition("=")

@@ -20,8 +20,11 @@ LONGEST_NAME = 80
 
 
 class FaultKind(Enum):
-    """How much a fault matters: what is `UNKNOWN`, `MISSING` or `WRONG` keeps the connector from running, though what
-    is missing may come from a configuration; what is `IDLE` is accepted and has no effect."""
+    """How much a fault matters.
+
+    `UNKNOWN`, `MISSING` and `WRONG` keep the connector from running, though a missing option may come from a
+    configuration. `IDLE` options are accepted and have no effect.
+    """
 
     UNKNOWN = "unknown"
     MISSING = "missing"
@@ -39,25 +42,28 @@ class Fault:
     kind: FaultKind = FaultKind.WRONG
 
     def text(self) -> str:
-        """The fault as a worker reports it."""
+        """Return the fault as a worker reports it."""
         named = f"{self.option}: {self.message}" if self.option and self.kind is not FaultKind.UNKNOWN else self.message
         return f"{named}; {self.hint}" if self.hint else named
 
 
 def dotted(name: str) -> str:
-    """The name of an option from that of its field: `file_uri` is `file.uri`."""
+    """Return the name of an option from that of its field: `file_uri` is `file.uri`."""
     return name.replace("_", ".")
 
 
 class Options(msgspec.Struct, frozen=True, rename=dotted):
-    """The options of one type. `without_effect` are options of Siddhi that are accepted and mean nothing here, with the
-    reason; `varying` those in which `{{attribute}}` may stand, so that they differ from event to event."""
+    """The options of one type.
+
+    `without_effect` are options of Siddhi that are accepted and mean nothing here, with the reason. `varying` are
+    those that may hold `{{attribute}}`, so that they differ from event to event.
+    """
 
     without_effect: ClassVar[Mapping[str, str]] = {}
     varying: ClassVar[frozenset[str]] = frozenset()
 
     def faults(self) -> Iterator[Fault]:
-        """What is wrong with options that are right one by one. A template stands with a sample in it."""
+        """Yield faults of options that are valid one by one; a template is replaced by a sample."""
         return iter(())
 
 
@@ -65,15 +71,17 @@ T = TypeVar("T", bound=Options)
 
 
 def option_names(kind: type[Options]) -> tuple[str, ...]:
-    """The options that have an effect, as users write them."""
+    """Return the options that have an effect, as users write them."""
     return tuple(field.encode_name for field in msgspec.structs.fields(kind))
 
 
 def option_faults(
     kind: type[Options], options: Mapping[str, str], *, given_elsewhere: bool = False
 ) -> tuple[Fault, ...]:
-    """Everything that is wrong with `options`; `given_elsewhere` says that missing ones may come from a
-    configuration."""
+    """Return everything that is wrong with `options`.
+
+    `given_elsewhere` says that missing ones may come from a configuration.
+    """
     known = option_names(kind)
     unknown = (name for name in options if name not in known)
     found = [_misplaced(kind, name, known) for name in itertools.islice(unknown, MOST_UNKNOWN)]
@@ -98,9 +106,10 @@ def option_faults(
 
 
 def read_options(kind: type[T], options: Mapping[str, str], where: str) -> T:
-    """The options as `kind`; a value that is one of several words may be written in any case.
+    """Return the options as `kind`; a value that is one of several words may be written in any case.
 
-    ConfigError that says `where` and names the option: unknown, missing, or a wrong value.
+    Raises:
+        ConfigError: For an unknown, missing or wrong option, with its name and `where`.
     """
     for fault in option_faults(kind, options):
         if fault.kind is not FaultKind.IDLE:
@@ -109,13 +118,13 @@ def read_options(kind: type[T], options: Mapping[str, str], where: str) -> T:
 
 
 def options_of(kind: type[T], options: Mapping[str, str]) -> T:
-    """The options as `kind`, of which `option_faults` has found nothing wrong. Values of events may stand in them."""
+    """Return the options as `kind`, after `option_faults` found no fault. They may hold values of events."""
     fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
     return msgspec.convert({name: _converted(fields[name], options[name]) for name in options if name in fields}, kind)
 
 
 def path_of(uri: str) -> Path:
-    """The path that a user wrote, perhaps with `file:` or `file://` in front."""
+    """Return the path that a user wrote, with or without a leading `file:` or `file://`."""
     return Path(uri.removeprefix("file://").removeprefix("file:"))
 
 

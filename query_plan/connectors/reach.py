@@ -36,8 +36,11 @@ _FILES = ("file.uri", "dir.uri", "move.after.process", "move.after.failure")
 
 
 def reach_faults(kind: Kind, connector: Connector, guard: Guard, given: Collection[str] = NOTHING) -> Iterator[Fault]:
-    """Everything that the connector may not reach. What the operator has `given` in the configuration needs no leave,
-    and secrets among it go nowhere but where the operator sends them."""
+    """Yield everything that the connector may not reach.
+
+    Values that the operator has `given` in the configuration need no permission, and secrets among them are sent only
+    where the operator sends them.
+    """
     options = {name: text for name, text in connector.options.items() if name not in given}
     lent = [name for name in SECRETS if name in given]
     for name in PLACES.get(connector.type, ()) if kind == "sink" or connector.type == "kafka" else ():

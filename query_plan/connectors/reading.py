@@ -29,12 +29,12 @@ def read_connectors(app: AnalysedApp, kind: Literal["source", "sink"]) -> tuple[
 
 
 def stores_of_errors(app: AnalysedApp) -> tuple[Connector, ...]:
-    """The sinks that the plan's streams with `@OnError(action='STORE')` have."""
+    """Return the sinks for the plan's streams with `@OnError(action='STORE')`."""
     return tuple(Connector(one.stream.id, SINK_TYPE, {STREAM_OPTION: one.of}, "", {}) for one in error_streams(app))
 
 
 def connector_of(stream: str, annotation: ast.Annotation) -> Connector:
-    """The connector that `@source` or `@sink` of `stream` declares."""
+    """Return the connector that `@source` or `@sink` of `stream` declares."""
     options = {element.key: element.value for element in annotation.elements if element.key is not None}
     for nested in annotation.annotations:
         if nested.name.casefold() not in ("map", "dist"):  # the planner says that @dist has no effect there

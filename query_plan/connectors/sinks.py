@@ -32,8 +32,10 @@ _CERTIFICATES = "certificates are checked by those of the worker's system; set R
 
 
 def read_headers(text: str) -> dict[str, str]:
-    """The headers of a text such as `'Name: value','Other: value'`; a single one also without its quotes. ValueError
-    for other texts."""
+    """Return the headers of a text such as `'Name: value','Other: value'`; a single one needs no quotes.
+
+    Raises ValueError for other texts.
+    """
     if (alone := _LONE_HEADER.fullmatch(text)) is not None:
         return {alone[1]: alone[2]}
     if _HEADER.sub("", text).strip(" ,"):
@@ -42,11 +44,14 @@ def read_headers(text: str) -> dict[str, str]:
 
 
 class EmailOptions(Options, frozen=True):
-    """`address` is the sender's; `to`, `cc`, `bcc` (several, parted by commas) and `subject` may hold `{{attribute}}`.
-    With `ssl.enable` the link is TLS from its beginning, else it becomes TLS if the server offers that, and must for a
-    password to be shown (`auth`). `username` is the address if it is not given. `on.error` WAIT tries for ever and so
-    stops the plan; LOG gives a mail up after `retry.count` further tries, STORE (and STREAM) keeps its event in the
-    error store then."""
+    """The options of an email sink.
+
+    `address` is the sender's; `to`, `cc`, `bcc` (several, separated by commas) and `subject` may hold
+    `{{attribute}}`. With `ssl.enable` the link is TLS from its beginning, else it becomes TLS if the server offers
+    that, and must before a password is sent (`auth`). `username` defaults to the address. `on.error` WAIT tries for
+    ever and so stops the plan; LOG gives a mail up after `retry.count` further tries, STORE (and STREAM) then keeps
+    its event in the error store.
+    """
 
     to: str
     subject: str
@@ -69,7 +74,7 @@ class EmailOptions(Options, frozen=True):
     varying: ClassVar[frozenset[str]] = frozenset({"subject", "to", "cc", "bcc"})
 
     def faults(self) -> Iterator[Fault]:
-        """The sender is one address, and the port is that of the encryption."""
+        """Check that the sender is one address, and that the port fits the encryption."""
         if not self.address:
             yield Fault("", "missing required option address", kind=FaultKind.MISSING)
         elif not is_sender(self.address):
@@ -85,9 +90,12 @@ class EmailOptions(Options, frozen=True):
 
 
 class FileSinkOptions(Options, frozen=True):
-    """`file.uri` is a path, or `file:` and a path, and may hold `{{attribute}}`. `append` and `add.line.separator` are
-    Siddhi's: a file is never emptied, and each event has lines of its own. `on.error` says what becomes of an event
-    whose file cannot be: LOG drops it, STORE (and STREAM) keeps it in the error store, WAIT tries for ever."""
+    """The options of a file sink.
+
+    `file.uri` is a path, or `file:` and a path, and may hold `{{attribute}}`. `append` and `add.line.separator` are
+    Siddhi's: a file is never emptied, and each event has lines of its own. `on.error` decides about an event whose
+    file cannot be written: LOG drops it, STORE (and STREAM) keeps it in the error store, WAIT tries for ever.
+    """
 
     file_uri: str
     append: Literal["true"] = "true"
@@ -98,20 +106,22 @@ class FileSinkOptions(Options, frozen=True):
     varying: ClassVar[frozenset[str]] = frozenset({"file.uri"})
 
     def faults(self) -> Iterator[Fault]:
-        """The URI is that of a file here."""
+        """Check that the URI is that of a local file."""
         if not self.file_uri.strip():
             yield Fault("file.uri", "must not be empty")
         yield from place_faults("file.uri", self.file_uri)
 
 
 class HttpSinkOptions(Options, frozen=True):
-    """`headers` are given as in Siddhi: `'Name: value','Other: value'`, a single one also without its quotes.
-    `on.error` WAIT tries for ever and so stops the plan; LOG gives events up after `retry.count` tries, STORE (and
-    STREAM) keeps them in the error store then.
-    `basic.auth.username` and `basic.auth.password` go with every request, unless `basic.auth.enabled` is false. With
-    `consumer.key`, `consumer.secret` and `token.url` requests carry an OAuth 2 token instead, got by `refresh.token`,
-    by `oauth.username` and `oauth.password`, or by the key alone. `blocking.io` is Siddhi's: each request is waited
-    for in any case."""
+    """The options of an HTTP sink.
+
+    `headers` are given as in Siddhi: `'Name: value','Other: value'`, a single one also without its quotes. `on.error`
+    WAIT tries for ever and so stops the plan; LOG gives events up after `retry.count` tries, STORE (and STREAM) keeps
+    them in the error store then. `basic.auth.username` and `basic.auth.password` go with every request, unless
+    `basic.auth.enabled` is false. With `consumer.key`, `consumer.secret` and `token.url` requests carry an OAuth 2
+    token instead, got by `refresh.token`, by `oauth.username` and `oauth.password`, or by the key alone.
+    `blocking.io` is Siddhi's: each request is waited for in any case.
+    """
 
     publisher_url: str
     method: str = "POST"
@@ -177,7 +187,7 @@ class HttpSinkOptions(Options, frozen=True):
             yield Fault("", "requests carry either basic.auth.username or an OAuth token, not both")
 
     def credentials(self) -> tuple[str, str] | None:
-        """What goes with every request, if anything."""
+        """Return the user name and password that every request carries, if any."""
         if self.basic_auth_enabled == "false" or not self.basic_auth_username:
             return None
         return self.basic_auth_username, self.basic_auth_password
@@ -191,8 +201,11 @@ class InMemorySinkOptions(InMemoryOptions, frozen=True):
 
 
 class LogOptions(Options, frozen=True):
-    """`priority` is the level, with OFF nothing is logged; `prefix` stands before each event; empty means
-    `<plan> : <stream>`."""
+    """The options of a log sink.
+
+    `priority` is the level; with OFF nothing is logged. `prefix` precedes each event; empty means `<plan> :
+    <stream>`.
+    """
 
     priority: Literal["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF"] = "INFO"
     prefix: str = ""
@@ -201,9 +214,13 @@ class LogOptions(Options, frozen=True):
 
 
 class RdbmsOptions(Options, frozen=True):
-    """`url` is SQLAlchemy's, such as `postgresql+psycopg://user@host/database`; its password is the first line of
-    `password.file`. `create` makes the table when it is missing. `timestamp.column` gets the events' times. `on.error`
-    is for events that the database refuses: LOG drops them, STORE (and STREAM) keeps them in the error store."""
+    """The options of an RDBMS sink.
+
+    `url` is SQLAlchemy's, such as `postgresql+psycopg://user@host/database`; its password is the first line of
+    `password.file`. `create` makes the table when it is missing. `timestamp.column` gets the events' times.
+    `on.error` is for events that the database refuses: LOG drops them, STORE (and STREAM) keeps them in the error
+    store.
+    """
 
     url: str
     table_name: str
@@ -222,7 +239,7 @@ class ZeromqSinkOptions(Options, frozen=True):
     without_effect: ClassVar[Mapping[str, str]] = _NEVER_FAILS
 
     def faults(self) -> Iterator[Fault]:
-        """The endpoint is an address."""
+        """Check that the endpoint is an address."""
         yield from endpoint_faults(self.endpoint)
 
 
@@ -236,7 +253,7 @@ def is_web_url(url: str) -> bool:
 
 
 def is_sender(address: str) -> bool:
-    """It is one address, and can stand in a mail."""
+    """Return whether the text is one address that can be the sender of a mail."""
     try:
         EmailMessage()["From"] = address
     except UNREADABLE:

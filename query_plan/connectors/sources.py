@@ -27,13 +27,16 @@ _LOCAL = "files are those of the worker's host"
 
 
 class FileSourceOptions(Options, frozen=True):
-    """`file.uri` is a path, or `file:` and a path; `dir.uri` a folder whose files are read one after the other, those
+    """The options of a file source.
+
+    `file.uri` is a path, or `file:` and a path; `dir.uri` a folder whose files are read one after the other, those
     whose names `file.name.pattern` matches. In the modes LINE and REGEX a file is read piece by piece: lines, or what
     `begin.regex` and `end.regex` enclose; otherwise it is one body. With `tailing` false a file is read to its end
     once. Polling intervals are in milliseconds. A file that has been read to its end is kept, deleted or moved to the
-    folder `move.after.process`; one that cannot be read as events is dealt with by `action.after.failure` and
-    `move.after.failure`. `timestamp` names the attribute (or in JSON a key of its own) that holds the event's time.
-    With `header.present` the first `header.line.count` lines are none of events."""
+    folder `move.after.process`; `action.after.failure` and `move.after.failure` apply to a file that cannot be read
+    as events. `timestamp` names the attribute (or in JSON a key of its own) that holds the event's time. With
+    `header.present` the first `header.line.count` lines are skipped.
+    """
 
     file_uri: str = ""
     dir_uri: str = ""
@@ -106,10 +109,13 @@ class FileSourceOptions(Options, frozen=True):
 
 
 class HttpSourceOptions(Options, frozen=True):
-    """`receiver.url` is where to listen; without it `/<plan>/<stream>` of the built-in server, for other
-    tenants than the super tenant `/t/<tenant>/<plan>/<stream>`. `timestamp` names the
-    attribute (or key of its own) that holds the event's time. `basic.auth.enabled` is Siddhi's; who may send, the
-    worker's configuration says, so that only `false` can be granted."""
+    """The options of an HTTP source.
+
+    `receiver.url` is where to listen; without it `/<plan>/<stream>` of the built-in server, for tenants other than
+    the super tenant `/t/<tenant>/<plan>/<stream>`. `timestamp` names the attribute (or key of its own) that holds the
+    event's time. `basic.auth.enabled` is Siddhi's; the worker's configuration decides who may send, so only `false`
+    is accepted.
+    """
 
     receiver_url: str = ""
     timestamp: str = ""
@@ -162,12 +168,12 @@ class ZeromqSourceOptions(Options, frozen=True):
     window_rows: Rows = 65_536
 
     def faults(self) -> Iterator[Fault]:
-        """The endpoint is an address."""
+        """Check that the endpoint is an address."""
         yield from endpoint_faults(self.endpoint)
 
 
 def endpoint_faults(endpoint: str) -> Iterator[Fault]:
-    """What is wrong with `tcp://host:port`."""
+    """Yield the faults of `tcp://host:port`."""
     try:
         parse_endpoint(endpoint.removeprefix("tcp://"))
     except ValueError as error:
@@ -175,7 +181,7 @@ def endpoint_faults(endpoint: str) -> Iterator[Fault]:
 
 
 def place_faults(name: str, uri: str) -> Iterator[Fault]:
-    """What is wrong with the URI of a file or folder: only the worker's host has them."""
+    """Yield the faults of the URI of a file or folder, which must be on the worker's host."""
     try:
         scheme = urlsplit(uri).scheme
     except ValueError:

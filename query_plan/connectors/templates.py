@@ -11,16 +11,16 @@ TEMPLATE = re.compile(r"\{\{\s*([^{}\s]+)\s*\}\}")
 
 
 def attributes_in(text: str) -> tuple[str, ...]:
-    """The names in a text, in order."""
+    """Return the names in a text, in order."""
     return tuple(TEMPLATE.findall(text))
 
 
 def unknown_in(text: str, attributes: Collection[str]) -> str:
-    """What is wrong with the names in a text, or nothing: each is an attribute, or the event's time."""
+    """Return what is wrong with the names in a text, or nothing: each must be an attribute or the event's time."""
     unknown = sorted(set(attributes_in(text)) - {TIMESTAMP, *attributes})
     return f"no such attribute: {', '.join(unknown)}" if unknown else ""
 
 
 def sample(text: str) -> str:
-    """The text as an event may make it."""
+    """Return the text as an event may make it."""
     return TEMPLATE.sub("x", text)

@@ -48,7 +48,7 @@ class JdbcUrlError(ValueError):
 
 
 def from_jdbc(text: str) -> DatabaseAddress:
-    """The database at the URL `text`, which begins with `jdbc:`. JdbcUrlError when there is none."""
+    """Return the database at the URL `text`, which begins with `jdbc:`. Raise JdbcUrlError for an invalid URL."""
     scheme, kind, rest = (*text.strip().split(":", 2), "", "")[:3]
     kind = kind.casefold()
     if scheme.casefold() != "jdbc" or not rest:

@@ -48,9 +48,12 @@ class StoreError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A database's table. `url` is SQLAlchemy's, or empty where `datasource` names one that the operator has set up;
-    `field_lengths` are those of its columns of text, and perhaps of some that it does not have. The rows are read again
-    every `refresh_ms`, 0: never. With `creates` the table is made when it is missing."""
+    """A database's table.
+
+    `url` is SQLAlchemy's, or empty where `datasource` names a database that the operator has set up. `field_lengths`
+    are those of its text columns, and may name columns that it does not have. The rows are read again every
+    `refresh_ms`, 0: never. With `creates` a missing table is created.
+    """
 
     table_name: str
     url: str = ""
@@ -64,7 +67,7 @@ class Store:
 
 
 def store_annotation(annotations: tuple[ast.Annotation, ...]) -> ast.Annotation | None:
-    """The annotation that says where the rows of a table are kept, None when none does."""
+    """Return the annotation that says where the rows of a table are kept, or None."""
     found = (one for one in annotations if one.namespace is None and one.name.casefold() in ("store", "from"))
     return next(found, None)
 
@@ -111,7 +114,7 @@ def _rdbms(table: model.AnalysedTable, annotation: ast.Annotation, *, legacy: bo
 
 
 def _address(annotation: ast.Annotation, username: str, password: str) -> tuple[str, str, str]:
-    """The URL for SQLAlchemy, the user and the password; what stands in options goes before what stands in the URL."""
+    """Return the URL for SQLAlchemy, the user and the password; options take precedence over the URL."""
     text = annotation.value("jdbc.url") or annotation.value("url") or ""
     if not text.casefold().startswith("jdbc:"):
         if annotation.value("jdbc.url"):

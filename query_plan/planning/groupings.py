@@ -81,7 +81,7 @@ def _own_state(group: ExecutionGroup, member: Member) -> Iterator[Finding]:
 
 
 def _kept_by_key(group: ExecutionGroup, member: Member) -> bool:
-    """True when the group's instances share the member's events by the very key that its state goes by."""
+    """Return whether the group's instances share the member's events by the same key as its state."""
     return all(
         grouping_of(group, read.stream) in read.bears and read.stream not in group.streams_written
         for read in member.reads

@@ -18,9 +18,11 @@ from query_plan.model import GLOBAL, SHUFFLE, Grouping, GroupingKind
 
 @dataclass(frozen=True)
 class ExecutionGroup:
-    """`members` stand in text order. `name` is the execGroup, else the name of the first member that has one from the
-    plan, else that of the first. `idle_state` are tables and named windows that no member uses, kept for on-demand
-    queries."""
+    """The members of a plan that run in one engine.
+
+    `members` are in text order. `name` is the execGroup, else the name of the first member that the plan names, else
+    that of the first. `idle_state` are tables and named windows that no member uses, kept for on-demand queries.
+    """
 
     name: str
     members: tuple[Member, ...]
@@ -75,9 +77,12 @@ def agreed(reads: Collection[Read]) -> Grouping | None:
 def execution_groups(
     plan_name: str, members: tuple[Member, ...], state: Iterable[str] = ()
 ) -> tuple[ExecutionGroup, ...]:
-    """The groups of a plan in the order of their first members. What of `state` (the plan's tables and named windows)
-    no member uses is kept by the only group of an undistributed plan, by the first that keeps such state anyway, or by
-    a group of its own, so that it stops no other from running in parallel."""
+    """Return the groups of a plan in the order of their first members.
+
+    `state` are the plan's tables and named windows. Those that no member uses are kept by the only group of an
+    undistributed plan, by the first group that keeps such state anyway, or by a group of its own, so that they do not
+    keep another group from running in parallel.
+    """
     groups = _groups_of(plan_name, members)
     used = {name for member in members for name in member.state}
     idle = tuple(name for name in state if name not in used)
@@ -115,7 +120,7 @@ def _groups_of(plan_name: str, members: tuple[Member, ...]) -> tuple[ExecutionGr
 
 
 def loops(groups: tuple[ExecutionGroup, ...]) -> tuple[tuple[str, ...], ...]:
-    """The sets of groups that feed each other in a circle, each in the order of the groups."""
+    """Return the sets of groups that feed each other in a cycle, each in the order of the groups."""
     readers: dict[str, list[int]] = {}
     for number, group in enumerate(groups):
         for stream in group.streams_read:
@@ -129,7 +134,7 @@ def loops(groups: tuple[ExecutionGroup, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def _connected(successors: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """The strongly connected sets of a graph (Tarjan), without recursion: chains of groups may be long."""
+    """Yield the strongly connected sets of a graph (Tarjan), without recursion: chains of groups may be long."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     open_nodes: list[int] = []
@@ -162,8 +167,11 @@ def _connected(successors: Sequence[Sequence[int]]) -> Iterator[list[int]]:
 
 
 class _MemberSets:
-    """Disjoint sets of members; at first each execGroup is one, and each other member by itself. A set is known by the
-    first of its members."""
+    """Disjoint sets of members.
+
+    At first each execGroup is one set, and each other member is a set of its own. A set is identified by its first
+    member.
+    """
 
     def __init__(self, members: tuple[Member, ...]) -> None:
         self.members = members
@@ -175,7 +183,7 @@ class _MemberSets:
         self._explicit = {position for position, member in enumerate(members) if member.group is not None}
 
     def join(self, positions: Iterable[int]) -> None:
-        """The sets of all `positions` are one."""
+        """Merge the sets of all `positions`."""
         firsts = {self._first(position) for position in positions}
         if firsts:
             owner = min(firsts)
@@ -185,7 +193,7 @@ class _MemberSets:
                 self._before[first] = owner
 
     def explicit(self, position: int) -> bool:
-        """True when a member of the set of `position` names an execGroup."""
+        """Return whether a member of the set of `position` names an execGroup."""
         return self._first(position) in self._explicit
 
     def parts(self) -> tuple[tuple[Member, ...], ...]:
@@ -202,8 +210,10 @@ class _MemberSets:
 
 
 def _join_sharers(sets: _MemberSets) -> None:
-    """Members without execGroup join the first group that uses what they use; other groups that name themselves stay
-    apart, which the checks refuse."""
+    """Join members without execGroup to the first group that uses what they use.
+
+    Groups that name themselves stay separate, which the checks refuse.
+    """
     shared: dict[str, dict[int, None]] = {}
     for position, member in enumerate(sets.members):
         for name in (*member.state, *member.private):
@@ -214,7 +224,7 @@ def _join_sharers(sets: _MemberSets) -> None:
 
 
 def _join_loops(sets: _MemberSets) -> None:
-    """Groups that feed each other in a circle become one, unless the plan itself put one of them apart by name."""
+    """Merge groups that feed each other in a cycle, unless the plan itself separates one of them by name."""
     parts = sets.parts()
     by_number = tuple(ExecutionGroup(str(number), part) for number, part in enumerate(parts))
     positions = {id(member): position for position, member in enumerate(sets.members)}

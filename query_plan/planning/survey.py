@@ -50,7 +50,7 @@ class Survey:
         return tuple(sorted((name for name in streams if name in self._place), key=self._place.__getitem__))
 
     def comes_from_outside(self, stream: str, group: ExecutionGroup) -> bool:
-        """True when the receiver, a trigger or another group gives out `stream`."""
+        """Return whether the receiver, a trigger or another group emits `stream`."""
         return (
             stream in self.imported
             or stream in self.app.triggers
@@ -58,19 +58,19 @@ class Survey:
         )
 
     def needed_outside(self, stream: str, group: ExecutionGroup) -> bool:
-        """True when `stream` is exported or another group takes it in."""
+        """Return whether `stream` is exported or read by another group."""
         return stream in self.exported or any(other is not group for other in self.readers.get(stream, ()))
 
     def inputs(self, group: ExecutionGroup) -> tuple[str, ...]:
-        """The streams that come to `group` from outside, in order of definition."""
+        """Return the streams that come to `group` from outside, in order of definition."""
         return self.as_defined([name for name in group.streams_read if self.comes_from_outside(name, group)])
 
     def errors(self, group: ExecutionGroup) -> tuple[ErrorStream, ...]:
-        """What `group` gives out of events that fail in it."""
+        """Return the error streams that `group` emits for events that fail in it."""
         return tuple(one for one in self.error_streams if one.of in group.streams_read)
 
     def outputs(self, group: ExecutionGroup) -> tuple[str, ...]:
-        """The streams that `group` writes and others need, in order of definition."""
+        """Return the streams that `group` writes and others need, in order of definition."""
         return self.as_defined([name for name in group.streams_written if self.needed_outside(name, group)])
 
 
