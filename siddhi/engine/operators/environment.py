@@ -19,8 +19,10 @@ from siddhi.engine.operators.tables.table import Table
 
 @dataclass(slots=True)
 class Environment:
-    """Tables, named windows and aggregations by id. `looked_into` gathers what the query that is being built looks
-    into."""
+    """Tables, named windows and aggregations by id.
+
+    `looked_into` collects those that the query under construction reads.
+    """
 
     tables: Mapping[str, Table]
     windows: Mapping[str, NamedWindow]

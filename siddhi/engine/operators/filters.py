@@ -32,8 +32,10 @@ class Filter(Operator):
         return batch.take(positions, self.kept)
 
     def _picked(self, batch: EventBatch, step: Step) -> Int64Array:
-        """As `_passing`, for a condition that says it cannot fail; if a function in it does all the same, its rows are
-        booked, too."""
+        """Return the rows that pass, as `_passing` does, for a condition declared as never failing.
+
+        If a function in it fails nevertheless, its rows are recorded, too.
+        """
         evaluation = Evaluation(batch)
         positions = self.condition.passing(evaluation)
         if evaluation.failed is not None:
@@ -73,17 +75,21 @@ def with_value(batch: EventBatch, node: ExpressionNode, step: Step, name: str) -
 
 
 def drop_failed(evaluation: Evaluation, step: Step) -> BoolArray:
-    """Book the failed rows of `evaluation` in `step`; returns where rows are left: a failed row takes its chunk with
-    it."""
+    """Record the failed rows of `evaluation` in `step` and return where rows are left.
+
+    A failed row takes its chunk with it.
+    """
     if evaluation.failed is None:
         return np.ones(evaluation.size, dtype=np.bool_)
     return drop_rows(evaluation.batch, evaluation.failed, evaluation.reasons, step)
 
 
 def drop_rows(batch: EventBatch, failed: BoolArray, reasons: Reasons, step: Step) -> BoolArray:
-    """As `drop_failed`, for the rows `failed` of `batch`. A chunk that came in may have become several, one for each
-    run of a key in a partition, or for each row of a window that lets them out one by one: then a failed row takes
-    those behind it, too, as in Siddhi."""
+    """Record the rows `failed` of `batch` in `step` and return where rows are left, as `drop_failed` does.
+
+    An input chunk may have become several: one for each run of a key in a partition, or for each row of a window that
+    releases rows one by one. There a failed row also removes the rows behind it, as in Siddhi.
+    """
     (rows,) = failed.nonzero()
     orders = batch.orders[rows]
     for places, text in reasons.of(rows):

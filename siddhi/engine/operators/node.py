@@ -75,16 +75,20 @@ class AppNode:
 
     @abstractmethod
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
-        """Return what the node sends for the rows of its inputs (one batch for each of `sources`) and the timers of the
-        step."""
+        """Return what the node sends for the rows of its inputs and the timers of the step.
+
+        There is one batch for each of `sources`.
+        """
 
     def write(self, batch: EventBatch, step: Step) -> int:
-        """Do to a table what the node does with what it sends; returns how many events the table refused. Those for
-        which that fails are booked in `step`."""
+        """Write the node's output to its table; return how many events the table refused.
+
+        Events for which the write fails are recorded in `step`.
+        """
         return 0
 
     def start(self, clock_ms: int) -> None:
-        """The app has started at `clock_ms`."""
+        """Start the node with the app's clock at `clock_ms`."""
         for part in self.parts:
             part.start(clock_ms)
 

@@ -77,8 +77,11 @@ def in_form(values: AnyArray) -> tuple[AnyArray, int]:
 
 @dataclass(frozen=True, slots=True)
 class Accumulation:
-    """What one aggregate accumulates: its kind, its argument's type (None without one), whether the largest counts,
-    and the type of its result."""
+    """What one aggregate accumulates.
+
+    These are its kind, its argument's type (None without one), whether the largest value counts, and the type of its
+    result.
+    """
 
     kind: int
     argument: AttributeType | None
@@ -168,7 +171,7 @@ class Accumulators:
         return live
 
     def _fill(self, live: Int64Array, least: int) -> None:
-        """The table holds the entries `live` alone and has room for twice `least`."""
+        """Rebuild the table with only the entries `live` and room for twice `least`."""
         self._room = 0
         self.table = np.full((1 << max(2 * least, 16).bit_length(), 4), loops.NO_OWNER, dtype=np.int64)
         place_entries(live, self.table)
@@ -199,8 +202,10 @@ class Accumulators:
         valid: BoolArray,
         at: int,
     ) -> None:
-        """The first `count` moves, of which no more than `adds` add a row, have gone through every aggregate; their
-        writes stand in `out` and `valid` from place `at` on."""
+        """Run the first `count` moves through every aggregate; write results to `out` and `valid` from place `at` on.
+
+        No more than `adds` of the moves add a row.
+        """
         if adds > self._room:
             self.make_room(adds)
         self._room -= adds
@@ -216,8 +221,10 @@ class Accumulators:
                 self.nulls = [told or other == number for other, told in enumerate(self.nulls)]
 
     def values(self, out: Int64Array, out_valid: BoolArray, count: int) -> list[AnyValues]:
-        """Return the values of each aggregate in its type, of the first `count` writes since `room_for`, and where they
-        are not null (None: everywhere)."""
+        """Return the values of each aggregate in its type, and where they are not null (None: everywhere).
+
+        They are the first `count` results since `room_for`.
+        """
         values: list[AnyValues] = []
         reals = out.view(FLOAT64)
         whole = count == out.shape[1]
@@ -250,13 +257,12 @@ class Accumulators:
         self._fill(live, 2 * len(live))
 
     def clear(self, groups: Int64Array) -> None:
-        """These groups start anew."""
+        """Reset these groups."""
         out, out_valid = self.room_for(0)
         self.follow(groups << loops.GROUP_SHIFT | loops.CLEAR, len(groups), 0, _NO_LINES, out, out_valid, 0)
 
     def snapshot(self) -> State:
-        """Return the groups that are not as new, the nodes in use and the values that are counted, each as short as may
-        be.
+        """Return the groups that differ from new ones, the nodes in use and the counted values, each in compact form.
 
         Nodes keep their numbers, so that groups that did not change are written as before, unless most are unused.
         """
@@ -276,8 +282,10 @@ class Accumulators:
         return [cells, nodes[:, loops.ITEM].copy(), shortened(nodes[:, loops.NEXT :]), counted]
 
     def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
-        """Return one state of all `states`: the groups of each, `counts[k]` of them, and its nodes are numbered on
-        behind those of the one before."""
+        """Return one state of all `states`.
+
+        The groups of each, `counts[k]` of them, and its nodes are numbered behind those of the state before it.
+        """
         cells: Int64Array = np.zeros((sum(counts), self.cells.shape[1]), dtype=np.int64)
         nodes: Int64Array = np.zeros((1, 4), dtype=np.int64)
         counted: list[State] = []

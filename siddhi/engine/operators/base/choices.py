@@ -47,8 +47,10 @@ class Choices:
         """Functions that are called event by event, in the order of the text."""
 
     def applicable(self, part: str, operator: str, made: Made | NotApplicable | None) -> Made | None:
-        """Return `made`, or None after noting why `operator` does not run `part`. None given means that nothing was to
-        be chosen."""
+        """Return `made`, or None after noting why `operator` does not run `part`.
+
+        If `made` is None already, there was no choice to make and nothing is noted.
+        """
         if isinstance(made, NotApplicable):
             self.ruled_out[part, operator] = made.reason
             return None

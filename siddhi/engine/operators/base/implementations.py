@@ -1,5 +1,7 @@
-"""The families of named things that plans use, each an implementation by (namespace, name): windows, aggregators,
-functions, stream functions. Importing `siddhi.engine.builtins` fills them."""
+"""Registries of the named parts that plans use: windows, aggregators, functions and stream functions.
+
+Each maps (namespace, name) to an implementation. Importing `siddhi.engine.builtins` fills them.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,10 @@ class Implementations(Generic[Member]):
         return keep
 
     def find(self, namespace: str, name: str, syntax: ast.FunctionCall | None = None) -> Member:
-        """Return the member of that name; `SiddhiRuntimeError` with code `not-supported` and the place of `syntax` if
-        there is none."""
+        """Return the member of that name.
+
+        Raise `SiddhiRuntimeError` with code `not-supported` and the place of `syntax` if there is none.
+        """
         member = self._members.get((namespace, name))
         if member is None:
             full = f"{namespace}:{name}" if namespace else name

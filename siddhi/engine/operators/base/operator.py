@@ -132,8 +132,11 @@ class Step:
         return self if self._whole is None else self._whole
 
     def apart(self, clocks: Int64Array, arrivals: Int64Array, bases: Int64Array, events: Int64Array) -> Step:
-        """Return the same step with a root for each of its units. Root i of this one has become those from `bases[i]`
-        on, of which those from `events[i]` on stand for its events; see `siddhi.engine.scheduling.failure_units`."""
+        """Return the same step with a root for each of its units.
+
+        Root i of this step is replaced by the roots from `bases[i]` on, of which those from `events[i]` on belong to
+        its events; see `siddhi.engine.scheduling.failure_units`.
+        """
         step = Step(clocks, self.floor, self.shown)
         step.arrivals, step._places, step._whole = arrivals, (bases, events), self.whole
         return step
@@ -162,8 +165,10 @@ class Step:
         return step
 
     def until(self, order: int, clock: int) -> Step:
-        """Return the step as far as the timers of `clock`, which come at the even `order`; failures are booked in one
-        place for both."""
+        """Return the part of the step up to the timers of `clock`, which come at the even `order`.
+
+        Both steps record failures in the same place.
+        """
         return self._alike(np.append(self.clocks[: order // 2], clock))
 
     def _alike(self, clocks: Int64Array) -> Step:
@@ -195,14 +200,17 @@ class Step:
         return max(order, set_at_order + (set_at_order & 1))
 
     def timer_clock(self, due: int, order: int) -> int:
-        """Return the clock when a timer due at `due` fires at `order`: its own time, or the clock then if that is
-        past."""
+        """Return the clock when a timer due at `due` fires at `order`.
+
+        It is the due time, or the clock at `order` if the due time is past.
+        """
         return max(due, self.floor if order < 2 else int(self.clocks[order // 2 - 1]))
 
 
 class MergedRows:
-    """The rows of several inputs in one common order: by (order, clock), ties by the input's rank; `timer_ranks` are
-    those among rows that timers caused, None where they are no others.
+    """The rows of several inputs in one common order: by (order, clock), ties by the input's rank.
+
+    `timer_ranks` are the ranks among rows that timers caused, None where they are the same.
 
     Row p of the whole is row `rows[p]` of `batches[sources[p]]`; `orders` and `clocks` are theirs, non-decreasing. An
     input that has no rows in this step has a batch of size 0 with all its columns. The order is made when it is first
@@ -292,8 +300,10 @@ class Stateful(ABC):
     """How it works through the events of a batch."""
 
     def start(self, clock_ms: int) -> None:  # noqa: B027 - most operators have nothing to do
-        """The app has started and its clock stands at `clock_ms`; called once, before the first step, not after a
-        restore."""
+        """Start the operator with the app's clock at `clock_ms`.
+
+        This is called once, before the first step, but not after a restore.
+        """
 
     def next_deadline_ms(self) -> int | None:
         """Return the time at which the earliest timer is due, or None."""

@@ -23,8 +23,10 @@ _LARGEST_WRITTEN = 4_096
 
 
 class _Copies(Stateful, Generic[Part]):
-    """The copies of an operator by instance, and when their timers are due. `template` answers for instances that are
-    not there. What the copies put into `common` is saved with them."""
+    """The copies of an operator by instance, and when their timers are due.
+
+    `template` serves instances that have no copy. State that the copies put into `common` is saved with them.
+    """
 
     def __init__(
         self,
@@ -106,8 +108,11 @@ class _Copies(Stateful, Generic[Part]):
             self._written.pop(instance, None)
 
     def snapshot(self) -> State:
-        """Return what was written once is written again as it is until its copy is asked for: most instances do nothing
-        between two snapshots."""
+        """Return the state of all copies.
+
+        The state of a copy is encoded again only after the copy was used, as most instances do nothing between two
+        snapshots.
+        """
         pieces = []
         for instance, copy in self.by_id.items():
             piece = self._written.get(instance)
@@ -137,9 +142,11 @@ class _Copies(Stateful, Generic[Part]):
 
 
 class _Turns(Generic[Part, Rows]):
-    """Runs of one instance and one chunk, taken one after the other with the timers between them, which keeps their
-    order inside a chunk of several instances. `call` gives a copy its rows, `nothing` is what it gets when a timer is
-    due."""
+    """Runs of one instance and one chunk, processed one after the other with the timers between them.
+
+    This keeps their order inside a chunk of several instances. `call` gives a copy its rows, `nothing` is its input
+    when a timer is due.
+    """
 
     def __init__(
         self, copies: _Copies[Part], call: Callable[[Part, Rows, Step], EventBatch], nothing: Rows, step: Step
@@ -154,7 +161,7 @@ class _Turns(Generic[Part, Rows]):
         self._failed: list[int] = []
 
     def take(self, instance: int, rows: Rows, order: int, clock: int) -> None:
-        """The next run, whose first row came at `order` and `clock`."""
+        """Process the next run, whose first row came at `order` and `clock`."""
         self._fire(order, clock)
         if not self._failed or order != self._failed[-1]:  # runs of its chunk behind one that failed stay out
             self._send(instance, rows, Step(np.full(1, clock, dtype=np.int64), self._floor), order)

@@ -26,7 +26,7 @@ def slot_column(slot: int, name: str, index: ast.EventIndex | None = None, *, al
 
 
 def has_index(column: str) -> bool:
-    """True for a `slot_column` of an event with an index."""
+    """Return whether `column` is a `slot_column` of an event with an index."""
     return column.partition(".")[0].endswith("]")
 
 

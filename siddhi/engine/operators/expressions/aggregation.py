@@ -65,8 +65,10 @@ class Aggregator(ABC):
 
     @abstractmethod
     def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
-        """Return one state that holds what all `states` hold, of aggregators like this one: the groups of each,
-        `counts[k]` of them, are numbered on behind those of the one before."""
+        """Return one state with the contents of all `states`, which are of aggregators like this one.
+
+        The groups of each, `counts[k]` of them, are numbered behind those of the state before it.
+        """
 
     @abstractmethod
     def snapshot(self) -> State:

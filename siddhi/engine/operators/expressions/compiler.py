@@ -89,15 +89,19 @@ class ExpressionCompiler:
         return ExpressionCompiler(self.context, several=self.several, paired=self._paired, in_table=self._in_table)
 
     def of_pairs(self) -> ExpressionCompiler:
-        """Return a compiler for the condition of the join of which this one compiles the selection; the columns that it
-        meets are kept here, too."""
+        """Return a compiler for the condition of the join whose selection this one compiles.
+
+        Columns that it finds are recorded here, too.
+        """
         other = ExpressionCompiler(self.context, several=True, paired=True, in_table=self._in_table)
         other.columns = self.columns
         return other
 
     def forgetting_extremes(self) -> ExpressionCompiler:
-        """Return a compiler for the same place whose `min` and `max` remember their best value alone; what it meets is
-        kept here."""
+        """Return a compiler for the same place whose `min` and `max` remember their best value alone.
+
+        What it finds is recorded here.
+        """
         other = ExpressionCompiler(
             replace(self.context, forgets_extremes=True), several=self.several, in_table=self._in_table
         )
@@ -105,8 +109,10 @@ class ExpressionCompiler:
         return other
 
     def compile(self, expression: model.TypedExpression) -> ExpressionNode:
-        """Return the node that evaluates `expression`; `SiddhiRuntimeError` for a function or aggregate the engine
-        lacks."""
+        """Return the node that evaluates `expression`.
+
+        Raise `SiddhiRuntimeError` for a function or aggregate that the engine lacks.
+        """
         node = self._makers[type(expression)](expression)
         if node.can_fail and self.context.failing is not None:
             self.context.failing.add(type(expression).__name__)

@@ -43,7 +43,7 @@ class Reasons:
         return self._booked[0][1] if self._booked else ""
 
     def of(self, rows: Int64Array) -> Iterator[tuple[Int64Array, str]]:
-        """The places in `rows` (all of them booked) by their text."""
+        """Yield the places in `rows` (all of them recorded) by their text."""
         if not len(rows):
             return
         if len(self._booked) == 1:
@@ -59,13 +59,13 @@ class Reasons:
             yield part, self._booked[int(found[part[0]])][1]
 
     def through(self, rows: Int64Array) -> Reasons:
-        """The same reasons, of the row `rows[i]` in place of row i."""
+        """Return the same reasons, with row i in the place of row `rows[i]`."""
         other = Reasons()
         other._booked = [(rows[booked], text) for booked, text in self._booked]
         return other
 
     def and_then(self, later: Reasons) -> Reasons:
-        """These reasons, and `later` ones for rows that have none of these."""
+        """Return these reasons, with `later` ones for rows that have none of these."""
         other = Reasons()
         other._booked = self._booked + later._booked
         return other
@@ -118,7 +118,7 @@ class Evaluation:
         self.active = ~rows if self.active is None else self.active & ~rows
 
     def from_first(self, rows: BoolArray) -> BoolArray:
-        """The first of `rows` in each unit of rows that came in together, and all that is behind it there."""
+        """Return the first of `rows` in each unit of rows that came in together, and all rows behind it there."""
         if not rows.any():
             return rows
         chunks = together(self.batch)
@@ -135,8 +135,11 @@ _NO_REASONS = Reasons()
 
 
 def together(batch: EventBatch) -> Int64Array:
-    """Numbers, non-decreasing, that are equal for rows which fail together: those that one chunk which came in made
-    the operator let out, in whatever chunks, or those of a chunk that a timer lets out."""
+    """Return non-decreasing numbers that are equal for rows which fail together.
+
+    These are the rows that result from one input chunk, in whatever chunks they leave, or those of a chunk that a
+    timer releases.
+    """
     chunks, orders = batch.chunk_ids(), batch.orders
     numbers: Int64Array = np.zeros(batch.size, dtype=np.int64)
     np.cumsum((orders[1:] != orders[:-1]) | ((orders[1:] & 1 == 0) & (chunks[1:] != chunks[:-1])), out=numbers[1:])
@@ -157,7 +160,7 @@ class ExpressionNode(ABC):
 
     @abstractmethod
     def evaluate(self, evaluation: Evaluation) -> Value:
-        """The value for all rows; rows that are not active may hold anything."""
+        """Return the value for all rows; rows that are not active may hold anything."""
 
     def truth(self, evaluation: Evaluation) -> BoolArray:
         """Where the value is true (null is false); for expressions of type bool."""
@@ -170,7 +173,10 @@ class ExpressionNode(ABC):
         return truth
 
     def passing(self, evaluation: Evaluation) -> Int64Array:
-        """The rows for which the value is true, in order; for expressions of type bool that cannot fail."""
+        """Return the rows for which the value is true, in order.
+
+        This is for expressions of type bool that cannot fail.
+        """
         rows: Int64Array = self.truth(evaluation).nonzero()[0]
         return rows
 
@@ -184,7 +190,7 @@ def broadcast(value: Value, size: int) -> Value:
 
 
 def to_column(value: Value, type_: AttributeType, pool: StringPool, size: int) -> Column:
-    """The column of `value` for `size` rows."""
+    """Return the column of `value` for `size` rows."""
     values, valid = broadcast(value, size)
     if type_ is AttributeType.OBJECT or type_ is AttributeType.STRING:
         return Column(type_, pool, values=values)

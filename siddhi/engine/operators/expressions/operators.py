@@ -123,8 +123,11 @@ class ComparisonNode(ExpressionNode):
         return rows
 
     def _column_and_bound(self) -> tuple[str, Any] | None:
-        """Of a comparison of a column with a constant of its type, as most filters are: their evaluation costs more
-        than the comparison of few rows."""
+        """Return the column and the bound of a comparison of a column with a constant of its type.
+
+        Most filters are such comparisons; with few rows evaluating the operands costs more than the comparison
+        itself.
+        """
         left, right = self.left, self.right
         if isinstance(left, ColumnNode) and isinstance(right, ConstantNode) and DTYPES[left.type] is self.dtype:
             return left.column, right.value.values

@@ -21,8 +21,10 @@ _BITS = {AttributeType.INT: 32, AttributeType.LONG: 64}
 
 
 def type_of_object(item: object) -> AttributeType | None:
-    """The attribute type of what an object column holds: whole numbers are int or, when too large, long; None for
-    others."""
+    """Return the attribute type of a value in an object column, None for values of other types.
+
+    Whole numbers are int or, when too large, long.
+    """
     if isinstance(item, bool):
         return AttributeType.BOOL
     if isinstance(item, int):
@@ -112,10 +114,10 @@ def _parse(item: object, target: AttributeType) -> object:
 
 @FUNCTIONS.register("cast")
 class Cast(CallNode):
-    """The value under another type: a number as a number or text is converted, anything else has to be of that type
-    already.
+    """A cast of the value to another type.
 
-    A row whose value is not fails; null stays null.
+    A number or text is converted to a number; any other value must be of that type already. A row whose value is not
+    fails; null stays null.
     """
 
     def __init__(self, call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> None:

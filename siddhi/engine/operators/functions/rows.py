@@ -116,7 +116,7 @@ class _Memory:
         self.rows = 0
 
     def keep(self, places: Int64Array, made: Value) -> None:
-        """The combinations `places` give `made`."""
+        """Remember `made` for the combinations `places`."""
         self.known = grown(self.known, self.table.count, fill=False)
         self.values, self.valid = grown(self.values, self.table.count), grown(self.valid, self.table.count)
         self.known[places] = True
@@ -125,8 +125,9 @@ class _Memory:
 
 
 class RowFunction(CallNode):
-    """`compute` over the values of one row, once for each distinct combination of them; what it made of these is
-    remembered if `remembers`, as long as that is worth it.
+    """A function `compute` over the values of one row, called once for each distinct combination of them.
+
+    Results are remembered if `remembers`, as long as that saves calls.
 
     It gets Python values (None only with `Nulls.PASS`; with `texts` all of them as Java's toString writes them) and
     returns one, None for null, which is false for a bool. `RowError` makes the row fail, and so does an object that
@@ -174,8 +175,10 @@ class RowFunction(CallNode):
     def _made(
         self, evaluation: Evaluation, values: list[Value], rows: Int64Array, places: Int64Array
     ) -> tuple[Value, list[int]]:
-        """Return what the function gives for `rows`, where row i of the batch has the values of `rows[places[i]]`; and
-        for which of them it has failed."""
+        """Return the function's values for `rows`, and the rows for which it failed.
+
+        Row i of the batch has the values of `rows[places[i]]`.
+        """
         size = evaluation.size
         columns = [
             self._list(argument, value, rows, size) for argument, value in zip(self.arguments, values, strict=True)
@@ -236,8 +239,10 @@ class RowFunction(CallNode):
         return result
 
     def _distinct(self, values: list[Value], size: int) -> tuple[Int64Array, Int64Array]:
-        """Return one row for each distinct combination of arguments, and for each row of the batch the place of its
-        own."""
+        """Return one row for each distinct combination of arguments.
+
+        Also return the place of its combination for each row of the batch.
+        """
         changing = [
             (argument, value)
             for argument, value in zip(self.arguments, values, strict=True)
@@ -263,8 +268,10 @@ class RowFunction(CallNode):
 
 
 def _first_rows(places: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return the different ones of `places` in these rows, in the order of their first rows, these, and which of them
-    each row has. Of several rows that fail, the first one says why."""
+    """Return the distinct `places` in these rows, their first rows, and which of them each row has.
+
+    They are in the order of their first rows. When several rows fail, the first one gives the reason.
+    """
     new, first, inverse = np.unique(places[rows], return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)

@@ -15,11 +15,10 @@ from siddhi.engine.operators.windows.time_batch import TimeCutter
 
 
 def fused_selection(query: model.AnalysedQuery, context: OperatorContext) -> FusedSelection | NotApplicable | None:
-    """Return the window and the selection of `query` as one operator, unless they have to run one after the other;
-    None where there is nothing to fuse.
+    """Return the window and the selection of `query` as one operator, unless they have to run one after the other.
 
-    Inside a partition these are windows that rows leave one by one; without a window the selection alone knows the
-    instances.
+    Return None where there is nothing to fuse. Inside a partition these are windows that rows leave one by one;
+    without a window the selection alone handles the instances.
     """
     if not isinstance(query.input, model.SourceInput) or not query.selection.aggregates:
         return None

@@ -56,15 +56,19 @@ class NodeLines:
         return line
 
     def attributes(self) -> list[tuple[int, str | None]] | None:
-        """Return the attribute that each line is read from, None for the timestamp; None when one of them is
-        computed."""
+        """Return the attribute that each line is read from, None for the timestamp.
+
+        Return None when one of them is computed.
+        """
         if not all(isinstance(node, TimestampNode) for _, node in self._others):
             return None
         return [*((line, name) for line, name, _ in self._columns), *((line, None) for line, _ in self._others)]
 
     def of(self, batch: EventBatch) -> list[Line]:
-        """Return each line with its values in the rows of `batch`, and where these are not null; a null string is its
-        code."""
+        """Return each line with its values in the rows of `batch`, and where these are not null.
+
+        A null string is its code.
+        """
         columns = batch.columns
         read: list[Line] = []
         for line, name, coded in self._columns:
@@ -106,8 +110,10 @@ class FusedSelection(Operator):
         self.accumulators = Accumulators(shape.accumulations, arguments, first_cells)
 
     def keys(self, batch: EventBatch) -> Int64Array:
-        """Return the parts of the keys of the rows, one after the other; inside a partition the instance comes
-        first."""
+        """Return the parts of the keys of the rows, one after the other.
+
+        Inside a partition the instance comes first.
+        """
         if self.code_attribute:
             return batch.columns[self.code_attribute].values
         keys = self.shape.keys

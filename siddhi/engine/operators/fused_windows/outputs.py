@@ -53,8 +53,10 @@ class Outputs:
     def of(
         self, batch: EventBatch, aggregates: Sequence[AnyValues], pool: StringPool
     ) -> tuple[EventBatch, Int64Array | None]:
-        """Return the rows of `batch` with the outputs as columns when the aggregates are these, and which of them pass
-        `having`, None for all."""
+        """Return the rows of `batch` with the outputs as columns, for these values of the aggregates.
+
+        Also return which rows pass `having`, None for all.
+        """
         if self.computed:
             return self._evaluated(batch, aggregates, pool)
         columns: dict[str, Column] = {}

@@ -83,7 +83,7 @@ class RowRings:
             _wrap(self.valid[line], start, np.ones(count, np.bool_) if valid is None else valid)
 
     def put_at(self, read: Iterable[Line], columns: Int64Array) -> None:
-        """The rows in `columns` have the values of `read` in its lines."""
+        """Write the values of `read` into the lines of the rows in `columns`."""
         arrays, told = self._arrays, len(self.valid) > 0
         for line, values, valid in read:
             arrays[line][columns] = values
@@ -93,7 +93,7 @@ class RowRings:
                 self.valid[line, columns] = True if valid is None else valid
 
     def move(self, columns: Int64Array, to: Int64Array) -> None:
-        """What was in `columns` is in the columns `to`, which are the same ones in another order."""
+        """Move the rows in `columns` to the columns `to`, a permutation of the same columns."""
         for lines in (self.narrow, self.wide, self.valid):
             lines[:, to] = lines[:, columns]
 

@@ -24,8 +24,11 @@ _STREAMS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A selection that can be fused: its outputs, the keys of its groups, and what each of its aggregates accumulates
-    of which argument (None: of none)."""
+    """A selection that can be fused.
+
+    It has outputs, the keys of its groups, and for each of its aggregates the kind and the argument (None: without
+    one).
+    """
 
     outputs: Outputs
     keys: tuple[tuple[str, AttributeType], ...]
@@ -40,9 +43,11 @@ class Shape:
 
 
 def shape_of(query: model.AnalysedQuery, context: OperatorContext) -> Shape | NotApplicable:
-    """Return the shape of the selection of `query`. One that lets other than current events leave, that sorts, limits
-    or holds back something, or with an expression whose value may depend on more than the row and its aggregates, has
-    none."""
+    """Return the shape of the selection of `query`.
+
+    There is none for a selection that emits other than current events, sorts, limits or delays rows, or has an
+    expression whose value may depend on more than the row and its aggregates.
+    """
     selection, source = query.selection, query.input
     if not isinstance(source, model.SourceInput) or source.kind not in _STREAMS or source.after:
         return NotApplicable("input other than a stream, or handlers behind the window")

@@ -81,8 +81,10 @@ from siddhi.language.ast import AttributeType
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """When a row leaves: behind `length` newer ones, or `duration` after its own time, by the attribute `time` or, if
-    that is None and `timing` is `BY_CLOCK`, by its timestamp and the clock."""
+    """When a row leaves: behind `length` newer ones, or `duration` after its own time.
+
+    That time is the attribute `time` or, if it is None and `timing` is `BY_CLOCK`, the timestamp and the clock.
+    """
 
     length: int = NEVER
     duration: int = 0
@@ -171,9 +173,12 @@ class SlidingSelection(FusedSelection):
         *,
         chunked: bool,
     ) -> Int64Array:
-        """`size` rows have come, with the values `lines`, the `keys` of their groups and, if the window is `clocked`,
-        the `clocks` at which they did; `out` and `out_valid` have the aggregates with which each leaves. Returns the
-        sequence numbers of the rows. `chunked` says that several may be one chunk."""
+        """Add `size` rows with the values `lines`, and return their sequence numbers.
+
+        `keys` are the keys of their groups; `clocks` are the clocks of their arrival if the window is `clocked`. The
+        aggregates with which each row leaves go into `out` and `out_valid`. With `chunked` several rows may be one
+        chunk.
+        """
         start, rows = self.end, self.rows
         if start + size - self._first > rows.capacity:
             self._first = int(self.state[FIRST])
@@ -228,7 +233,10 @@ class SlidingSelection(FusedSelection):
         return places
 
     def _sort(self, places: Int64Array, old_end: int, end: int) -> None:
-        """The rows held, which are sorted by time up to `old_end`, are so up to `end`; `places` follow them."""
+        """Sort the rows held up to `end` by time, when they are sorted up to `old_end`.
+
+        `places` are reordered with them.
+        """
         first, mask, times = int(self.state[FIRST]), self.rows.capacity - 1, self.rows.wide[TIME_LINE]
         least = int(times[np.arange(max(old_end, first), end) & mask].min(initial=NEVER))
         begin = bisect_right(range(first, max(old_end, first)), least, key=lambda row: times[row & mask]) + first
@@ -268,8 +276,10 @@ class SlidingSelection(FusedSelection):
         out_valid: BoolArray,
         at: int = 0,
     ) -> None:
-        """`size` rows from `start` on come; the aggregates with which they leave are in `out` and `out_valid` from
-        place `at` on."""
+        """Add `size` rows from `start` on.
+
+        The aggregates with which they leave go into `out` and `out_valid` from place `at` on.
+        """
         accumulators, rows, groups = self.accumulators, self.rows, self.groups
         moves = self._moves
         if len(moves) < 2 * size:
@@ -290,8 +300,7 @@ class SlidingSelection(FusedSelection):
                 self.make_room(told, forget=bool(self.state[GIVES_BACK]))
 
     def let_time_pass(self, clock: int) -> None:
-        """The clock has shown `clock`, and goes back to the events of a backlog: the rows whose time was over by then
-        are gone."""
+        """Expire the rows whose time was over at `clock`, which the clock has shown before the events of a backlog."""
         if not self.clocked:
             return
         if self._limited:
@@ -312,8 +321,10 @@ class SlidingSelection(FusedSelection):
         self._look_at_times()
 
     def _of_chunks(self, result: EventBatch, passed: Int64Array | None, columns: Int64Array) -> EventBatch:
-        """Return what leaves of `result`, of which the rows at the positions `passed` (None: all) pass, by its chunks;
-        `columns` are those of its rows among the rows held."""
+        """Return the output of `result` by its chunks, for the rows that pass.
+
+        `passed` are the positions of these (None: all); `columns` are those of its rows among the rows held.
+        """
         chunks = result.chunks
         assert chunks is not None  # noqa: S101 - only batches with chunks come here
         positions = self._last_ones(np.arange(result.size) if passed is None else passed, chunks, columns)

@@ -72,7 +72,7 @@ class Aggregation(Stateful):
     # ---- events
 
     def add(self, batch: EventBatch, step: Step) -> None:
-        """The current rows of `batch` are in their buckets, and what was due to be given up in between is gone.
+        """Add the current rows of `batch` to their buckets, and purge buckets that are due in between.
 
         A row belongs to the bucket of its attribute `aggregate by`, else of the clock when it came. Rows that fail are
         booked in `step`.
@@ -149,7 +149,7 @@ class Aggregation(Stateful):
         return clocks - (clocks - self._first_ms) % self.retention.interval_ms
 
     def _give_up(self, point_ms: int) -> None:
-        """The buckets that are too old at `point_ms` are gone, and groups that nobody needs with them."""
+        """Purge the buckets that are too old at `point_ms`, and groups that are no longer used."""
         if point_ms <= self._cleaned_ms:
             return
         self._cleaned_ms = point_ms
@@ -174,9 +174,10 @@ class Aggregation(Stateful):
     # ---- reading
 
     def find(self, within_start_ms: int, within_end_ms: int, per: str, *, joined: bool = False) -> dict[str, Column]:
-        """Return the rows of the buckets of size `per` (`sec` … `year`) that start at `within_start_ms` or later and
-        before `within_end_ms`: the columns of `schema`, `AGG_TIMESTAMP` first. `joined` says that an event of a join
-        asks, and no question from outside.
+        """Return the rows of the buckets of size `per` (`sec` … `year`) within a period.
+
+        The buckets start at `within_start_ms` or later and before `within_end_ms`. The columns are those of `schema`,
+        `AGG_TIMESTAMP` first. `joined` is set when an event of a join reads them, not an on-demand query.
 
         `SiddhiRuntimeError` `duration-not-kept` when the aggregation has no buckets of that size.
         """

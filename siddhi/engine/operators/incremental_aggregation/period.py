@@ -40,7 +40,10 @@ class Within(NamedTuple):
 
 
 def parse_duration(text: str) -> str:
-    """The duration (`sec` … `year`) that `text` names in any case; `SiddhiRuntimeError` `unknown-duration` if none."""
+    """Return the duration (`sec` … `year`) that `text` names in any case.
+
+    Raise `SiddhiRuntimeError` `unknown-duration` if there is none.
+    """
     duration = duration_named(text)
     if duration is None:
         message = f"'{text}' is no duration of an aggregation"
@@ -49,7 +52,7 @@ def parse_duration(text: str) -> str:
 
 
 def time_or_none(text: str) -> int | None:
-    """The milliseconds of a time as `aggregate by` and `within` take it, None when `text` is none."""
+    """Return the milliseconds of a time as `aggregate by` and `within` accept it, None when `text` is no time."""
     parts = _TIME.fullmatch(text.strip())
     if parts is None:
         return None
@@ -65,7 +68,10 @@ def time_or_none(text: str) -> int | None:
 
 
 def within_pattern(text: str) -> Within:
-    """The times that match a text with stars; `SiddhiRuntimeError` `wrong-period` when it is none."""
+    """Return the times that match a text with stars.
+
+    Raise `SiddhiRuntimeError` `wrong-period` when it is no such text.
+    """
     parts = _PATTERN.fullmatch(text.strip())
     if parts is None:
         raise _wrong(f"'{text}' is no pattern of times", _PATTERN_FORM)
@@ -83,7 +89,10 @@ def within_pattern(text: str) -> Within:
 
 
 def within_bounds(bounds: Sequence[str | int | None]) -> Within:
-    """What one pattern, or a start and an end, say; `SiddhiRuntimeError` `wrong-period` when they say nothing."""
+    """Return the period of one pattern, or of a start and an end.
+
+    Raise `SiddhiRuntimeError` `wrong-period` when they are invalid.
+    """
     if len(bounds) == 1:
         if not isinstance(bounds[0], str):
             raise _wrong(f"{bounds[0]} is no pattern of times", _PATTERN_FORM)

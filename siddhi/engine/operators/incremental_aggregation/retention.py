@@ -23,8 +23,10 @@ class Retention:
         self.enabled = enabled and bool((self.kept_ms != NEVER).any())
 
     def first_outdated_ms(self, oldest: Int64Array) -> int | None:
-        """Return the first time at which the oldest bucket (one of each level, `NEVER`: none) may be given up; None:
-        never."""
+        """Return the first time at which the oldest bucket may be purged, None for never.
+
+        `oldest` has the oldest bucket of each level, `NEVER` for none.
+        """
         limited = (self.kept_ms != NEVER) & (oldest != NEVER)
         if not self.enabled or not limited.any():
             return None

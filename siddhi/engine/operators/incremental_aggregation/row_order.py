@@ -20,8 +20,10 @@ _MASK = 0xFFFFFFFF
 
 
 class GroupTexts:
-    """The Java hash of each group's text and the factor by which what stands in front of it counts; worked out once a
-    group."""
+    """The Java hash of each group's text, and the factor for the text in front of it.
+
+    It is computed once for each group.
+    """
 
     def __init__(self, groups: Groups) -> None:
         self.groups = groups

@@ -44,8 +44,10 @@ _UNMATCHED = {
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What both sides of a join are built from; `asking` compiles its condition. `selected` are the columns that the
-    selection reads, each with the name as which it goes on; `numbered` says that rows are told apart by numbers.
+    """What both sides of a join are built from; `asking` compiles its condition.
+
+    `selected` are the columns that the selection reads, each with its output name; with `numbered` rows are
+    distinguished by numbers.
     """
 
     join: model.Join
@@ -59,7 +61,10 @@ class _Parts:
     numbered: bool = False
 
     def condition_of_other(self) -> JoinCondition:
-        """The condition as one side asks it of the other: where it keeps state each has its own, as in Siddhi."""
+        """Return the condition as one side applies it to the other.
+
+        A condition with state is separate for each side, as in Siddhi.
+        """
         return JoinCondition(self.join.on, self.asking) if self.condition.keeps_state else self.condition
 
 
@@ -73,10 +78,13 @@ def build_join(
     shows_expired: bool,
     outputs: tuple[tuple[str, str], ...] | None = None,
 ) -> JoinOperator | NotApplicable:
-    """The operator of `join` for a selection compiled with `compiler`; `only_current` says that neither this selection
-    nor anything behind it looks at expired events or resets, `shows_expired` that the query lets expired events out.
-    `outputs` are the columns that come out, each as (name, column), None: all that the selection reads, as they are
-    called. In a partition the operator works for all instances, if it can."""
+    """Return the operator of `join` for a selection compiled with `compiler`.
+
+    With `only_current` neither this selection nor anything behind it reads expired events or resets; with
+    `shows_expired` the query emits expired events. `outputs` are the columns of the output, each as (name, column);
+    None: all that the selection reads, under their own names. In a partition the operator works for all instances, if
+    it can.
+    """
     selected = tuple((column, column) for column in compiler.columns) if outputs is None else outputs
     asking = compiler.of_pairs()
     condition = JoinCondition(join.on, asking)
@@ -212,7 +220,7 @@ def _held_aggregation(slot: int, source: model.SourceInput, parts: _Parts) -> He
 
 
 def _with_answers(shown: Contents, asked: Mapping[str, AttributeType], pool: StringPool) -> Contents:
-    """What `shown` shows, with what is `asked` of its rows as a whole."""
+    """Return the contents of `shown`, with the columns `asked` of its rows as whole events."""
 
     def contents() -> tuple[Int64Array, dict[str, Column]]:
         stamps, columns = shown()

@@ -101,7 +101,7 @@ class HeldRows(Held):
         return _one(judge.narrowed(blocks, named)), fetch, judge.unanswered
 
     def _equal(self, events: EventBatch, probes: Int64Array, held: EventBatch) -> Iterator[Pairs]:
-        """The pairs of equal keys, block by block."""
+        """Yield the pairs of equal keys, block by block."""
         keys, nulls = self._condition.key_rows(self._slot, held)
         places = np.flatnonzero(~nulls) if len(nulls) else np.arange(held.size)
         index = HashIndex([str(part) for part in range(keys.shape[1])])
@@ -160,7 +160,7 @@ class HeldThen(Held):
     def _blocks(
         self, events: EventBatch, probes: Int64Array, held: EventBatch, first: Int64Array, stop: Int64Array
     ) -> Iterator[Pairs]:
-        """The pairs of events and rows with equal keys that they see, block by block."""
+        """Yield the pairs of events and rows with equal keys that they see, block by block."""
         condition = self._condition
         if condition.keyed:
             keys, nulls = condition.key_rows(self._slot, held)

@@ -39,9 +39,12 @@ from siddhi.language.ast import AttributeType
 
 
 class JoinOperator(MergingOperator):
-    """The pairs of one probing event are selected as a chunk; those of all events of one chunk leave the query
-    together. `only_current` says that nobody looks at what expired events and resets give, `moving` that the rows of
-    both sides are numbered, so that one loop can follow their windows."""
+    """A join that selects the pairs of one probing event as a chunk.
+
+    The pairs of all events of one chunk leave the query together. With `only_current` the output for expired events
+    and resets is not read; with `moving` the rows of both sides are numbered, so that one loop can follow their
+    windows.
+    """
 
     handles_partitions = True
 
@@ -115,15 +118,21 @@ class JoinOperator(MergingOperator):
         return self._left_first
 
     def _steadily_met(self) -> tuple[Side, Side] | None:
-        """The side whose events meet the other one, which has no events at all, whatever comes; None otherwise."""
+        """Return the side whose events always meet the other one, which never has events, and that other side.
+
+        Return None when there is no such side.
+        """
         for side, other in (self.sides, self.sides[::-1]):
             if other.source is None:
                 return side, other
         return None
 
     def _tracked_side(self, condition: JoinCondition) -> Side | None:
-        """The side that is a named window which tells all its moves, where events of the other side, which holds
-        nothing, meet it, and nobody looks at what its own rows give."""
+        """Return the side that is a named window which reports all its moves, None when there is none.
+
+        The other side must hold nothing and its events probe the window; the output for the window's own rows must
+        not be read.
+        """
         for side, other in (self.sides, self.sides[::-1]):
             quiet = side.moves is not None and not side.chain and not (side.triggers and side.keeps_unmatched)
             if quiet and other.bare and self.only_current and not condition.careful and side.source != other.source:
@@ -133,7 +142,7 @@ class JoinOperator(MergingOperator):
     def _meet_tracked(
         self, side: Side, batches: tuple[EventBatch, EventBatch], inputs: MergedRows, step: Step
     ) -> EventBatch:
-        """What the events of the other side give with what the named window `side` holds at their moments."""
+        """Return the output of events of the other side, each with what the named window `side` holds at its moment."""
         other = self.sides[1 - side.slot]
         if side.moves is None or not batches[other.slot].size or not other.triggers:
             return self._nothing
@@ -144,7 +153,7 @@ class JoinOperator(MergingOperator):
         return self._nothing if met is None else met
 
     def _batches(self, inputs: MergedRows) -> tuple[EventBatch, EventBatch]:
-        """What comes to each side."""
+        """Return the rows that come to each side."""
         batches, (left, right), empty = inputs.batches, self._places, self._empty
         return empty[0] if left is None else batches[left], empty[1] if right is None else batches[right]
 
@@ -152,8 +161,11 @@ class JoinOperator(MergingOperator):
         return -1 if side.source is None else ranks[self.sources.index(side.source)]
 
     def _may_slide(self, left: EventBatch, right: EventBatch) -> bool:
-        """True when every event is a chunk of its own, one that comes to both sides is told from all others, and rows
-        leave both windows in the order in which they came."""
+        """Return whether the join can follow both windows in one loop.
+
+        For this every event is a chunk of its own, an event that comes to both sides differs from all others, and
+        rows leave both windows in the order in which they came.
+        """
         for side, batch in zip(self.sides, (left, right), strict=True):
             if isinstance(side.window, SlidingWindow) and not side.window.keeps_order(batch):
                 return False
@@ -191,8 +203,10 @@ class JoinOperator(MergingOperator):
         return EventBatch.concat(out) if out else self._nothing
 
     def _fire_timers(self, step: Step, order: int, clock: int, floor: int, done: int, out: list[EventBatch]) -> None:
-        """Fires the timers of both windows that go behind the row of order `done` and before one of (`order`,
-        `clock`)."""
+        """Fire the timers of both windows between two rows.
+
+        These come after the row of order `done` and before a row of (`order`, `clock`).
+        """
         last: int | None = None
         while (due := self.next_deadline_ms()) is not None and due != last:
             at, shown = step.timer_order(due, done), max(due, floor)
@@ -227,8 +241,10 @@ class JoinOperator(MergingOperator):
         return step.failure_count > known
 
     def _meet(self, side: Side, rows: EventBatch, order: int, step: Step, out: list[EventBatch]) -> None:
-        """What `rows`, which `side` lets out, give is one delivery. A side that does not trigger tells nothing, not
-        even the end of its batches."""
+        """Emit the output of `rows`, which `side` releases, as one delivery.
+
+        A side that does not trigger emits nothing, not even the end of its batches.
+        """
         if not side.triggers or not rows.size:
             return
         other = self.sides[1 - side.slot]
@@ -277,8 +293,10 @@ class JoinOperator(MergingOperator):
 
 
 class JoinBesideNothing(JoinOperator):
-    """A join of which someone also selects events that a side never has, such as the second one of a pair: the columns
-    `nowhere` are null."""
+    """A join whose selection also reads events that a side never has, such as the second one of a pair.
+
+    The columns `nowhere` are null.
+    """
 
     def __init__(
         self,
@@ -325,7 +343,7 @@ def _of_one_instance(batch: EventBatch) -> EventBatch:
 
 
 def _chunks(inputs: MergedRows) -> list[tuple[int, EventBatch, int, int]]:
-    """The chunks of `inputs` in order: input, rows, order, clock."""
+    """Return the chunks of `inputs` in order: input, rows, order, clock."""
     chunks: list[tuple[int, EventBatch, int, int]] = []
     ids = [batch.chunk_ids() for batch in inputs.batches]
     place = 0

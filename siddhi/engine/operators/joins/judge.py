@@ -37,7 +37,7 @@ class Judge:
         self._reasons = self._reasons.and_then(reasons)
 
     def narrowed(self, blocks: Iterable[Pairs], held: Mapping[str, Column]) -> Iterator[Pairs]:
-        """The pairs of the events and rows `held` that make the condition true."""
+        """Yield the pairs of the events and rows `held` for which the condition is true."""
         for pairs in blocks:
             if self._condition is None:
                 yield pairs

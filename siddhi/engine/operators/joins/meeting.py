@@ -23,9 +23,9 @@ _PASSING_BY = np.array([CURRENT, EXPIRED, RESET], dtype=np.int8)
 
 
 def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_current: bool) -> EventBatch | None:
-    """What `rows`, which `side` lets out in `step`, give with the rows that `other` holds; None when that is nothing.
+    """Return the output of `rows`, which `side` releases in `step`, with the rows that `other` holds.
 
-    `only_current` says that nobody looks at what expired rows and resets give.
+    Return None when there is none. With `only_current` the output for expired rows and resets is not read.
     """
     if only_current and not rows.only_current:
         rows = rows.take((rows.kinds == CURRENT).nonzero()[0])
@@ -56,7 +56,10 @@ def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_cur
 
 
 def _without_unanswered(rows: EventBatch, pairs: Pairs, unanswered: Unanswered, step: Step) -> tuple[EventBatch, Pairs]:
-    """The rows that are left, and their pairs: a row that fails takes its chunk with it."""
+    """Return the rows that are left, and their pairs.
+
+    A row that fails takes its chunk with it.
+    """
     left = drop_rows(rows, unanswered.events, unanswered.reasons, step)
     kept = left[pairs.probes]
     places = np.cumsum(left) - 1
@@ -109,7 +112,10 @@ def _come_and_go(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch:
 
 
 def _columns(side: Side, other: Side, out: EventBatch, places: Int64Array, fetch: Fetch) -> dict[str, Column]:
-    """The selected columns of both sides; of the other those of the rows at `places`, null for -1."""
+    """Return the selected columns of both sides.
+
+    Those of the other side are of the rows at `places`, null for -1.
+    """
     columns = {column: out.columns[name] for column, name in side.selected}
     missing = places < 0
     lonely = np.count_nonzero(missing)

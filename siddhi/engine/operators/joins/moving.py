@@ -119,7 +119,7 @@ def other_order(side: Side) -> str | None:
 
 
 def _nature_of_window(side: Side) -> int:
-    """What a side is like because of its window."""
+    """Return the flags that describe a side's window."""
     window = side.window
     if window is None:
         return BARE
@@ -145,7 +145,7 @@ class _Shelf:
         """The slots of rows that are gone with the step."""
 
     def take_in(self, rows: EventBatch, step: Step, *, only_current: bool, holds: bool) -> None:
-        """The window has let out what it lets out when `rows` come."""
+        """Process `rows` in the window and keep its output."""
         if self.side.window is not None:
             rows = self.side.window.process(rows, step)
             if only_current and not rows.only_current:
@@ -182,7 +182,7 @@ class _Shelf:
         self.looks = grown(self.looks, instances)
 
     def shown(self) -> Int64Array:
-        """The slots of the rows that the shelf holds, in the order in which they came."""
+        """Return the slots of the rows that the shelf holds, in the order in which they came."""
         gone = np.zeros(self.store.used, dtype=np.bool_)
         gone[self.passing] = True
         (slots,) = (self.store.live() & ~gone).nonzero()
@@ -211,7 +211,7 @@ class _Shelf:
         self.store.free(gone)
 
     def let_go(self, freed: int) -> None:
-        """The step is over, in which so many rows have left the shelf."""
+        """End the step, in which this many rows have left the shelf."""
         if freed:
             self.store.free(self.cells[FREED, :freed])
         if len(self.passing):
@@ -229,7 +229,10 @@ class _Shelf:
         return [snapshot_batch(batch), cells[CELL_NUMBER].copy(), cells[CELL_INSTANCE].copy(), seen]
 
     def restore(self, state: State, first_tick: int) -> None:
-        """The shelf is that of `snapshot`, with ticks from `first_tick` on; rows that were seen come before it."""
+        """Restore the shelf of `snapshot`, with ticks from `first_tick` on.
+
+        Rows that were seen come before it.
+        """
         saved, numbers, instances, seen = state
         batch = restore_batch(saved, self.side.pool)
         assert batch is not None  # noqa: S101 - a shelf writes one, if only of no rows
@@ -267,8 +270,11 @@ class MovingJoin(Stateful):
             self._walk[NATURE + side.slot] = nature | _nature_of_window(side)
 
     def goes_at_once(self, batches: tuple[EventBatch, EventBatch]) -> bool:
-        """True when every event is a chunk of its own, and one that comes to both sides, or to several instances, is
-        told from all others."""
+        """Return whether the batches can be joined in one loop.
+
+        For this every event is a chunk of its own, and one that comes to both sides, or to several instances, differs
+        from all others.
+        """
         if any(batch.chunks is not None and batch.size for batch in batches):
             return False
         if self._partitioned and any(came_together(batch) for batch in batches):
@@ -279,8 +285,11 @@ class MovingJoin(Stateful):
     def process(
         self, batches: tuple[EventBatch, EventBatch], step: Step, left_first: tuple[bool, bool]
     ) -> EventBatch | None:
-        """What the sides' new rows and due timers give, None when that is nothing. `left_first` says whether the left's
-        stream goes first with events of one time, and with what timers of one time sent."""
+        """Return the output of the sides' new rows and due timers, None when there is none.
+
+        `left_first` says whether the left's stream comes first among events of one time, and among rows that timers
+        of one time sent.
+        """
         for shelf, batch in zip(self.shelves, batches, strict=True):
             side = shelf.side
             rows = side.arriving(batch, step) if side.chain else batch
@@ -289,8 +298,10 @@ class MovingJoin(Stateful):
         return self._met(left_first)
 
     def let_out(self, parts: tuple[EventBatch | None, EventBatch | None], now: Step, order: int) -> EventBatch | None:
-        """What `parts`, which come to the windows of both sides at `now`, give in `order`, None when that is
-        nothing."""
+        """Return the output, in `order`, of `parts`, which come to the windows of both sides at `now`.
+
+        Return None when there is none.
+        """
         for shelf, rows in zip(self.shelves, parts, strict=True):
             if rows is not None:
                 self._take_in(shelf, rows, now)
@@ -302,7 +313,7 @@ class MovingJoin(Stateful):
         shelf.take_in(rows, step, only_current=self._only_current, holds=holds)
 
     def _met(self, left_first: tuple[bool, bool]) -> EventBatch | None:
-        """What the rows that both windows have let out give."""
+        """Return the output of the rows that both windows have released."""
         left, right = self.shelves
         if not (left.lines.shape[1] or right.lines.shape[1]):
             return None
@@ -316,7 +327,7 @@ class MovingJoin(Stateful):
         return joined
 
     def _joined(self, left_first: tuple[bool, bool]) -> EventBatch | None:
-        """The pairs that this step gives, None when there are none."""
+        """Return the pairs of this step, None when there are none."""
         left, right = self.shelves
         blocks: list[Int64Array] = []
         capacity = 2 * (left.lines.shape[1] + right.lines.shape[1]) + 16
@@ -384,8 +395,10 @@ class MovingJoin(Stateful):
         columns.update((column, with_nulls(shelf.store.taken(name, some), missing)) for column, name in names)
 
     def _standing(self, rest: ExpressionNode, pairs: Int64Array) -> Int64Array:
-        """The pairs that make `rest`, what is left of the condition, true; a row of nulls stands when none of its chunk
-        does, a reset always."""
+        """Return the pairs for which `rest`, the remaining condition, is true.
+
+        A row of nulls remains when no pair of its chunk does, a reset always.
+        """
         columns: dict[str, Column] = {}
         for place, shelf in enumerate(self.shelves):
             names = [(slot_column(place, name), name) for name in shelf.side.types if name != ROW_NUMBER]

@@ -37,15 +37,19 @@ class Unanswered(NamedTuple):
 
 
 class Held(ABC):
-    """Rows that do not change while the events of the other side look at them. `aggregates` are those of the condition
-    of which they ask."""
+    """Rows that do not change while the events of the other side probe them.
+
+    `aggregates` are those of the condition that read these rows.
+    """
 
     aggregates: Sequence[AggregateNode] = ()
 
     @abstractmethod
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
-        """The pairs of `events` of `side` (`rows` None: of all, else of those at `rows`) and rows held, what fetches
-        these, and which events fail, None for none of them."""
+        """Return the pairs of `events` of `side` and rows held, a function that fetches these rows, and failed events.
+
+        `rows` are the places of the events, None for all. The last item is None when no event fails.
+        """
 
 
 @dataclass(slots=True)
@@ -82,7 +86,10 @@ class Side:
         return self.window is None and not self.bare
 
     def arriving(self, batch: EventBatch, step: Step) -> EventBatch:
-        """What the handlers before the window leave of `batch`, also of none, with all that is read of it."""
+        """Return what the handlers before the window leave of `batch`, with all columns that are read of it.
+
+        The batch may be empty.
+        """
         for operator in self.chain:
             if not batch.size:
                 return self.nothing
@@ -90,7 +97,7 @@ class Side:
         return batch
 
     def let_out(self, batch: EventBatch, step: Step) -> EventBatch:
-        """What the window lets out when `batch` arrives; `batch` where there is none."""
+        """Return what the window releases when `batch` arrives; `batch` where there is no window."""
         if self.window is None:
             return batch
         rows = self.window.process(batch, step)
@@ -103,11 +110,11 @@ class Side:
         return rows.with_columns({slot_column(self.slot, name): rows.columns[name] for name in self.types})
 
     def attribute(self, column: str) -> str:
-        """The attribute of this side that `column` is."""
+        """Return the attribute of this side that `column` is."""
         return column.removeprefix(slot_column(self.slot, ""))
 
     def is_due(self, now_ms: int) -> bool:
-        """True when the window has a timer until `now_ms`."""
+        """Return whether the window has a timer until `now_ms`."""
         due = None if self.window is None else self.window.next_deadline_ms()
         return due is not None and due <= now_ms
 

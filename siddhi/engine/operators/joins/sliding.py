@@ -69,7 +69,7 @@ class _Flow:
         self.offset = 0
 
     def take_in(self, batch: EventBatch, step: Step, walk: Int64Array) -> None:
-        """The window has let out what it lets out in this step."""
+        """Process this step in the window and keep its output."""
         rows = self.side.arriving(batch, step) if self.side.chain else batch
         if rows.size:
             self.keys = self._keys_of(rows)
@@ -86,7 +86,7 @@ class _Flow:
         self._follow_store(window.store, walk)
 
     def _follow_store(self, store: RowStore, walk: Int64Array) -> None:
-        """The ring has room for what has come into the window's store."""
+        """Make room in the ring for the rows that were added to the window's store."""
         self.offset = store.offset
         if store.end - self.shown_from(walk) > self.ring.shape[1]:
             self.ring = roomy_ring(self.ring, self.shown_from(walk), self.start, store.end)
@@ -100,9 +100,12 @@ class _Flow:
         emission: Int64Array,
         walk: Int64Array,
     ) -> None:
-        """As `take_in`, for rows with these `values` of the attributes that the window holds, none of which is null but
-        by its code; a window is one of `length`. What they let out goes into `emission`, which has room for three rows
-        for each. The clock is taken to stand at their timestamps, as it tells only when rows expire."""
+        """Add a few rows with these `values` of the attributes that the window holds, as `take_in` does.
+
+        No value is null except by its code; a window is one of `length`. The output goes into `emission`, which has
+        room for three rows for each. The clock is taken to be at their timestamps, as it only determines when rows
+        expire.
+        """
         self.keys, self.emission, window = keys, emission, self.window
         if window is None:
             _let_pass(emission, timestamps, orders, timestamps)
@@ -119,18 +122,18 @@ class _Flow:
         return kernel_array(rows.columns[self.key].values)
 
     def shown_from(self, walk: Int64Array) -> int:
-        """The sequence number of the oldest row in the ring."""
+        """Return the sequence number of the oldest row in the ring."""
         return int(walk[OLDEST + self.side.slot])
 
     def let_go(self) -> None:
-        """What came in the step is not held any longer."""
+        """Release the rows that came in the step."""
         self.keys, self.emission = NO_POSITIONS, _NOTHING
         self.count = self.start = 0
         if self.window is None:
             self.fetch = _nothing_came
 
     def catch_up(self) -> int:
-        """The ring holds what the window shows; returns the sequence number of the first row of it."""
+        """Fill the ring with the window's contents; return the sequence number of its first row."""
         if self.window is None:
             return 0
         sequences = self.window.visible()
@@ -144,12 +147,15 @@ class _Flow:
 
 
 def _nothing_came(name: str, positions: Int64Array) -> Column:
-    """A side that holds nothing has no rows but in the step in which they come."""
+    """Return an empty column.
+
+    A side that holds nothing has no rows except in the step in which they come.
+    """
     raise AssertionError(f"'{name}' is asked for of {len(positions)} rows that have not come")
 
 
 def _let_pass(emission: Int64Array, timestamps: Int64Array, orders: Int64Array, clocks: Int64Array) -> None:
-    """The first rows of `emission` are events that no window holds."""
+    """Fill the first rows of `emission` with events that no window holds."""
     count = len(timestamps)
     emission[SEQUENCE, :count] = emission[CHUNK, :count] = np.arange(count)
     emission[KIND, :count] = CURRENT
@@ -181,14 +187,17 @@ class SlidingJoin:
         return self._only_current and self._rest is None and not any(self._lonely)
 
     def fall_behind(self) -> None:
-        """The windows have moved without this join."""
+        """Note that the windows have moved without this join."""
         self.behind = True
 
     def process(
         self, left_batch: EventBatch, right_batch: EventBatch, step: Step, *, left_first: tuple[bool, bool]
     ) -> EventBatch | None:
-        """What the sides' new rows and due timers give, None when that is nothing. `left_first` says whether the left's
-        stream goes first with events of one time, and with what timers of one time sent."""
+        """Return the output of the sides' new rows and due timers, None when there is none.
+
+        `left_first` says whether the left's stream comes first among events of one time, and among rows that timers
+        of one time sent.
+        """
         left, right = self.flows
         walk = self._walk
         if self.behind:
@@ -216,7 +225,7 @@ class SlidingJoin:
         orders: Int64Array,
         emission: Int64Array,
     ) -> None:
-        """These rows of one side have come, as `_Flow.take_in_few` says; `meet` tells what they give."""
+        """Add rows of one side, as `_Flow.take_in_few` does; `meet` returns their output."""
         self.flows[slot].take_in_few(timestamps, values, keys, orders, emission, self._walk)
 
     def meet(self, out: Int64Array, *, goes_on: bool, left_first: tuple[bool, bool]) -> tuple[int, bool, int, int]:
@@ -243,7 +252,7 @@ class SlidingJoin:
         return told
 
     def _joined(self, step: Step, *, left_first: tuple[bool, bool]) -> EventBatch | None:
-        """The pairs that this step gives, None when there are none."""
+        """Return the pairs of this step, None when there are none."""
         left, right = self.flows
         failed: list[Int64Array] = []
         blocks: list[Int64Array] = []
@@ -267,8 +276,10 @@ class SlidingJoin:
         return self._batch(pairs, alone=False, together=True) if pairs.shape[1] else None
 
     def _batch(self, pairs: Int64Array, *, alone: bool, together: bool) -> EventBatch:
-        """The batch of `pairs`: those that are chunks of their own (`alone`) or leave chunk by chunk (not `together`)
-        need no numbers."""
+        """Return the batch of `pairs`.
+
+        Pairs that are chunks of their own (`alone`) or leave chunk by chunk (not `together`) need no numbers.
+        """
         left, right = self.flows
         columns: dict[str, Column] = {}
         self._add_columns(columns, left, left.side.selected, pairs[LEFT])
@@ -304,8 +315,11 @@ class SlidingJoin:
         columns.update((column, with_nulls(fetch(name, some), missing)) for column, name in names)
 
     def _standing(self, rest: ExpressionNode, pairs: Int64Array, failed: list[Int64Array], step: Step) -> Int64Array:
-        """The pairs that make `rest`, what is left of the condition, true; a row of nulls stands when none of its chunk
-        does, a reset always. `failed` gets the deliveries of which `rest` failed; they are booked."""
+        """Return the pairs for which `rest`, the remaining condition, is true.
+
+        A row of nulls remains when no pair of its chunk does, a reset always. `failed` gets the deliveries for which
+        `rest` failed; they are recorded.
+        """
         columns: dict[str, Column] = {}
         for place, flow in enumerate(self.flows):
             self._add_columns(columns, flow, flow.names, pairs[place])

@@ -24,7 +24,7 @@ _TYPES = {EVENT_PRESENT: AttributeType.BOOL, EVENT_TIMESTAMP: AttributeType.LONG
 
 
 def asked_of_events(slot: int, source: model.SourceInput, columns: Collection[str]) -> dict[str, AttributeType]:
-    """What `columns` read of the events of `source` as a whole, named like attributes."""
+    """Return what `columns` read of whole events of `source`, named like attributes."""
     asked = {name: type_ for name, type_ in _TYPES.items() if slot_column(slot, name) in columns}
     if EVENT_TIMESTAMP in asked and source.kind is model.SourceKind.AGGREGATION:
         raise not_supported(f"the timestamps of the rows of '{source.source}'", None)
@@ -32,8 +32,10 @@ def asked_of_events(slot: int, source: model.SourceInput, columns: Collection[st
 
 
 def refuse_in_condition(on: model.TypedExpression | None, slot: int, source: model.SourceInput) -> None:
-    """Refuses a condition that asks whether a row of a table with a key or an index is there, as Siddhi does; of all
-    others it is."""
+    """Refuse a condition that tests whether a row of a table with a key or an index exists, as Siddhi does.
+
+    In all other tables the row always exists.
+    """
     if on is not None:
         for part in walk(on):
             if isinstance(part, model.IsEmptySlot) and part.slot == slot:
@@ -41,7 +43,7 @@ def refuse_in_condition(on: model.TypedExpression | None, slot: int, source: mod
 
 
 def answers(names: Collection[str], timestamps: Int64Array, pool: StringPool) -> dict[str, Column]:
-    """The columns `names` of events with these timestamps."""
+    """Return the columns `names` of events with these timestamps."""
     values = {EVENT_PRESENT: np.ones(len(timestamps), dtype=np.bool_), EVENT_TIMESTAMP: timestamps}
     return {name: Column(_TYPES[name], pool, values=values[name]) for name in names}
 

@@ -24,7 +24,7 @@ from siddhi.language.ast import AttributeType
 
 
 def keyed_stream(partition: str, stream: str) -> str:
-    """The stream on which the queries of `partition` see the events of `stream`, each with its instance."""
+    """Return the stream on which the queries of `partition` see the events of `stream`, each with its instance."""
     return f"{partition}@{stream}"
 
 
@@ -121,7 +121,10 @@ class SharedStream(AppNode):
 
 
 def with_instances(batch: EventBatch, ids: Int64Array) -> EventBatch:
-    """The rows of `batch` in the instances `ids`; neighbours of one chunk and one instance are a chunk."""
+    """Return the rows of `batch` in the instances `ids`.
+
+    Adjacent rows of one chunk and one instance are a chunk.
+    """
     picked = batch.with_partitions(ids)
     if batch.chunks is None or not batch.size:
         return picked

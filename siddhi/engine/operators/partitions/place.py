@@ -15,8 +15,10 @@ from siddhi.engine.operators.partitions.registry import PartitionInstances, Purg
 
 
 class PartitionPlace:
-    """One partition of an app. Inner streams are called `<partition>#<id>`, outer ones come in as
-    `<partition>@<id>`."""
+    """One partition of an app.
+
+    Inner streams are called `<partition>#<id>`, outer ones come in as `<partition>@<id>`.
+    """
 
     def __init__(self, analysed: model.AnalysedPartition) -> None:
         self.analysed = analysed
@@ -26,11 +28,11 @@ class PartitionPlace:
         self._inner = {f"#{schema.id}" for schema in analysed.inner_streams}
 
     def stream(self, key: str) -> str:
-        """What the stream `key` is called for the queries inside."""
+        """Return the name of the stream `key` for the queries inside."""
         return self.target(key) if key in self._inner else keyed_stream(self.name, key)
 
     def target(self, key: str) -> str:
-        """What the stream `key` that a query inside inserts into is called."""
+        """Return the name of the stream `key` that a query inside inserts into."""
         return f"{self.name}{key}" if key in self._inner else key
 
     def entrances(
@@ -67,11 +69,11 @@ class PartitionPlace:
         return self.instances.next_purge_ms(opening_clock)
 
     def purge(self, clock: int) -> None:
-        """The instances that are idle at `clock` are gone, with all that is known of them inside."""
+        """Drop the instances that are idle at `clock`, with all their state inside."""
         self._close(self.instances.give_up(clock))
 
     def drop(self, instances: Int64Array) -> None:
-        """These instances are gone, with all that is known of them inside."""
+        """Drop these instances, with all their state inside."""
         self.instances.drop(instances)
         self._close(instances)
 
