@@ -138,6 +138,7 @@ class ManagerControlLoop:
     def stop(self) -> None:
         """Stop the loop, close every socket and fail all queued commands."""
         self._stopping.set()
+        # Before the thread is joined: callers that wait for the loop get their error now instead of a timeout.
         self._commands.close()
         self._wake()
         if self._thread.ident is not None:
@@ -172,6 +173,7 @@ class ManagerControlLoop:
 
         None: this one does not, or knows only a part of its plans yet.
         """
+        # One read of one tuple: token and snapshot belong together even while the loop publishes new ones.
         token, snapshot = self._told
         return snapshot if self._leadership.leads() and token == self._leadership.token() else None
 
@@ -292,6 +294,7 @@ class ManagerControlLoop:
         while not self._stopping.is_set():
             poller.poll(min(self._wait_ms(tick_ms), self._leadership.wait_ms()))
             self._drain_wakes()
+            # The election first: everything after it may be done only by the leader.
             self._follow_election()
             self._take_messages()
             answered = self._take_commands()
@@ -314,6 +317,7 @@ class ManagerControlLoop:
     def _tick(self) -> None:
         self._ticked_ms = self._clock.monotonic_ms()
         if self._leadership.leads():
+            # Only a leader judges silence: a standby hears no heartbeats and would take everything for lost.
             self._carry_out(self._plane.tick(self._ticked_ms))
         self._tell()
         self._tick_cost_ms = self._clock.monotonic_ms() - self._ticked_ms
@@ -324,10 +328,15 @@ class ManagerControlLoop:
             match change:
                 case Led(token, plans):
                     self._token, self._plane = token, self._new_plane(token)
+                    # A new leader starts from the stored plans and knows no process yet; drivers, workers and tasks
+                    # introduce themselves with their next heartbeats.
                     for plan in plans:
                         self._carry_out(self._plane.put_plan(plan, self._clock.monotonic_ms()))
+                    # After the plans were taken over, so that no command can change a plan that the plane does not know
+                    # yet.
                     self._store.lead(WriteRight(token, self._leadership.refused))
                 case Resigned():
+                    # Before anything else: writes under the lost token must fail from now on.
                     self._store.lead(None)
                     self._token, self._plane = 0, self._new_plane(0)
         if changes:  # whoever hears from the leader finds the plans that it knows
@@ -373,6 +382,7 @@ class ManagerControlLoop:
             except (DecodeError, UnauthorisedError) as error:
                 paced_logger.problem("message", "message refused reason=%r", error.message)
                 continue
+            # Asked for each message: the lease may end while messages are processed.
             if not self._leadership.leads():
                 self._server.send(peer, self._leadership.refusal(), envelope.correlation)
                 continue
@@ -400,6 +410,7 @@ class ManagerControlLoop:
         taken: list[Command] = []
         for command in self._commands.take():
             if not self._leadership.leads():
+                # The lease may have ended after the caller's check; the loop's own check counts.
                 command.done.set_exception(NotLeaderError("this manager does not lead any more"))
                 continue
             try:

@@ -73,6 +73,8 @@ class EndpointRegistry:
         known = self._of(message.key).get(identity)
         same = known is not None and known.endpoint == message.endpoint
         promises = young(known.promises, now_ms, self.lease_ms) if known is not None and same else ()
+        # An instance at a new endpoint, or an endpoint with a new instance, is another process: promises made to the
+        # old one are void.
         if not same:
             if known is not None:
                 self._drop(identity)
@@ -98,6 +100,7 @@ class EndpointRegistry:
 
         An endpoint left out as stale is warned of once each time that it falls silent.
         """
+        # Before the choice, so that the requester's own earlier promise does not count as load.
         self._take_back(message)
         mine = self._of(message.key)
         identities = [
@@ -110,6 +113,8 @@ class EndpointRegistry:
             return _no_endpoint(message), notes
         identity = (message.role, message.key, message.epoch, choice.chosen.instance)
         record = mine[identity]
+        # Counted as load at once: many requesters ask within one heartbeat of the endpoint, which would all get the
+        # same one otherwise.
         promise = Promise(requester=message.requester, stream=message.stream, given_ms=now_ms)
         promises = (*young(record.promises, now_ms, self.lease_ms), promise)
         mine[identity] = msgspec.structs.replace(record, promises=promises)

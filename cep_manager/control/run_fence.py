@@ -49,12 +49,14 @@ class RunFence:
             return None
         driver = self._members.live_driver(now_ms)
         listed = driver.latest.topologies if driver is not None else ()
+        # The driver no longer runs that epoch: nothing is left to take a last checkpoint, so the usual refusal applies.
         if not any(report.epoch == message.epoch and report.key == message.key for report in listed):
             return None
         match message:
             case RegisterTask():
                 record = self._deployments.plans.get(message.key)
                 level = record.statistics_level() if record is not None else "basic"
+                # Accepted but not recorded: a refusal would make the stage end before its last checkpoint.
                 return TaskRegistered(self._heartbeat_ms, self._lease_ms, statistics=level)
             case RegisterEndpoint():
                 return EndpointRegistered(self._heartbeat_ms, self._lease_ms)
@@ -77,6 +79,8 @@ class RunFence:
         Their reports say nothing about the tasks that start now.
         """
         if self._attempts.heard(key, epoch, attempt):
+            # Spark has restarted the topology under the same epoch. Reports of the earlier attempt would make the plan
+            # look complete before its new tasks have registered.
             self._members.forget_tasks(key, (epoch,))
             self._registry.forget_receivers(key, epoch)
 
@@ -86,6 +90,7 @@ class RunFence:
         record = self._deployments.plans.get(key)
         if record is None:
             return Rejected(code="unknown-plan", reason=f"{key.topology()} is not deployed")
+        # During a change two epochs are current: the one that runs and the one on trial.
         if epoch in record.epochs():
             return None
         if epoch < max(record.epochs()):
@@ -101,6 +106,8 @@ class RunFence:
         """
         record = self._deployments.plans[message.key]
         runs = message.epoch == record.epoch and record.state in RUNS
+        # A topology that has run for a lease is past its start: a receiver that is missing now has been lost, and
+        # workers must not wait for it.
         if message.role != "receiver" or (runs and now_ms - record.state_since_ms >= self._lease_ms):
             return None
         version = record.version() if message.epoch == record.epoch or record.trial is None else record.trial.version

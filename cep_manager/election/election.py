@@ -234,11 +234,14 @@ class Election:
 
     def leader(self, now_ms: int) -> ManagerAddress | None:
         """Return the leader as far as this manager knows; None when there is none known."""
+        # Not from the database: between the end of its lease and the next answer the lease there still names this
+        # manager.
         if self.role is ElectionRole.LEADING:
             return self._me if self.leads(now_ms) else None
         lease = self.lease
         if lease is None or lease.holder is None or self._is_mine(lease):
             return None
+        # By this manager's own clock: a holder whose lease has not moved for its whole length may have ended.
         return lease.holder if now_ms - self._moved_ms < lease.lease_ms else None
 
     def is_settled(self, now_ms: int) -> bool:
@@ -255,9 +258,11 @@ class Election:
     def tick(self, now_ms: int) -> list[Instruction]:
         """Return the instructions that are due; call it before anything is done as a leader."""
         instructions: list[Instruction] = []
+        # Before anything is asked: an answer that arrives after the end must find a manager that has already resigned.
         if self.role in HOLDS_LEASE and now_ms >= self._until_ms:
             reason = self.problem or "the database has not answered"
             instructions += self._move(ElectionSignal.OVER, f"the lease was not confirmed in time: {reason}")
+        # One request at a time: an answer must be attributable to the moment at which it was asked for.
         if self._asked is None and now_ms >= self._due_ms:
             instructions += self._ask(now_ms)
         return instructions
@@ -273,6 +278,7 @@ class Election:
         first = before is None
         moved = first or (before is not None and (before.token, before.beat) != (lease.token, lease.beat))
         self.lease, self.problem = lease, seen.barred
+        # Only a change proves that the holder is alive; reading the same token and beat again says nothing.
         if moved:
             self._moved_ms = now_ms
         self._due_ms = now_ms + self._pace.poll_ms
@@ -285,19 +291,26 @@ class Election:
         if signal is ElectionSignal.OWN:
             self.token = lease.token
             self._note_confirmation(request, now_ms)
+            # From the time of asking, not of the answer: a standby sees the confirmation at the earliest after it was
+            # asked for, so its count always ends later.
             self._until_ms = asked_ms + own_ms(lease.lease_ms)
             self._due_ms = asked_ms + self._pace.heartbeat_ms
         elif signal is ElectionSignal.TAKEN:
             # An earlier claim may have come about unheard: then nobody else is to be waited for.
             wait_ms = 0 if self._is_mine(lease) else lease.lease_ms
             self._due_ms = min(self._due_ms, max(now_ms, self._moved_ms + wait_ms))
+            # A standby keeps the plans compiled, so that it leads soon after it has claimed the lease.
             if first or (before is not None and before.changes != lease.changes):
                 instructions.append(ReadPlans(0))
+            # The holder has missed a confirmation. A refused connection proves that its process has ended, so that the
+            # rest of the lease need not be waited for.
             if now_ms - self._moved_ms >= self._pace.heartbeat_ms and lease.holder is not None:
                 instructions.append(ProbeHolder(lease.token, lease.beat, lease.holder.control))
+        # Ask at the usual pace, else a barred manager would claim a free lease in a tight loop.
         if seen.barred:
             self._due_ms = now_ms + self._pace.poll_ms
         instructions += self._move(signal, reason)
+        # At once rather than with the next tick: the lease is free, and every tick without a leader delays the plans.
         if self.role is ElectionRole.CLAIMING:
             instructions += self._ask(now_ms)
         return instructions
@@ -321,6 +334,7 @@ class Election:
         if not self.problem:
             instructions.append(LogLine("warning", f"lease cannot be seen reason={reason!r}"))
         self.problem = reason
+        # A holder keeps its role until its own count of the lease ends: the database may answer again before.
         return instructions if holds else [*instructions, *self._move(ElectionSignal.OVER, reason)]
 
     def holder_gone(self, token: int, beat: int, now_ms: int) -> list[Instruction]:
@@ -329,6 +343,7 @@ class Election:
         `token` and `beat` are those of the probe; the claim fails if the lease has moved since.
         """
         lease = self.lease
+        # The lease may have moved while the probe was under way; then the probed process is not its holder any longer.
         if self.role is not ElectionRole.STANDBY or lease is None or (lease.token, lease.beat) != (token, beat):
             return []
         self._gone = token, beat
@@ -337,6 +352,7 @@ class Election:
 
     def prepared(self, token: int, now_ms: int) -> list[Instruction]:
         """Note that the plans were read for `token`."""
+        # Reading plans may have taken longer than the lease, or belong to an earlier term.
         if token != self.token or now_ms >= self._until_ms:
             return []
         return self._move(ElectionSignal.READY, "")
@@ -383,8 +399,10 @@ class Election:
             successor = first and lease.holder is not None and lease.holder.control == self._me.control
             free = lease.holder is None or self._is_mine(lease) or successor
             return ElectionSignal.FREE if free else ElectionSignal.TAKEN
+        # Token or beat had moved: another manager has claimed the lease, or the holder has confirmed it after all.
         if not seen.done:
             return ElectionSignal.TAKEN
+        # A confirmation that took longer than the lease is worthless: a standby may have claimed meanwhile.
         return ElectionSignal.OWN if now_ms < asked_ms + own_ms(lease.lease_ms) else ElectionSignal.OVER
 
     def _move(self, signal: ElectionSignal, reason: str) -> list[Instruction]:
@@ -393,6 +411,7 @@ class Election:
             return []
         self.role = after
         if before in HOLDS_LEASE and after is ElectionRole.STANDBY:
+            # The own lease is over then at the latest, so this manager may claim it again like any other.
             self._due_ms = min(self._due_ms, self._until_ms)
             note = LogLine("warning", f"resigned token={self.token} reason={reason!r}")
             return [Resign(self.token), note]
@@ -405,9 +424,11 @@ class Election:
     def _note(self, seen: LeaseState, now_ms: int) -> list[Instruction]:
         """Update the list of managers; a silent one stays listed for a while."""
         before = self.sights
+        # Built anew from each answer: managers that the leader has removed from the database disappear.
         self.sights = {}
         for manager, beat in seen.managers:
             known = before.get(manager.control)
+            # Liveness is a beat that has moved, by this manager's clock; times of other hosts are never compared.
             same = known is not None and (known.manager.instance, known.beat) == (manager.instance, beat)
             heard_ms = known.heard_ms if known is not None and same else now_ms
             self.sights[manager.control] = ManagerSighting(manager, beat, heard_ms)

@@ -125,6 +125,8 @@ class Leadership:
         self._election = Election(self.me, pace)
         self._plans: tuple[PlanToRun, ...] = ()
         self._reports: queue.SimpleQueue[Callable[[int], list[Instruction]]] = queue.SimpleQueue()
+        # A thread of its own, at raised priority: reading a thousand plans must not delay the confirmation of the
+        # lease.
         self._lease_thread = ThreadPoolExecutor(
             max_workers=1, thread_name_prefix="lease", initializer=raise_priority, initargs=(config.control.priority,)
         )
@@ -212,6 +214,8 @@ class Leadership:
         self._closed = True
         self._probes.close()
         self._plans_thread.shutdown(wait=True, cancel_futures=True)
+        # Behind a request that may be under way: a claim that took effect after the release would leave the lease with
+        # a process that has ended.
         self._lease_thread.submit(self._give_back, self._election.token)
         self._lease_thread.shutdown(wait=True)
 
@@ -233,6 +237,7 @@ class Leadership:
 
     def _note_change(self, lease: Lease | None) -> None:
         before, self._seen = self._seen, lease
+        # A lease that was given back was handed over in order; only a takeover from a holder is a change to report.
         if before is None or lease is None or before.holder is None or lease.holder is None:
             return
         if lease.token != before.token:

@@ -79,6 +79,8 @@ class LeaseStore:
             "lease_ms": claim.lease_ms,
             "since_ms": self._now_ms(),
         }
+        # Compare and set: of two standbys only one finds the row as it has seen it, and a holder that confirmed in
+        # between keeps the lease.
         as_seen = LEADER.c.token == claim.token, LEADER.c.beat == claim.beat
         done = connection.execute(LEADER.update().where(*as_seen).values(values)).rowcount > 0
         if done and self._nodes is not None:
@@ -86,6 +88,7 @@ class LeaseStore:
         return done
 
     def _confirm(self, connection: Connection, confirm: ConfirmLease) -> bool:
+        # The holder, too: a database restored from a backup may give a token out twice.
         held = LEADER.c.token == confirm.token, LEADER.c.holder == self._me.instance
         values = {"beat": LEADER.c.beat + 1, "lease_ms": confirm.lease_ms}
         return connection.execute(LEADER.update().where(*held).values(values)).rowcount > 0
@@ -109,6 +112,7 @@ class LeaseStore:
 
 def _forget(connection: Connection, gone: tuple[tuple[ManagerAddress, int], ...]) -> None:
     for manager, beat in gone:
+        # Only if it has not signed in since it was found to be gone.
         same = MANAGERS.c.instance == manager.instance, MANAGERS.c.beat == beat
         connection.execute(MANAGERS.delete().where(_is(manager), *same))
 

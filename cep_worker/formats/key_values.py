@@ -1,8 +1,9 @@
 """Mapper `keyvalue` of `inMemory` sources and sinks: values under keys with any names.
 
-sink @payload(s='symbol', p='price') symbol, price ──▶ s, p source @attributes(code='s', cost='p') s, p ──▶ code, cost
+    sink    @payload(s='symbol', p='price')          symbol, price ──▶ s, p
+    source  @attributes(code='s', cost='p')          s, p ──▶ code, cost
 
-Values stay what they are: nothing is written or read.
+Values are passed on as they are, without being encoded.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The watermark of an inflow: the time before which none of its sources will send anything more.
 
-source A ──e5──e9─────────────────────▶ promises 9 source B ──e3──────e6─────────────────▶ promises 6 the inflow's
-watermark is 6 source C ──e1─ ─ ─ silent for idle_ms does not count
+    source A   ──e5──e9─────────────────────▶   promises 9
+    source B   ──e3──────e6─────────────────▶   promises 6      the inflow's watermark is 6
+    source C   ──e1─ ─ ─ silent for idle_ms     does not count
 
-A source that has joined and promised nothing yet holds the watermark where it is until it sends, goes idle or leaves.
-Pure: times are arguments, all in milliseconds; timestamps are event time, `now_ms` is monotonic time.
+A source that has joined and promised nothing yet holds the watermark until it sends, goes idle or leaves. Pure: times
+are arguments, all in milliseconds; timestamps are event time, `now_ms` is monotonic time.
 """
 
 from __future__ import annotations

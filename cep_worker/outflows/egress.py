@@ -1,8 +1,14 @@
-"""The built-in egress: clients subscribe to exported streams and get them over the same ZeroMQ socket.
+"""The built-in egress: clients subscribe to exported streams and get their events over the same ZeroMQ socket.
 
-listener worker subscribe {event_stream} ────────▶ ◀──────────── subscribed {schema} ◀──────────── data {sequence 1} +
-batch acknowledge {sequence 1} ────────▶ ◀──────────── beat-link while there is nothing to send close-link
-──────────────────────▶
+The messages of a subscription:
+
+    listener                          worker
+      subscribe {event_stream} ────────▶
+      ◀──────────── subscribed {schema}
+      ◀──────────── data {sequence 1} + batch
+      acknowledge {sequence 1} ────────▶
+      ◀──────────── beat-link                 while there is nothing to send
+      close-link ──────────────────────▶
 """
 
 from __future__ import annotations

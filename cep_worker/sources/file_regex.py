@@ -1,7 +1,10 @@
-"""Pieces of a file between expressions: `begin.regex` and `end.regex` of a source `file`.
+"""Splits a file by expressions: `begin.regex` and `end.regex` of a `file` source.
 
-begin and end from where the one matches to where the other has matched begin alone from each match to the next one end
-alone up to where each match ends
+With these options a piece extends
+
+    begin and end    from a match of the first to the end of a match of the second
+    begin alone      from each match to the next one
+    end alone        up to the end of each match
 """
 
 from __future__ import annotations

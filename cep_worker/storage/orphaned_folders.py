@@ -1,9 +1,9 @@
-"""What missing plans that were not undeployed left at a worker: kept for some days.
+"""Data at a worker of plans that are missing but were not undeployed: kept for some days.
 
-A list of plans may lack a plan because a person undeployed it; it then names it as removed, and what the worker has of
-it is deleted. Where it is merely missing (an empty, old or damaged database, another manager), the folder is moved to
+A list of plans names those that were undeployed, whose data at the worker is deleted. If a plan is merely missing
+(because of an empty, old or damaged database, or another manager), its folder is moved to
 
-<folder>/.set-aside/<id>/ the files as they were, and aside.json, which says what they are
+    <folder>/.set-aside/<id>/     the files as they were, and aside.json, which describes them
 
 and moved back as soon as the plan is there again.
 """

@@ -46,6 +46,7 @@ class Aligner:
 
     def push(self, bundle: Bundle) -> list[Step]:
         """What is to be done now that `bundle` has come, in order."""
+        # The usual case, between checkpoints, without any bookkeeping.
         if not bundle.checkpoint and not self._marked:
             return [bundle]
         steps: list[Step] = []
@@ -56,6 +57,7 @@ class Aligner:
         """Markers of `checkpoint` and earlier ones are not waited for any more; what they held back goes on."""
         steps: list[Step] = []
         if checkpoint > self._past:
+            # Remembered, so that late markers of the abandoned checkpoint do not start another alignment.
             self._past = checkpoint
             if self._marked and self._checkpoint <= checkpoint:
                 self._release(steps)
@@ -66,6 +68,8 @@ class Aligner:
         return bool(self._marked)
 
     def _push(self, bundle: Bundle, steps: list[Step]) -> None:
+        # It was sent after its producer's marker and so belongs to the next checkpoint; markers too, which keep their
+        # order.
         if bundle.source in self._marked:
             self._held.append(bundle)
         elif bundle.checkpoint:
@@ -79,6 +83,7 @@ class Aligner:
             self._release(steps)
             self._push(marker, steps)
             return
+        # Settled here, since markers go no further: the snapshot, not the bundle, carries them on.
         marker.settle()
         if marker.checkpoint <= self._past:
             return
@@ -91,6 +96,8 @@ class Aligner:
 
     def _release(self, steps: list[Step]) -> None:
         held, self._held = self._held, deque()
+        # Before they are pushed again, or they would be held back once more.
         self._marked.clear()
+        # They may contain the next marker of a fast producer, so they are handled like new ones.
         for bundle in held:
             self._push(bundle, steps)

@@ -139,7 +139,9 @@ class LinkSender:
 
     def send_frame(self, message: Message, sequence: int, rows: int, bodies: tuple[Any, ...]) -> int:
         """Sends a numbered message of any type that the server understands."""
+        # Kept before it is sent: if the link is lost in between, the frame is sent again over the next one.
         self.outbox.sent(PendingFrame(sequence, rows, message, bodies))
+        # Only a lost connection can refuse: ZeroMQ's queue has no limit here, and the window keeps it short.
         if not send_now(self.socket, encode(message, bodies=bodies), copy=False):
             self.state = LinkState.LOST
         return sequence
@@ -155,6 +157,7 @@ class LinkSender:
                 paced_logger.problem(self.endpoint.url(), text, self.endpoint.url(), error)
                 continue
             freed += self._take(message)
+        # After the answers: what the server said before the connection ended still counts.
         while readable(self.monitor):
             recv_monitor_message(self.monitor)
             if self.state in (LinkState.CONNECTING, LinkState.OPEN):
@@ -168,6 +171,7 @@ class LinkSender:
             self.state = LinkState.LOST
         if self.state is LinkState.OPEN and now_ms - self._beat_ms >= BEAT_MS:
             self._beat_ms = now_ms
+            # The first unanswered beat counts, later ones must not extend the patience.
             if self._unanswered_ms is None:
                 self._unanswered_ms = now_ms
             if not send_now(self.socket, encode(BeatLink())):
@@ -190,6 +194,7 @@ class LinkSender:
 
     def _take(self, message: Message) -> int:
         self._answered = True
+        # Any message shows that the server works, not only the answer to a beat.
         self._unanswered_ms, self.silent = None, False
         match message:
             case LinkOpened(window_rows=rows, position=position, secures=secures, now_ms=server_ms):
@@ -197,6 +202,7 @@ class LinkSender:
                 self.position, self.secures, self.server_ms = position, secures, server_ms
                 self.state = LinkState.OPEN
             case Secured(position=position, unneeded=unneeded):
+                # Never back: what was freed in the log after an earlier message is gone.
                 self.secured, self.unneeded = max(self.secured, position), max(self.unneeded, unneeded)
             case Acknowledge(sequence=sequence):
                 return self.outbox.acknowledged(sequence)
@@ -204,6 +210,7 @@ class LinkSender:
                 self.settled.extend(sequences)
             case Rejected():
                 self.refusals.append(message)
+                # A refused frame leaves the link open; any other refusal is about the link itself.
                 if not message.code.startswith("frame-"):
                     self.state = LinkState.REFUSED
             case _:

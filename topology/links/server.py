@@ -132,6 +132,8 @@ class LinkServer:
         clock: Callable[[], int] | None = None,
     ) -> LinkServer:
         """A server on `host`, on one port or the first free one of a range; PortInUseError when there is none."""
+        # No limit in ZeroMQ, which would drop or block silently: the window of unacknowledged rows limits what is in
+        # flight.
         socket = listening_socket(context, door, host, MAXIMUM_DATA_BYTES, high_water_mark=0)
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a peer that is gone fails instead of passing unnoticed
         try:
@@ -215,6 +217,7 @@ class LinkServer:
 
     def expire(self, now_ms: int) -> list[LinkGone]:
         """Forgets links whose sender has been silent for too long; none while messages wait to be received."""
+        # A busy receiver hears late: beats may lie in the socket's queue, so silence counts only once it is empty.
         if readable(self.socket):
             return []
         gone = [link for link in self.links.values() if self._is_gone(link, now_ms - link.heard_ms)]
@@ -225,6 +228,7 @@ class LinkServer:
     def _is_gone(self, link: IncomingLink, silent_ms: int) -> bool:
         if silent_ms <= LINK_LEASE_MS:
             return False
+        # Repeating an acknowledgement is harmless and shows whether ZeroMQ still has a connection to the peer.
         return silent_ms > HUNG_MS or not self._send(link.peer, Acknowledge(sequence=link.inbox.acknowledged))
 
     def close(self) -> None:
@@ -234,6 +238,8 @@ class LinkServer:
         self, peer: bytes, link: IncomingLink | None, message: Message, bodies: tuple[Any, ...], now_ms: int
     ) -> Iterator[LinkEvent]:
         if isinstance(message, OpenLink):
+            # The sender has lost its state or the server's answer: what is unacknowledged on the old link will be sent
+            # again on the new one.
             if link is not None:
                 self.links.pop(peer)
                 self._due.pop(peer, None)
@@ -256,12 +262,14 @@ class LinkServer:
         except KeyError as error:
             self._refuse(peer, "unknown-type", f"no such attribute type: {error.args[0]}")
             return
+        # No link exists yet, so a refused sender costs nothing and can ask the manager for another endpoint.
         refusal = self.accept(opening)
         if refusal is not None:
             self._send(peer, refusal)
             return
         link = IncomingLink(peer, opening, Inbox(self.window_rows), schemas, now_ms)
         self.links[peer] = link
+        # After the link is registered and before the answer: the sender continues its log behind this position.
         position, goes_back = (0, False) if self.resume is None else self.resume(opening)
         now_of_day_ms = 0 if self.clock is None else self.clock()
         self._send(peer, LinkOpened(self.window_rows, position, self.resume is not None, now_of_day_ms, goes_back))
@@ -273,6 +281,7 @@ class LinkServer:
             self._refuse(link.peer, "frame-unexpected", f"a {message.TYPE} does not belong here")
             return
         try:
+            # Before the batch is decoded: a gap or an overrun window breaks the protocol, whatever the frame holds.
             link.inbox.arrived(sequence, _rows(message))
         except InputError as error:
             yield from self._break(link.peer, link, error.reason_code, str(error))
@@ -284,6 +293,7 @@ class LinkServer:
             except (DecodeError, InputError) as error:
                 code = error.reason_code if isinstance(error, InputError) else error.code
                 self.refuse_frame(link, code, str(error))
+                # Acknowledged like any other frame: the link goes on, and the refused frame must not be sent again.
                 link.inbox.refused(sequence)
                 self._note_due(link)
                 return
@@ -293,6 +303,7 @@ class LinkServer:
         schema = link.schemas.get(message.stream)
         if schema is None:
             raise InputError("unknown-stream", f"the link was not opened for stream {message.stream}")
+        # A stage that outlived its epoch must not feed the one that has replaced it.
         if message.epoch != link.opening.epoch:
             raise InputError("stale-epoch", f"a frame of epoch {message.epoch} on a link of {link.opening.epoch}")
         if len(bodies) != 1:

@@ -1,6 +1,8 @@
-"""Events as CSV: one to a line, values in the order of the attributes or in the places that `@payload` gives them.
+"""Writes events as CSV: one to a line, values in the order of the attributes or of `@payload`.
 
-WSO2,55.6,100 "a ""quoted"" text",,"" null is an empty field; empty text is `""`
+Example:
+    WSO2,55.6,100
+    "a ""quoted"" text",,""      null is an empty field; empty text is `""`
 """
 
 from __future__ import annotations

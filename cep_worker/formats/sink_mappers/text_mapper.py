@@ -1,6 +1,12 @@
-"""Events as texts.
+"""Writes events as text.
 
-origin:"EWR", Siddhi's text; or a template late:3 ~~~~~~~~~~ parts events origin:"JFK", …
+In Siddhi's form, unless `@payload` gives a template:
+
+    origin:"EWR",
+    late:3
+    ~~~~~~~~~~                   separates events
+    origin:"JFK",
+    …
 """
 
 from __future__ import annotations

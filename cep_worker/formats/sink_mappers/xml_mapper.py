@@ -1,6 +1,8 @@
-"""Events as XML.
+"""Writes events as XML.
 
-<events><event><symbol>WSO2</symbol><price>55.6</price></event></events> or a template
+In Siddhi's form, unless `@payload` gives a template:
+
+    <events><event><symbol>WSO2</symbol><price>55.6</price></event></events>
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Events out of CSV: one to a line, values in the order of the attributes or where `@attributes` says.
+"""Reads events from CSV: one to a line, values in the order of the attributes or where `@attributes` says.
 
-WSO2,55.6,100 symbol = 'WSO2', price = 55.6, volume = 100 "a ""quoted"" text",,"" an empty field is null; `""` is empty
-text
+    WSO2,55.6,100                symbol = 'WSO2', price = 55.6, volume = 100
+    "a ""quoted"" text",,""      an empty field is null; `""` is empty text
 
-Fields are quoted as RFC 4180 says. Files of events are read alike (`table_readers`).
+Fields are quoted as in RFC 4180. Files of events are read in the same way (`table_readers`).
 """
 
 from __future__ import annotations

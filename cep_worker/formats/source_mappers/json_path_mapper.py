@@ -1,7 +1,9 @@
-"""Events out of JSON of any shape: each attribute is what its path leads to, as `@attributes` of a source says.
+"""Reads events from JSON of any shape: each attribute is found by its path in `@attributes` of the source.
 
-enclosing $.portfolio {"portfolio": [{"stock": {"volume": 100, "company": {"symbol": "a"}}}, …]} symbol
-stock.company.symbol └───────────────── one event ─────────────────────┘ volume stock.volume symbol = 'a', volume = 100
+Example:
+    enclosing $.portfolio            {"portfolio": [{"stock": {"volume": 100, "company": {"symbol": "a"}}}, …]}
+    symbol    stock.company.symbol                   └───────────────── one event ─────────────────────┘
+    volume    stock.volume           symbol = 'a', volume = 100
 """
 
 from __future__ import annotations

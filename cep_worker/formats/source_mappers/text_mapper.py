@@ -1,10 +1,14 @@
-"""Events out of texts: a line for each attribute, or what regular expressions find.
+"""Reads events from text: a line for each attribute, or what regular expressions find.
 
-symbol:"WSO2", symbol = 'WSO2', price = 55.6, volume = 100 price:55.6, volume:100 ~~~~~~~~~~ parts events, with
-event.grouping.enabled symbol:"IBM", …
+    symbol:"WSO2",               symbol = 'WSO2', price = 55.6, volume = 100
+    price:55.6,
+    volume:100
+    ~~~~~~~~~~                   separates events, with event.grouping.enabled
+    symbol:"IBM",
+    …
 
-Regular expressions are run by RE2, which takes a time that grows with the text and no faster, whatever the pattern:
-bodies come from outside, and `re` may run for ever while the whole worker waits for it.
+RE2 runs the regular expressions: its time is linear in the text, whatever the pattern. Bodies come from outside, and
+with `re` one of them could hold up the whole worker.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Events out of XML: elements by the names of the attributes, or values by XPath, as `@attributes` says.
+"""Reads events from XML: elements named after the attributes, or values by XPath in `@attributes`.
 
-<events> <event><symbol>WSO2</symbol><price>55.6</price></event> symbol = 'WSO2', price = 55.6 </events>
+    <events>
+      <event><symbol>WSO2</symbol><price>55.6</price></event>        symbol = 'WSO2', price = 55.6
+    </events>
 
-Reading trusts nothing: document types are refused, entities are not resolved, nothing is fetched, and what nests too
-deeply or has a text that is too long libxml2 refuses by itself.
+The input is not trusted: document types are refused, entities are not resolved, nothing is fetched, and libxml2 refuses
+what nests too deeply or has too long a text.
 """
 
 from __future__ import annotations

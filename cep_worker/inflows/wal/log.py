@@ -1,7 +1,10 @@
-"""A log: batches that a worker has accepted for one imported stream, numbered, on disk until they are secured.
+"""A log of the batches that a worker has accepted for one imported stream: numbered, on disk until they are secured.
 
-segment 1 segment 2 segment 3 ──────────────────┬──────────────────────┬─────────────▶ appended here secured: spare │
-secured ▲ kept │ kept
+Segments are freed as a whole, oldest first:
+
+    segment 1          segment 2              segment 3
+    ──────────────────┬──────────────────────┬─────────────▶ appended here
+      secured: spare  │    secured ▲   kept  │  kept
 """
 
 from __future__ import annotations
@@ -114,6 +117,7 @@ class StreamLog:
             self._recover()
         self._aside = DamagedFiles(folder)
         disk_sync.opened(self)
+        # Written data survives a killed process in the page cache, but not a crash of the machine until it is synced.
         if self._writer is not None:  # a killed process may have left what has not got to the disk
             self.unsynced = True
             disk_sync.appended(self)
@@ -210,6 +214,7 @@ class StreamLog:
             WalFullError: there is no room now; the reason stays in `problem` until `recheck` or `secure`.
             BatchTooLargeError: it never fits.
         """
+        # Judged against an empty log: a batch that does not even fit there would block its source forever.
         needed = record_bytes(length, origin is not None)
         if SEGMENT_HEADER_BYTES + needed >= self._limits.maximum_bytes:
             raise BatchTooLargeError(
@@ -238,6 +243,8 @@ class StreamLog:
 
         One that may come again has an `origin`, which is newer than any of its source.
         """
+        # Reserving and appending are separate so that several logs can reserve for one batch before any of them takes
+        # it.
         assert self._writer is not None  # noqa: S101 - made by reserve
         position = self._next_position
         origins = () if origin is None else (origin,)
@@ -248,6 +255,7 @@ class StreamLog:
         self.last_position = position
         self.rows_ever += rows
         self._tally.taken(position, self.rows_ever)
+        # Announced once per sync, not once per batch: the group commit syncs everything written until then.
         if not self.unsynced:
             self.unsynced = True
             self._disk_sync.appended(self)
@@ -272,10 +280,14 @@ class StreamLog:
         if position <= self.secured and unneeded <= self.unneeded:
             return
         self.secured, self.unneeded = max(position, self.secured), max(unneeded, self.unneeded)
+        # A segment can go when its successor begins within what is no longer needed. The last one stays: it is being
+        # written, and its header carries the row count.
         while len(self._segments) > 1 and self._segments[1].header.first_position <= self.unneeded + 1:
             oldest = self._segments.pop(0)
             self._sealed_bytes -= oldest.size
             self._spares.add(oldest)
+        # Row counts are exact at the ends of the log and at segment headers only; reading records just to count would
+        # cost more than the count is worth.
         first = self._segments[0].header if self._segments else None
         known = first.rows_before if first is not None and first.first_position <= self.secured + 1 else 0
         known = self.rows_ever if self.secured == self.last_position else known
@@ -364,9 +376,11 @@ class StreamLog:
                 f"stream {self.identity.stream} of plan {self.identity.plan}: {self.size_bytes} bytes of accepted "
                 f"events are kept on disk already{damaged}, wal.maximum_bytes is {self._limits.maximum_bytes}"
             )
+        # Once per process and not at opening: on a full disk the log must still be readable.
         if not self._begun:
             self._note_begun()
         writer = self._writer
+        # A record is never split: one that is larger than a segment gets a segment of its own size.
         largest = max(self._limits.segment_bytes, SEGMENT_HEADER_BYTES + needed)
         if writer is None or writer.segment.size + needed > largest:
             writer = self._begin_segment()
@@ -406,6 +420,7 @@ class StreamLog:
             if spare is not None:
                 self._disk_sync.deleted(spare)
             raise WalFullError(f"{self.folder} cannot be written: {error.strerror}") from error
+        # Deduplication must survive the deletion of older segments, so each segment starts with what is known so far.
         self._tell_origins(writer)
         with self._lock:
             self._writer = writer
@@ -427,6 +442,7 @@ class StreamLog:
             writer.reserve(length)
         except WalFullError:
             os.close(writer.descriptor)
+            # A segment without its origins would let a repeated batch be taken twice after a restart.
             writer.segment.path.unlink()
             raise
         writer.write(record_parts(b"", 0, 0, NOWHERE, 0, writer.seed, origins), length)
@@ -459,11 +475,14 @@ class StreamLog:
 
     def _recover(self) -> None:
         self._tally.read()
+        # Secured positions come first: segments up to there may be gone rightly, and nothing before them counts as
+        # missing.
         self.secured = self.last_position = self._tally.secured.position
         self.unneeded = self._tally.unneeded
         for path in self.folder.glob(f"*{SPARE_SUFFIX}"):
             path.unlink(missing_ok=True)  # at once: the disk may be full, and something must be written now
         self._segments, damaged = find_segments(self.folder, self.identity.log)
+        # Only the last segment can end in an unfinished record; the others were sealed before the next one was begun.
         found = self._recover_last() if self._segments else None
         self._note_missing(found, damaged)
         if found is not None:
@@ -473,9 +492,12 @@ class StreamLog:
             self.rows_ever = max(0, self._tally.accepted.rows, self._tally.secured.rows)
         # Of what was given out since the log was opened last, nothing need have got to the disk.
         newest = max(self.last_position, self._tally.accepted.position, read_begun(self.folder))
+        # A receiver may know positions that were sent but never synced. Reusing them would make it drop new events as
+        # duplicates.
         self._next_position = (newest // RESTART_GAP + 1) * RESTART_GAP
         self._begun = False
         if self.unneeded >= self.last_position:
+            # Nothing is waiting, so the files can go, except for the one that remembers origins.
             kept = self._segments[-1:] if self._origins else []
             for segment in self._segments[: len(self._segments) - len(kept)]:
                 self._disk_sync.deleted(renamed(segment.path))
@@ -485,6 +507,8 @@ class StreamLog:
         if not self._segments:
             return
         self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
+        # Continue the last file rather than begin another one: a worker that restarts often would otherwise fill the
+        # folder with small segments.
         self._writer = SegmentWriter.reopen(self._segments[-1])
 
     def _note_missing(self, found: RecoveredSegment | None, damaged: list[Path]) -> None:

@@ -75,6 +75,7 @@ def recover(data: bytes, header: SegmentHeader, secured: int = 0) -> RecoveredSe
     seed = header.seed()
     for found in scan(view, size, seed):
         rows += found.rows
+        # Damaged stretches count up to their end: records behind them are intact and must not be overwritten.
         size = found.end
         if isinstance(found, StoredRecord):
             last_position = max(last_position, found.position)
@@ -84,6 +85,8 @@ def recover(data: bytes, header: SegmentHeader, secured: int = 0) -> RecoveredSe
             kept = rows if found.position <= secured else kept
         else:
             damaged += found.end - found.start
+    # A new file is zeros behind its records, so any other byte there is part of an unfinished record. A recycled file
+    # is full of old records instead, which the seed tells from new ones.
     torn = unfinished_bytes(view, size, seed) if header.recycled else len(data[size:].rstrip(b"\0"))
     return RecoveredSegment(last_position, rows, size, torn, damaged, tuple(origins), rows - kept, tuple(positions))
 
@@ -107,6 +110,7 @@ class SegmentWriter:
         Raises:
             WalFullError: the disk is full.
         """
+        # O_EXCL: a position is never given out twice, so an existing file would mean two writers.
         descriptor = os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         writer = cls(segment, descriptor, 0)
         try:
@@ -131,6 +135,8 @@ class SegmentWriter:
         """
         descriptor = os.open(spare, os.O_RDWR | os.O_CLOEXEC)
         try:
+            # The header first: its new seed invalidates the old records, so a crash between the two steps leaves a file
+            # that is ignored rather than one that repeats old events.
             os.pwrite(descriptor, encode_segment_header(segment.header), 0)
             spare.rename(segment.path)
             appended(segment.path, SEGMENT_HEADER_BYTES)
@@ -143,6 +149,7 @@ class SegmentWriter:
     def reopen(cls, segment: Segment) -> SegmentWriter:
         """Continue the file behind `segment.size` and cut off the rest."""
         descriptor = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
+        # The unfinished record must go: bytes behind the next records could otherwise be taken for one.
         os.ftruncate(descriptor, segment.size)
         return cls(segment, descriptor, segment.size)
 
@@ -155,6 +162,8 @@ class SegmentWriter:
         end = self.segment.size + length
         if end <= self._reserved:
             return
+        # Allocated ahead, since a write into a sparse file can fail for lack of space after the source was told that
+        # its events were accepted.
         wanted = max(end, self._reserved + RESERVED_BYTES)
         try:
             os.posix_fallocate(self.descriptor, self._reserved, wanted - self._reserved)
@@ -162,6 +171,7 @@ class SegmentWriter:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise
             with contextlib.suppress(OSError):
+                # A failed allocation may have taken part of the space; give it back to others on the full disk.
                 os.ftruncate(self.descriptor, self._reserved)
             raise WalFullError(
                 f"no space for accepted events at {self.segment.path.parent}: {error.strerror}"
@@ -183,5 +193,6 @@ class SegmentWriter:
 
         Gives the descriptor, which the caller closes.
         """
+        # Give back the space that was reserved ahead; nothing is written here any more.
         os.ftruncate(self.descriptor, self.segment.size)
         return self.descriptor

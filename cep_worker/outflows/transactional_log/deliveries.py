@@ -1,9 +1,10 @@
-"""How far each consumer of a publisher's results has got, and the way of what follows to it.
+"""How far each consumer has got with a publisher's results, and delivery of what follows.
 
-files 1 │ 2 │ 3 │ 4 │ 5 (written) dead sink ▲ has nothing of 2 yet a file is deleted when all consumers sound sink ▲ has
-all up to 4 of its streams have all of it
+    files       1 │ 2 │ 3 │ 4 │ 5 (written)
+    dead sink   ▲ has nothing of 2 yet            a file is deleted when all consumers
+    sound sink              ▲ has all up to 4     of its streams have all of it
 
-Consumers wait for each other nowhere: one that takes nothing keeps files, and holds up no other one.
+Consumers never wait for each other: one that takes nothing keeps files, but delays no other one.
 """
 
 from __future__ import annotations

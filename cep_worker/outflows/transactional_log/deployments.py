@@ -1,8 +1,8 @@
-"""Which deployment of a plan's name an epoch belongs to.
+"""Which deployment of a plan's name an epoch belongs to. Pure.
 
-Pure.
-
-epochs 5 6 7 │ 8 9 │ 10 deployments first │ second │ present
+Example:
+    epochs       5     6     7  │  8     9  │  10
+    deployments  first          │  second   │  present
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """One file of prepared results: what a publisher gave between two checkpoints.
 
-header record │ frame record │ frame record │ … │ mark record
+    header record │ frame record │ frame record │ … │ mark record
 
-Records are framed and checked as those of the log (`cep_worker.storage.records`). The body of each begins with a
-MessagePack map, behind its length and filled up to a multiple of 8 bytes; that of a frame goes on with an Arrow batch.
-Where numbers are passed over, because frames of these numbers may be lost that consumers have, the header is repeated.
-A file that does not end with a mark was not closed: the process ended, or the publisher. The header of the next file
-that is kept tells the mark again, also when it is of a later run, for it may be on the disk before the mark is.
+Records are framed and checked like those of the log (`cep_worker.storage.records`). The body of each begins with a
+MessagePack map, behind its length and padded to a multiple of 8 bytes; in a frame an Arrow batch follows. Where numbers
+are skipped, because consumers have frames of these numbers that may be lost, the header is repeated. A file without a
+mark at its end was not closed: the process or the publisher ended. The header of the next kept file repeats the mark,
+even in a later run, since it may get to disk before the mark does.
 """
 
 from __future__ import annotations
