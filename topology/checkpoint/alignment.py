@@ -1,5 +1,7 @@
-"""Aligns checkpoint markers: an instance's snapshot holds what every one of its producers sent before its marker, and
-nothing of what came after. Pure.
+"""Align checkpoint markers.
+
+An instance's snapshot holds everything that each of its producers sent before its marker, and nothing that came
+after. Pure.
 
     producer a ──1──2──M──3──▶ ┐
     producer b ──7──────8──M─▶ ┴─▶ 1 7 2 8 │ snapshot, marker goes on │ 3
@@ -28,8 +30,11 @@ Step = Bundle | Aligned
 
 @dataclass(slots=True)
 class Aligner:
-    """One for each instance that has producers. A marker is settled here; bundles that wait are not, so they count
-    against the windows of the workers that sent their events."""
+    """Aligns the markers of one instance that has producers.
+
+    A marker is settled here. Bundles that wait are not, so they count against the windows of the tasks that sent
+    their events.
+    """
 
     producers: frozenset[str]
     _checkpoint: int = 0
@@ -41,11 +46,11 @@ class Aligner:
 
     @classmethod
     def of(cls, producers: Collection[str]) -> Aligner:
-        """`producers` are the names of all instances from which bundles come."""
+        """Return an aligner for `producers`, the names of all instances from which bundles come."""
         return cls(frozenset(producers))
 
     def push(self, bundle: Bundle) -> list[Step]:
-        """What is to be done now that `bundle` has come, in order."""
+        """Return what to do now that `bundle` has arrived, in order."""
         # The usual case, between checkpoints, without any bookkeeping.
         if not bundle.checkpoint and not self._marked:
             return [bundle]
@@ -64,7 +69,7 @@ class Aligner:
         return steps
 
     def is_waiting(self) -> bool:
-        """True while some markers have come and others have not."""
+        """Return whether some markers have arrived and others have not."""
         return bool(self._marked)
 
     def _push(self, bundle: Bundle, steps: list[Step]) -> None:

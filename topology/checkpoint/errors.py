@@ -33,9 +33,11 @@ class StoreUnreachableError(CheckpointError):
 
 
 class CheckpointUnreadableError(CheckpointError):
-    """A checkpoint that cannot be used, now or later; `reason_code` is stable: `missing`, `torn`, `foreign` (it is no
-    checkpoint, or one of another plan), `damaged` (a piece is not what it was), and OTHER_VERSION: the file's, or its
-    states', format is none that this version reads."""
+    """A checkpoint that cannot be used, now or later.
+
+    `reason_code` is stable: `missing`, `torn`, `foreign` (no checkpoint, or one of another plan), `damaged` (a piece
+    has changed), or OTHER_VERSION (this version cannot read the format of the file or of its states).
+    """
 
     code = "checkpoint-unreadable"
 

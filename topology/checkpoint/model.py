@@ -45,8 +45,10 @@ class StageRecord(msgspec.Struct, frozen=True):
 
 
 class Pack(msgspec.Struct, frozen=True):
-    """A file of chunks: those of them that a checkpoint needs, as (name, offset, length). `size_bytes` is the size of
-    the whole file."""
+    """A file of chunks.
+
+    It lists those that a checkpoint needs, as (name, offset, length). `size_bytes` is the size of the whole file.
+    """
 
     name: str
     size_bytes: int
@@ -85,22 +87,25 @@ class Manifest(msgspec.Struct, frozen=True):
     deployed_ms: int = 0
 
     def fingerprint(self) -> str:
-        """What stands for the query plan that was running."""
+        """Return the fingerprint of the query plan that was running."""
         return fingerprint(self.query_plan)
 
     def state(self, instance: str) -> StoredState | None:
-        """The state of `instance`; None when it had none."""
+        """Return the state of `instance`; None when it had none."""
         return next((state for state in self.states if state.instance == instance), None)
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """Which checkpoints of a plan count: those of the attempts in `spans`, oldest first, up to the last that each span
-    names. The last span is that of the attempt that began last: of it all complete checkpoints count, and its `last` is
-    0. Numbers up to `reserved` may have been given out. Checkpoints up to `void` do not count any more, since the plan
-    was begun anew, or from the savepoint that `base` refers to, which counts as long as no checkpoint does.
+    """Which checkpoints of a plan count.
 
-    All this is of the plan that was deployed first at `deployed_ms`, 0: not known. Others of its name, told apart by
-    the same time, that had checkpoints here before it are `former`, the newest last."""
+    These are the checkpoints of the attempts in `spans`, oldest first, up to the last that each span names. The last
+    span is that of the newest attempt: all its complete checkpoints count, and its `last` is 0. Numbers up to
+    `reserved` may have been used. Checkpoints up to `void` no longer count, since the plan was started without state,
+    or from the savepoint that `base` refers to, which counts as long as no checkpoint does.
+
+    The lineage belongs to the plan that was first deployed at `deployed_ms`, 0: unknown. Other plans of its name that
+    had checkpoints here before it, identified by the same time, are `former`, the newest last.
+    """
 
     spans: tuple[CheckpointSpan, ...] = ()
     reserved: int = 0
@@ -110,7 +115,7 @@ class Lineage(msgspec.Struct, frozen=True):
     former: tuple[int, ...] = ()
 
     def counts(self, epoch: int, attempt: int, checkpoint: int) -> bool:
-        """True when the checkpoint with this number, taken by that attempt, is one to begin from."""
+        """Return whether a run may begin from the checkpoint with this number, taken by that attempt."""
         if checkpoint <= self.void or not self.spans:
             return False
         newest = self.spans[-1]
@@ -123,36 +128,41 @@ class Lineage(msgspec.Struct, frozen=True):
         return (self.spans[-1].epoch, self.spans[-1].attempt) if self.spans else (0, -1)
 
     def passed_on(self, deployed_ms: int, highest: int) -> Lineage:
-        """That of another plan of the name, which was deployed first at `deployed_ms`: no checkpoint up to `highest`
-        counts for it."""
+        """Return the lineage of another plan of the name, first deployed at `deployed_ms`.
+
+        No checkpoint up to `highest` counts for it.
+        """
         former = (*(one for one in self.former if one != deployed_ms), self.deployed_ms)
         return Lineage(reserved=highest, void=highest, deployed_ms=deployed_ms, former=former[-MOST_FORMER:])
 
 
 def fingerprint(query_plan: str) -> str:
-    """What stands for a query plan in XML."""
+    """Return the fingerprint of a query plan in XML."""
     return hashlib.sha256(query_plan.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def chunk_name(data: bytes | memoryview) -> str:
-    """The name of a chunk: what it holds, told by SHA-256."""
+    """Return the name of a chunk, the SHA-256 of its content."""
     return hashlib.sha256(data).hexdigest()[: 2 * NAME_BYTES]
 
 
 def stages_of(key: PlanKey, epoch: int, query_plan: str, tasks: int) -> tuple[StageRecord, ...]:
-    """The components of the topology of a query plan in XML."""
+    """Return the components of the topology of a query plan in XML."""
     topology = Topology(key, epoch, read_xml(query_plan), tasks)
     return tuple(StageRecord(one.name, one.kind, one.parallel) for one in topology.components)
 
 
 def new_pack(pack: StoredPack) -> Pack:
-    """A pack that was just written, with nothing in it that is not needed."""
+    """Return a pack that was just written, in which every chunk is needed."""
     return Pack(pack.name, sum(length for _, _, length in pack.chunks), pack.chunks)
 
 
 def needed_packs(states: Iterable[StoredState], packs: Iterable[Pack]) -> tuple[Pack, ...]:
-    """Of `packs` those that hold chunks of `states`, and of these the chunks that are needed, each in one pack alone.
-    Raises CheckpointUnreadableError when a chunk is in none of them."""
+    """Return those of `packs` that hold chunks of `states`, each needed chunk in one pack only.
+
+    Raises:
+        CheckpointUnreadableError: When no pack holds a chunk.
+    """
     missing = {name for state in states for name in state.chunks}
     found = []
     for pack in packs:
@@ -169,8 +179,10 @@ def needed_packs(states: Iterable[StoredState], packs: Iterable[Pack]) -> tuple[
 
 
 def with_span(spans: tuple[CheckpointSpan, ...], span: CheckpointSpan) -> tuple[CheckpointSpan, ...]:
-    """`spans`, the newest of them, with `span` for its attempt. Former attempts of which nothing stands are left out:
-    that they are not named says the same."""
+    """Return the newest of `spans`, with `span` for its attempt.
+
+    Former attempts without final results are left out, which means the same.
+    """
     others = tuple(one for one in spans if one.last and (one.epoch, one.attempt) != (span.epoch, span.attempt))
     return (*others, span)[-MOST_SPANS:]
 
@@ -182,7 +194,11 @@ def seal(value: msgspec.Struct) -> bytes:
 
 
 def unseal(data: bytes, kind: type[Sealed], what: str) -> Sealed:
-    """What was sealed. Raises CheckpointUnreadableError, in whose text it is called `what`."""
+    """Return the content of a sealed file.
+
+    Raises:
+        CheckpointUnreadableError: When it cannot be read; the message calls it `what`.
+    """
     if data[: len(_MAGIC)] != _MAGIC:
         reason = "torn" if len(data) < _SEAL.size else "foreign"
         raise CheckpointUnreadableError(reason, f"{what} is no checkpoint of this system")

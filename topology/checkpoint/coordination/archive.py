@@ -35,10 +35,13 @@ RESERVED_AT_ONCE = 10
 
 
 class RunStart(msgspec.Struct, frozen=True):
-    """Where a run begins: from the manifest with `reference`, or without state when that is empty; `number` is that
-    checkpoint's. A newest checkpoint that is another plan's of the name, or of another version, has become the
-    savepoint `kept`; empty: there was none. A run that `goes_back` begins from a checkpoint, or from nothing since none
-    can be read: it needs all events again that what it begins from does not hold."""
+    """Where a run begins.
+
+    It begins from the manifest with `reference`, or without state when that is empty; `number` is that checkpoint's.
+    If the newest checkpoint belongs to another plan of the name, or to another version, it has become the savepoint
+    `kept` (empty: there was none). A run that `goes_back` begins from an older checkpoint, or from nothing since none
+    can be read: it needs all events again that its starting point does not hold.
+    """
 
     opening: Opening
     reference: str
@@ -62,16 +65,19 @@ class Archive:
         """Why no plan can begin from a savepoint; to find out may need its states."""
 
     def check(self) -> None:
-        """The store can be used now."""
+        """Check that the store can be used."""
         self._store.check()
 
     def open_run(self, run: RunId, restore: str, restore_epoch: int = 0, *, has_state: bool = False) -> RunStart:
-        """The run is the plan's newest attempt, and checkpoints of others do not count any more. `restore` says what
-        its epoch begins from: empty, from the newest checkpoint that counts; `none`, anew; else from the savepoint of
-        that name. It was told so under `restore_epoch`, 0: its own; if it has begun under that or a later epoch, it
-        begins from the newest checkpoint that counts. Those of another plan of the name never count for it; the newest
-        of them becomes a savepoint. One that `has_state` already goes on without what it cannot read; for others
-        CheckpointUnreadableError says what the operator can do."""
+        """Make the run the plan's newest attempt, so that checkpoints of other attempts no longer count.
+
+        `restore` says where its epoch begins: empty, from the newest checkpoint that counts; `none`, without state;
+        else from the savepoint of that name. The request was made under `restore_epoch` (0: the run's own epoch). If
+        the plan has begun under that or a later epoch, the run begins from the newest checkpoint that counts.
+        Checkpoints of another plan of the name never count; the newest of them becomes a savepoint. A run that
+        `has_state` already continues without what it cannot read; for others CheckpointUnreadableError says what the
+        operator can do.
+        """
         told_under = restore_epoch or run.epoch
         # One that was told so earlier may have begun meanwhile, and what was found be its own.
         told_now = bool(restore) and run.attempt == 0 and told_under == run.epoch
@@ -133,7 +139,7 @@ class Archive:
     def write(
         self, order: WriteManifest, query_plan: str, spans: tuple[CheckpointSpan, ...], taken_ms: int
     ) -> Manifest:
-        """The checkpoint exists, and those that are too old do not any more."""
+        """Write the manifest of a checkpoint, and delete checkpoints that are too old."""
         run = order.run
         lineage = self._own_lineage(run)
         states = tuple(state for part in order.parts for state in part.states)
@@ -170,12 +176,14 @@ class Archive:
         return manifest
 
     def oldest(self, key: PlanKey) -> int:
-        """Return the number of the oldest checkpoint from which the plan may begin when later ones cannot be read; 0:
-        not known."""
+        """Return the number of the oldest checkpoint from which the plan may begin when later ones cannot be read.
+
+        0 means that it is not known.
+        """
         return self._oldest.get(key, 0)
 
     def end_run(self, run: RunId) -> None:
-        """The run stores nothing any more."""
+        """Refuse to store anything more for the run."""
         self._bases.pop(run, None)
 
     def savepoints(self) -> list[Savepoint]:
@@ -192,8 +200,10 @@ class Archive:
         self._sweep(key, lineage, lineage.reserved - RESERVED_AT_ONCE)
 
     def clear(self, key: PlanKey) -> int:
-        """No checkpoint of the plan exists, but for its savepoints; gives how many those were. A topology that runs
-        goes on, and takes others."""
+        """Delete the plan's checkpoints, except its savepoints, and return how many were deleted.
+
+        A running topology continues and takes new ones.
+        """
         lineage = self._lineage(key)
         taken = self._store.taken(key)
         for one in taken:
@@ -203,8 +213,11 @@ class Archive:
         return len(taken)
 
     def forget(self, key: PlanKey, epoch: int, deployed_ms: int = 0) -> None:
-        """The plan that was deployed at `deployed_ms` (0: not told) was undeployed when it had that epoch: it has
-        savepoints alone. A later epoch's are left alone, and another plan's of its name."""
+        """Delete the checkpoints, except savepoints, of a plan that was undeployed.
+
+        The plan was deployed at `deployed_ms` (0: unknown) and had `epoch` when it was undeployed. Checkpoints of a
+        later epoch, and those of another plan of the name, remain.
+        """
         lineage = self._lineage(key)
         if self._is_anothers(RunId(key, epoch, 0, deployed_ms), lineage):
             return
@@ -230,7 +243,8 @@ class Archive:
         return msgspec.structs.replace(savepoint, problem=self._problems[identity])
 
     def _is_anothers(self, run: RunId, lineage: Lineage) -> bool:
-        """True when what is kept is of another plan than the run's, or such a one has begun here since."""
+        """Return whether the stored checkpoints belong to another plan than the run's, or such a plan has begun since.
+        """
         if not run.deployed_ms or run.deployed_ms == lineage.deployed_ms:
             return False
         if run.deployed_ms in lineage.former:
@@ -243,7 +257,7 @@ class Archive:
         return manifest is not None and manifest.taken_ms < run.deployed_ms
 
     def _keep_newest(self, key: PlanKey, lineage: Lineage) -> str:
-        """The newest checkpoint that counts is a savepoint; gives its name, empty when there is none."""
+        """Keep the newest checkpoint that counts as a savepoint, and return its name (empty: there is none)."""
         try:
             found = self._newest(key, lineage)
         except CheckpointUnreadableError as error:
@@ -280,8 +294,10 @@ class Archive:
         return name
 
     def _beginning(self, key: PlanKey, lineage: Lineage, *, needed: bool) -> tuple[str, Manifest] | None:
-        """The newest checkpoint that counts, if it can be begun from. One that cannot is an error where it is needed:
-        the operator decides what the plan begins from."""
+        """Return the newest checkpoint that counts, if a run can begin from it.
+
+        An unreadable one is an error where it is needed: the operator decides where the plan begins.
+        """
         try:
             found = self._newest(key, lineage)
             if found is not None:
@@ -306,8 +322,10 @@ class Archive:
         return next(counts, None)
 
     def _lineage(self, key: PlanKey, *, needed: bool = False) -> Lineage:
-        """The plan's lineage; one that is damaged is made anew from its checkpoints. If these cannot be read either, or
-        it is of another version, that is an error where it is needed."""
+        """Return the plan's lineage, rebuilt from its checkpoints if it is damaged.
+
+        If these cannot be read either, or have another version, that is an error where the lineage is needed.
+        """
         problem: CheckpointUnreadableError
         try:
             return self._store.lineage(key)
@@ -328,7 +346,7 @@ class Archive:
         return Lineage()
 
     def _own_lineage(self, run: RunId) -> Lineage:
-        """The lineage, if the run is the plan's newest attempt."""
+        """Return the lineage, if the run is the plan's newest attempt."""
         lineage = self._lineage(run.key)
         epoch, attempt = lineage.newest()
         if run.deployed_ms and lineage.deployed_ms not in (0, run.deployed_ms):
@@ -397,7 +415,7 @@ def _later_has_begun(run: RunId, lineage: Lineage) -> str:
 
 
 def _closed(lineage: Lineage, taken: Iterable[ManifestName]) -> tuple[CheckpointSpan, ...]:
-    """The spans, the last of them up to the newest checkpoint that its attempt has completed."""
+    """Return the spans, the last of them up to the newest checkpoint that its attempt has completed."""
     if not lineage.spans:
         return ()
     newest = lineage.spans[-1]
@@ -407,7 +425,7 @@ def _closed(lineage: Lineage, taken: Iterable[ManifestName]) -> tuple[Checkpoint
 
 
 def _cut_back(lineage: Lineage, manifest: Manifest) -> tuple[CheckpointSpan, ...]:
-    """The spans when the plan goes back to `manifest`: what later attempts did is undone."""
+    """Return the spans when the plan goes back to `manifest`, which undoes what later attempts did."""
     spans = []
     for span in lineage.spans:
         if (span.epoch, span.attempt) == (manifest.epoch, manifest.attempt):

@@ -65,11 +65,14 @@ AWAY_LEASES = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Checkpoints begin every `interval_ms` (0: only when asked for), `pause_ms` after the end of the last at the
-    earliest, and fail after `timeout_ms`; the last of a run is waited for `drain_ms`. Those of a run that was started
-    again begin at `FIRST_MS`, and each at twice the distance of the one before, up to the interval. Tasks beat every
-    `heartbeat_ms` and are lost after `lease_ms`, or later while heartbeats come late (see `AdaptiveLease`); `join_ms`
-    after their job runs all of them must have joined."""
+    """When checkpoints begin and when tasks are considered lost.
+
+    Checkpoints begin every `interval_ms` (0: only on request), `pause_ms` after the end of the last at the earliest,
+    and fail after `timeout_ms`; the last of a run may take `drain_ms`. After a restart the first begins at
+    `FIRST_MS`, and the distance doubles each time up to the interval. Tasks send a heartbeat every `heartbeat_ms` and
+    are lost after `lease_ms`, or later while heartbeats are late (see `AdaptiveLease`); all must have joined
+    `join_ms` after their job runs.
+    """
 
     interval_ms: int
     timeout_ms: int
@@ -98,8 +101,10 @@ class Coordinator:
     # ---- runs -------------------------------------------------------------------------------------------------------
 
     def begin_run(self, run: RunId, tasks: int, opening: Opening | None) -> list[Instruction]:
-        """The attempt is about to start; `opening` is None when it begins beside an older epoch, or nothing is
-        stored."""
+        """Begin an attempt.
+
+        `opening` is None when it begins beside an older epoch, or nothing is stored.
+        """
         before = self.runs.get((run.key, run.epoch))
         instructions = self.end_run(before.id, "the topology was started again") if before is not None else []
         new = CheckpointedRun(run, tasks)
@@ -110,13 +115,13 @@ class Coordinator:
         return instructions
 
     def open_run(self, run_id: RunId, opening: Opening) -> None:
-        """The store answered `OpenRun`."""
+        """Apply the store's answer to `OpenRun`."""
         run = self._find(run_id)
         if run is not None:
             self._open(run, opening)
 
     def numbers_reserved(self, run_id: RunId, reserved: int) -> None:
-        """The store answered `ReserveNumbers`."""
+        """Apply the store's answer to `ReserveNumbers`."""
         run = self._find(run_id)
         if run is not None:
             run.reserved, run.asked_ms, run.look_ms = max(run.reserved, reserved), None, 0
@@ -128,7 +133,7 @@ class Coordinator:
             run.started_ms, run.look_ms = now_ms, 0
 
     def end_run(self, run_id: RunId, reason: str) -> list[Instruction]:
-        """The run's job is over; what was asked of it comes to nothing."""
+        """End the run, whose job is over. Its pending requests fail."""
         run = self._find(run_id)
         if run is None:
             return []
@@ -146,13 +151,13 @@ class Coordinator:
         return instructions
 
     def forget(self, key: PlanKey, epoch: int) -> None:
-        """That topology has ended for good."""
+        """Remove a topology that has ended for good."""
         self._past.pop((key, epoch), None)
 
     # ---- tasks ------------------------------------------------------------------------------------------------------
 
     def join(self, peer: bytes, message: JoinTopology, now_ms: int) -> Message:
-        """The answer to a task that joins or beats."""
+        """Return the answer to a task that joins or sends a heartbeat."""
         run = self.runs.get((message.key, message.epoch))
         what = f"attempt {message.attempt} of epoch {message.epoch} of {message.key.topology()}"
         if run is None or run.id.attempt != message.attempt:
@@ -186,7 +191,8 @@ class Coordinator:
         return [RestartTopology(run.id, f"the process of task {task} has ended")]
 
     def report(self, message: ReportPart, now_ms: int) -> list[Instruction]:
-        """A task has done its part of a checkpoint, or could not; what is over is left out."""
+        """Apply the report of a task that has done its part of a checkpoint, or could not; ignore finished checkpoints.
+        """
         run = self._find(RunId(message.key, message.epoch, message.attempt))
         if run is None or run.phase is not Phase.TAKING or message.checkpoint != run.number:
             return []
@@ -207,8 +213,10 @@ class Coordinator:
         return [WriteManifest(run.id, run.number, parts, attempted.name, now_ms - attempted.began_ms)]
 
     def written(self, run_id: RunId, checkpoint: int, error: str, now_ms: int, oldest: int = 0) -> list[Instruction]:
-        """The manifest was written, and `oldest` is the first checkpoint that is retained (0: that is not known); or
-        `error` says why it was not."""
+        """Apply the store's answer that the manifest was written, or why it was not (`error`).
+
+        `oldest` is the first checkpoint that is retained (0: unknown).
+        """
         run = self._find(run_id)
         if run is None or run.number != checkpoint or run.phase is not Phase.WRITING:
             return []
@@ -227,7 +235,7 @@ class Coordinator:
     # ---- orders -----------------------------------------------------------------------------------------------------
 
     def take_savepoint(self, key: PlanKey, epoch: int, name: str) -> list[Instruction]:
-        """A checkpoint of that topology is kept under `name`, as soon as one can be taken."""
+        """Keep a checkpoint of the topology under `name`, as soon as one can be taken."""
         run = self.runs.get((key, epoch))
         refusal = self._refuse(run)
         if run is None or refusal:
@@ -238,7 +246,7 @@ class Coordinator:
         return []
 
     def drain(self, run_id: RunId, now_ms: int) -> list[Instruction]:
-        """A last checkpoint of that run is taken, behind which it takes nothing in; `Drained` follows in time."""
+        """Take a last checkpoint of the run, after which it takes in no events; `Drained` follows."""
         run = self._find(run_id)
         if run is not None and run.drain_until_ms is not None:
             return []
@@ -249,7 +257,7 @@ class Coordinator:
         return []
 
     def on_time(self, now_ms: int) -> list[Instruction]:
-        """What is due: call it often."""
+        """Return the instructions that are due; call it often."""
         away_ms = now_ms - self._looked_ms if self._looked_ms is not None else 0
         away = away_ms >= AWAY_LEASES * self._timing.lease_ms
         self._lease.heard(away_ms, now_ms)
@@ -313,7 +321,7 @@ class Coordinator:
         return probes
 
     def _begin(self, run: CheckpointedRun, now_ms: int) -> list[Instruction]:
-        """A checkpoint begins if one is due, or what is missing for that is asked for."""
+        """Begin a checkpoint if one is due, or request what is missing for it."""
         if not self._takes or run.phase is not Phase.IDLE or run.lost or run.final:
             return []
         if run.opening is None:
@@ -350,7 +358,7 @@ class Coordinator:
         return [Push(seen.peer, begin) for task, seen in sorted(run.seen.items()) if task not in run.parts]
 
     def _ask(self, run: CheckpointedRun, question: Instruction, now_ms: int) -> list[Instruction]:
-        """The store is asked, again if it has not answered for long."""
+        """Ask the store, again if it has not answered for long."""
         if run.asked_ms is not None and now_ms - run.asked_ms < self._timing.timeout_ms:
             return []
         run.asked_ms = now_ms
@@ -366,7 +374,7 @@ class Coordinator:
         return [*instructions, *self._over(run, error, now_ms)]
 
     def _end(self, run: CheckpointedRun, now_ms: int) -> list[Instruction]:
-        """A run that is being ended is drained when its stored tables are written, or when that took too long."""
+        """Drain a run that is ending, once its stored tables are written or that took too long."""
         if run.drain_until_ms is None:
             return []
         settled = bool(run.settles) and run.is_settled()
@@ -377,7 +385,7 @@ class Coordinator:
         return [Drained(run.id, "" if settled else f"{late} in time")]
 
     def _over(self, run: CheckpointedRun, error: str, now_ms: int) -> list[Instruction]:
-        """A checkpoint has come to its end."""
+        """Finish a checkpoint."""
         run.free_ms = now_ms + self._timing.pause_ms
         if run.distance_ms < self._timing.interval_ms:  # large states are not to take all of its time
             took_ms = now_ms - run.history[-1].began_ms
@@ -414,7 +422,7 @@ class Coordinator:
         return [SavepointEnded(run.id.key, name, error)] if name else []
 
     def _move(self, run: CheckpointedRun, move: RunTransition) -> bool:
-        """True when the move is legal, and was made."""
+        """Make the move and return whether it was legal."""
         phase = TRANSITIONS.get((run.phase, move))
         if phase is None:
             return False

@@ -56,8 +56,11 @@ TRANSITIONS: dict[tuple[Phase, RunTransition], Phase] = {
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What the store says to a run that begins: the spans of earlier attempts, and the numbers that it may give out,
-    above `last_number` and up to `reserved`."""
+    """The store's answer to a run that begins.
+
+    It holds the spans of earlier attempts, and the numbers that the run may use, above `last_number` and up to
+    `reserved`.
+    """
 
     spans: tuple[CheckpointSpan, ...]
     last_number: int
@@ -94,8 +97,11 @@ class Attempted:
 
 @dataclass(slots=True)
 class TaskSeen:
-    """A task that has joined: where it is answered, when it was heard last, where it listens for others, and the newest
-    checkpoint of which all is outside that is to be there."""
+    """A task that has joined.
+
+    It holds the peer to answer, when it was heard last, where it listens for other tasks, and the newest checkpoint
+    whose changes of stored tables are all in their databases.
+    """
 
     peer: bytes
     heard_ms: int
@@ -143,8 +149,10 @@ class CheckpointedRun:
 
     @property
     def begins_again(self) -> bool:
-        """Whether an earlier attempt of the same epoch has completed a checkpoint: until a new epoch has one, its plan
-        may still go back to the checkpoints of the former text."""
+        """Return whether an earlier attempt of the same epoch has completed a checkpoint.
+
+        Until a new epoch has one, its plan may still go back to the checkpoints of the former text.
+        """
         spans = self.opening.spans if self.opening is not None else ()
         return any(span.epoch == self.id.epoch and span.last for span in spans)
 

@@ -34,7 +34,7 @@ class Savepoints:
         """Why one that should be gone is still there."""
 
     def told(self) -> tuple[SavepointReport, ...]:
-        """The newest ones, those that were asked for last."""
+        """Return the newest savepoints, and those that were requested last."""
         found = (
             msgspec.structs.replace(one, error=self._kept_back.get(name, ""))
             for name, one in self._kept.items()
@@ -44,7 +44,7 @@ class Savepoints:
         return (*kept, *self._asked.values())[-MOST_TOLD:]
 
     def look(self, taken: _Name | None = None) -> None:
-        """It will be known which the store has, also of the one that was just `taken`."""
+        """Look up which savepoints the store has, including the one that was just `taken`."""
 
         def listed(answer: list[SavepointReport] | CheckpointError) -> None:
             if isinstance(answer, CheckpointError):
@@ -62,7 +62,7 @@ class Savepoints:
         self._asked[key, name] = SavepointReport(key, name, "taking")
 
     def ended(self, key: PlanKey, name: str, error: str) -> None:
-        """The one that was asked for is stored, or failed for the reason `error`."""
+        """Record that the requested savepoint is stored, or failed for the reason `error`."""
         logger.info("savepoint ended: topology=%s name=%s error=%s", key.topology(), name, error or "none")
         if not error:
             self.look((key, name))
@@ -72,7 +72,7 @@ class Savepoints:
             del self._asked[failed]
 
     def delete(self, key: PlanKey, name: str) -> None:
-        """It will not be kept any more; a failed one is not told of."""
+        """Delete the savepoint; a failed one is no longer reported."""
         if self._asked.get((key, name), SavepointReport(key, name, "failed")).state == "failed":
             self._asked.pop((key, name), None)
 

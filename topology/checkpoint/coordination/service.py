@@ -54,8 +54,11 @@ MESSAGES_AT_ONCE = 256
 
 
 class RunOpened(msgspec.Struct, frozen=True):
-    """The run may start: from the manifest with `reference` (checkpoint `number`), or without state when that is
-    empty. `goes_back`: see `RunStart`."""
+    """The run may start.
+
+    It begins from the manifest with `reference` (checkpoint `number`), or without state when that is empty.
+    `goes_back`: see `RunStart`.
+    """
 
     run: RunId
     reference: str = ""
@@ -64,8 +67,10 @@ class RunOpened(msgspec.Struct, frozen=True):
 
 
 class RunRefused(msgspec.Struct, frozen=True):
-    """The run cannot start, since nobody can tell what it begins from; `unfit`: another try is no use. With
-    `other_version` this version cannot read what it would begin from."""
+    """The run cannot start, since its starting point is unknown.
+
+    `unfit`: another try is useless. With `other_version` this version cannot read the state to begin from.
+    """
 
     run: RunId
     reason: str
@@ -77,8 +82,11 @@ Event = RunOpened | RunRefused | RestartTopology | Drained
 
 
 class CheckpointsView(msgspec.Struct, frozen=True):
-    """What is told of a topology: which results stand, its newest checkpoints, which one it began from, how many
-    failed, and why it cannot begin from the newest."""
+    """What is reported about a topology's checkpoints.
+
+    It says which results are final, its newest checkpoints, which one it began from, how many failed, and why it
+    cannot begin from the newest.
+    """
 
     spans: tuple[CheckpointSpan, ...] = ()
     checkpoints: tuple[CheckpointReport, ...] = ()
@@ -88,8 +96,10 @@ class CheckpointsView(msgspec.Struct, frozen=True):
 
 
 class CheckpointService(threading.Thread):
-    """Runs from `start` to `close`. `archive` is None when nothing is stored: tasks are watched over all the same. The
-    driver's thread calls everything here."""
+    """Coordinates the checkpoints of all runs from `start` to `close`.
+
+    `archive` is None when nothing is stored; tasks are monitored all the same. The driver's thread calls all methods.
+    """
 
     def __init__(
         self,
@@ -130,9 +140,11 @@ class CheckpointService(threading.Thread):
     def open_run(
         self, run: RunId, query_plan: str, tasks: int, restore: str, beside: bool, restore_epoch: int = 0
     ) -> None:
-        """An attempt is to start: `RunOpened` or `RunRefused` follows. It begins from what `restore` says, as it was
-        told under `restore_epoch` (see `Archive.open_run`); one that works `beside` an older epoch gets its state from
-        that, and takes checkpoints when it has ended."""
+        """Open an attempt that is about to start; `RunOpened` or `RunRefused` follows.
+
+        It begins where `restore`, requested under `restore_epoch`, says (see `Archive.open_run`). An attempt that
+        works `beside` an older epoch gets its state from that, and takes checkpoints when it has ended.
+        """
         self._orders.put(lambda: self._open_run(run, query_plan, tasks, restore, beside, restore_epoch))
 
     def job_runs(self, run: RunId) -> None:
@@ -140,28 +152,30 @@ class CheckpointService(threading.Thread):
         self._orders.put(lambda: self._coordinator.job_runs(run, self._clock.monotonic_ms()))
 
     def end_run(self, run: RunId, reason: str) -> None:
-        """The run's job is over."""
+        """End the run, whose job is over."""
         self._orders.put(lambda: self._end_run(run, reason))
 
     def drain(self, run: RunId) -> None:
-        """A last checkpoint is taken, if one can be; `Drained` follows in any case."""
+        """Take a last checkpoint, if possible; `Drained` follows in any case."""
         self._orders.put(lambda: self._do(self._coordinator.drain(run, self._clock.monotonic_ms())))
 
     def take_savepoint(self, key: PlanKey, epoch: int, name: str) -> None:
-        """A checkpoint is kept under `name`; `savepoints` tells how far that is."""
+        """Keep a checkpoint under `name`; `savepoints` reports the progress."""
         self._orders.put(lambda: self._take_savepoint(key, epoch, name))
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
-        """The savepoint is not kept any more."""
+        """Delete the savepoint."""
         self._orders.put(lambda: self._savepoints.delete(key, name))
 
     def clear(self, key: PlanKey) -> None:
-        """The plan's checkpoints so far are not kept any more."""
+        """Delete the plan's checkpoints so far."""
         self._orders.put(lambda: self._tend("not cleared", key, lambda archive: archive.clear(key)))
 
     def forget(self, key: PlanKey, epoch: int, deployed_ms: int = 0) -> None:
-        """The plan is not deployed any more, and had that epoch last: its checkpoints are not kept. `deployed_ms`: see
-        `Archive.forget`."""
+        """Delete the checkpoints of a plan that was undeployed, and whose last epoch was `epoch`.
+
+        `deployed_ms`: see `Archive.forget`.
+        """
         self._orders.put(
             lambda: self._tend("not removed", key, lambda archive: archive.forget(key, epoch, deployed_ms))
         )
@@ -171,20 +185,20 @@ class CheckpointService(threading.Thread):
         self._orders.put(lambda: self._forget_told(key, epoch))
 
     def events(self) -> list[Event]:
-        """What has happened since the last call."""
+        """Return the events since the last call."""
         found = []
         while not self._events.empty():
             found.append(self._events.get())
         return found
 
     def told(self, key: PlanKey, epoch: int) -> CheckpointsView:
-        """What there is to tell of a topology, also between two of its attempts."""
+        """Return the view of a topology's checkpoints, also between two of its attempts."""
         told = self._told.get((key, epoch), CheckpointsView())
         unreadable = self._unreadable.get((key, epoch), "")
         return msgspec.structs.replace(told, unreadable=unreadable) if unreadable else told
 
     def savepoints(self) -> tuple[SavepointReport, ...]:
-        """What there is to tell of savepoints."""
+        """Return the reports about savepoints."""
         return self._told_savepoints
 
     def store_problem(self) -> str:
@@ -192,7 +206,7 @@ class CheckpointService(threading.Thread):
         return self._storing.problem
 
     def close(self) -> None:
-        """The threads have ended; what was being written is."""
+        """Finish pending writes and end the threads."""
         self._closing.set()
         if self.is_alive():
             self.join()
@@ -313,7 +327,7 @@ class CheckpointService(threading.Thread):
         self._events.put(RunOpened(run, reference, number, opened is not None and opened.goes_back))
 
     def _take_over(self, run: RunId) -> None:
-        """A run that has begun beside an older one is the plan's now."""
+        """Give the plan to a run that has begun beside an older one."""
 
         def opened(answer: RunStart | CheckpointError) -> None:
             if isinstance(answer, CheckpointError):
@@ -392,7 +406,7 @@ class CheckpointService(threading.Thread):
     # ---- between the threads ----------------------------------------------------------------------------------------
 
     def _tell(self) -> None:
-        """What others may read is up to date."""
+        """Update what other threads read."""
         ahead_ms = self._clock.now_ms() - self._clock.monotonic_ms()
         for (key, epoch), run in self._coordinator.runs.items():
             begun_from = self._begun_from.get((key, epoch), 0)
@@ -430,6 +444,6 @@ def _history(run: CheckpointedRun, ahead_ms: int) -> tuple[CheckpointReport, ...
 
 
 def _differ(before: CheckpointsView, now: CheckpointsView) -> bool:
-    """True when there is news; that the clock was set a little is none."""
+    """Return whether there is news; a small adjustment of the clock is none."""
     states = [[(one.checkpoint, one.state, one.error) for one in told.checkpoints] for told in (before, now)]
     return states[0] != states[1] or (before.spans, before.begun_from) != (now.spans, now.begun_from)

@@ -23,8 +23,11 @@ Order = Callable[[], None]
 
 
 class Storing:
-    """Uses `archive` on a thread of its own, one call after the other; with None nothing is done. `post` has an order
-    carried out by the thread that this belongs to, and `usable_again` is one: the store could not be used, and can."""
+    """Calls `archive` on a thread of its own, one call after the other.
+
+    With None nothing is done. `post` runs a function on the owner's thread. `usable_again` is such a function, called
+    when the store can be used again.
+    """
 
     def __init__(
         self, archive: Archive | None, clock: Clock, post: Callable[[Order], None], usable_again: Order
@@ -62,17 +65,17 @@ class Storing:
         self._thread.submit(work, archive).add_done_callback(finished)
 
     def check(self) -> None:
-        """It will be known whether the store can be used."""
+        """Check whether the store can be used."""
         self._check_due_ms = None
         self.do(lambda archive: archive.check(), self._checked)
 
     def on_time(self, now_ms: int) -> None:
-        """The monotonic time is `now_ms`: a store that could not be used is looked at again after a while."""
+        """Retry a store that could not be used, after a while; `now_ms` is the monotonic time."""
         if self._check_due_ms is not None and now_ms >= self._check_due_ms:
             self.check()
 
     def close(self) -> None:
-        """What was ordered is done."""
+        """Finish all submitted calls."""
         self._thread.shutdown(wait=True)
 
     def _checked(self, answer: CheckpointError | None) -> None:

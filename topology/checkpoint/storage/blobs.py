@@ -32,24 +32,29 @@ _PIECES_AT_ONCE = 512
 
 
 class Blobs(Protocol):
-    """A store of bytes under names. Every call raises StoreUnreachableError when the store cannot be used, and those
-    that read raise CheckpointUnreadableError (`missing`, `torn`)."""
+    """A store of bytes under names.
+
+    Every call raises StoreUnreachableError when the store cannot be used, and calls that read raise
+    CheckpointUnreadableError (`missing`, `torn`).
+    """
 
     def put(self, name: str, pieces: Sequence[Buffer]) -> None:
-        """The pieces, one behind the other, are kept as `name`, in place of what was, also when this host loses power
-        now."""
+        """Store the pieces, one after the other, as `name`, in place of old content, and durably."""
 
     def get(self, name: str) -> bytes:
-        """What is kept as `name`."""
+        """Return the content of `name`."""
 
     def get_ranges(self, name: str, ranges: Sequence[Range]) -> list[bytes]:
         """Parts of what is kept as `name`."""
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """The sizes of what is kept right under `folder`, by the last part of the name; empty when there is none."""
+        """Return the sizes of what is stored directly in `folder`, by the last part of the name.
+
+        The result is empty when there is no such folder.
+        """
 
     def folders(self, folder: str) -> tuple[str, ...]:
-        """The folders right under `folder`, by the last part of the name."""
+        """Return the folders directly in `folder`, by the last part of the name."""
 
     def delete(self, name: str) -> None:
         """Nothing is kept as `name`; doing so again changes nothing."""
@@ -114,9 +119,11 @@ class DirectoryBlobs:
 
 
 class ObjectBlobs:
-    """Objects below `folder` of a file system of pyarrow's (S3, GCS, HDFS), which is called `shown`. An object store
-    shows an object when all of it is there, and what was there until then; in HDFS a file gets its name when it is
-    whole. `endpoint` is the server, where errors are to name one."""
+    """Objects below `folder` of a file system of pyarrow's (S3, GCS, HDFS), shown to users as `shown`.
+
+    An object store shows an object when all of it is written, and the old content until then; in HDFS a file gets its
+    name when it is complete. `endpoint` is the server, if error messages shall name one.
+    """
 
     def __init__(self, system: FileSystem, folder: str, shown: str, endpoint: str = "") -> None:
         self._system = system
@@ -218,7 +225,7 @@ def _write_durably(path: Path, pieces: Sequence[Buffer]) -> None:
 
 
 def _make_durable(folder: Path) -> None:
-    """The names in `folder` survive a loss of power too, where the file system can do that."""
+    """Sync the names in `folder` to disk, where the file system can do that."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

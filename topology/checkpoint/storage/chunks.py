@@ -36,7 +36,7 @@ _WINDOW = 64
 
 
 def _gear() -> npt.NDArray[np.uint64]:
-    """A number for each byte, always the same."""
+    """Return a number for each byte, always the same."""
     digests = b"".join(hashlib.sha256(bytes([byte])).digest()[:8] for byte in range(256))
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
@@ -46,7 +46,7 @@ _GEAR: Final = _gear()
 
 @long_kernel
 def _find_ends(data, gear, ends):  # type: ignore[no-untyped-def]
-    """Writes the end of each chunk into `ends`; returns how many there are."""
+    """Write the end of each chunk into `ends`, and return their number."""
     size = len(data)
     start = count = 0
     while start < size:

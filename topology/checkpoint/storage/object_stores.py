@@ -35,8 +35,11 @@ _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
 def open_objects(location: str, shown: str) -> ObjectBlobs:
-    """The store at `location`, which is called `shown` where somebody may read it. Raises StoreUnreachableError, in
-    whose text there is no secret."""
+    """Open the store at `location`, shown to users as `shown`.
+
+    Raises:
+        StoreUnreachableError: When it cannot be used; the message holds no secret.
+    """
     try:
         parts = urlsplit(location)
         if parts.scheme == "s3":
@@ -77,8 +80,10 @@ def _open_s3(parts: SplitResult, shown: str) -> ObjectBlobs:
 
 
 def _endpoint(options: dict[str, str]) -> tuple[str | None, str]:
-    """Host and port of the server, None for Amazon's own, and the scheme. The environment is asked as other programs
-    ask it."""
+    """Return host and port of the server (None for Amazon's own) and the scheme.
+
+    The environment variables are those that other programs use.
+    """
     told = options.get("endpoint_override")
     if told is None:
         told = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), None)

@@ -36,7 +36,7 @@ class SqlBlobs:
     """Rows of a table in the database at `url` (SQLAlchemy); each name is written in one transaction."""
 
     def __init__(self, url: str) -> None:
-        """The database answers and has the table. Raises StoreUnreachableError."""
+        """Connect to the database and create the table if needed. Raise StoreUnreachableError when that fails."""
         try:
             parsed = make_url(url)
             self.shown = parsed.render_as_string(hide_password=True)
@@ -121,7 +121,7 @@ def _is(name: str) -> sqlalchemy.ColumnElement[bool]:
 
 
 def _parts(pieces: Iterable[Buffer]) -> Iterator[bytes]:
-    """The pieces anew, all of the same size but the last; one that is empty when there is nothing."""
+    """Yield the pieces cut to the same size, except for the last; one empty piece when there are none."""
     waiting = bytearray()
     none = True
     for piece in pieces:

@@ -44,8 +44,10 @@ def format_problem(formats: tuple[int, ...]) -> str:
 
 
 def refuse_unreadable(store: CheckpointStore, manifest: Manifest, what: str) -> None:
-    """Raise CheckpointUnreadableError, in whose text the checkpoint is called `what`, when this version cannot read its
-    states."""
+    """Raise CheckpointUnreadableError when this version cannot read the checkpoint's states.
+
+    The message calls the checkpoint `what`.
+    """
     problem = format_problem(unreadable_formats(store, manifest))
     if problem:
         raise CheckpointUnreadableError(OTHER_VERSION, f"{what} cannot be used: {problem}")

@@ -47,7 +47,7 @@ class ManifestName(msgspec.Struct, frozen=True, order=True):
     attempt: int
 
     def name(self) -> str:
-        """The last part of its reference."""
+        """Return the last part of its reference."""
         return f"{self.checkpoint:019d}-{self.epoch}-{self.attempt}"
 
 
@@ -65,8 +65,11 @@ class Savepoint(msgspec.Struct, frozen=True):
 
 
 class CheckpointStore:
-    """All plans' checkpoints in `blobs`. Any thread of any process may use it; every call raises StoreUnreachableError
-    when the store cannot be used, and those that read CheckpointUnreadableError."""
+    """All plans' checkpoints in `blobs`.
+
+    Any thread of any process may use it. Every call raises StoreUnreachableError when the store cannot be used, and
+    calls that read raise CheckpointUnreadableError.
+    """
 
     def __init__(self, location: str, blobs: Blobs) -> None:
         self.location = location
@@ -80,15 +83,15 @@ class CheckpointStore:
     # ---- packs ------------------------------------------------------------------------------------------------------
 
     def write_pack(self, key: PlanKey, pack: str, pieces: Sequence[Buffer]) -> None:
-        """The chunks in `pieces`, one behind the other, are kept as `pack`."""
+        """Store the chunks in `pieces`, one after the other, as `pack`."""
         self._blobs.put(f"{_folder(key)}/packs/{pack}", pieces)
 
     def pack_sizes(self, key: PlanKey) -> dict[str, int]:
-        """The sizes of all packs that are there."""
+        """Return the sizes of all packs in the store."""
         return self._blobs.sizes(f"{_folder(key)}/packs")
 
     def read_chunks(self, key: PlanKey, packs: Iterable[Pack], wanted: Iterable[str]) -> dict[str, bytes]:
-        """The chunks with these names, which are what they were when they were written."""
+        """Return the chunks with these names, after checking that they are unchanged."""
         missing, found = set(wanted), {}
         for pack in packs:
             here = sorted((offset, length, name) for name, offset, length in pack.chunks if name in missing)
@@ -114,8 +117,13 @@ class CheckpointStore:
     # ---- manifests --------------------------------------------------------------------------------------------------
 
     def write_manifest(self, manifest: Manifest) -> str:
-        """The checkpoint exists, with all of its packs; gives its reference. A named one is kept as a savepoint too.
-        Raises CheckpointUnreadableError when a pack of it is not in the store."""
+        """Complete the checkpoint, whose packs must all be stored, and return its reference.
+
+        A named one is kept as a savepoint too.
+
+        Raises:
+            CheckpointUnreadableError: When one of its packs is not in the store.
+        """
         sizes = self.pack_sizes(manifest.key)
         for pack in manifest.packs:
             if sizes.get(pack.name) != pack.size_bytes:
@@ -133,8 +141,10 @@ class CheckpointStore:
         return reference
 
     def read_manifest(self, reference: str) -> Manifest:
-        """The checkpoint or savepoint with this reference, or its copy when that is damaged or gone: to begin from an
-        older one would give out results again that sinks have got already."""
+        """Return the checkpoint or savepoint with this reference, or its copy when that is damaged or gone.
+
+        Beginning from an older one would emit results again that sinks have received already.
+        """
         try:
             return unseal(self._blobs.get(reference), Manifest, f"{self.location}/{reference}")
         except CheckpointUnreadableError as error:
@@ -156,13 +166,17 @@ class CheckpointStore:
         )
 
     def reference(self, key: PlanKey, taken: ManifestName) -> str:
-        """The reference of a checkpoint."""
+        """Return the reference of a checkpoint."""
         return f"{_folder(key)}/checkpoints/{taken.name()}"
 
     def newest(self, key: PlanKey, lineage: Lineage, warn: Warn) -> tuple[str, Manifest] | None:
-        """The newest checkpoint that counts and can be read, by its reference; None when there is none. `warn` is told
-        of each that is damaged. Raises CheckpointUnreadableError for one of another version: it is whole, and to go
-        back behind it would undo what it holds."""
+        """Return the newest checkpoint that counts and can be read, with its reference; None when there is none.
+
+        `warn` is called for each damaged one.
+
+        Raises:
+            CheckpointUnreadableError: For one of another version. It is intact, and an older one would undo what it holds.
+        """
         names = self._blobs.sizes(f"{_folder(key)}/checkpoints")
         for taken in self.taken(key):
             if not lineage.counts(taken.epoch, taken.attempt, taken.checkpoint):
@@ -182,21 +196,24 @@ class CheckpointStore:
         return None
 
     def delete_checkpoint(self, key: PlanKey, taken: ManifestName) -> None:
-        """That checkpoint does not exist any more; its packs stay until `sweep`."""
+        """Delete the checkpoint; its packs stay until `sweep`."""
         reference = self.reference(key, taken)
         for name in (_copy_of(reference), reference, reference + _DAMAGED):
             self._blobs.delete(name)
 
     def condemn(self, reference: str, reason: str) -> None:
-        """`newest` passes the checkpoint over from now on, and says why: a piece of it is not what was written, which
-        shows only when all of it is read. A savepoint was asked for by its name, so nothing is done to one."""
+        """Mark a damaged checkpoint, so that `newest` skips it and says why.
+
+        The damage of a piece shows only when all of it is read. A savepoint is requested by its name, so it is not
+        marked.
+        """
         if is_checkpoint(reference):
             self._blobs.put(reference + _DAMAGED, [reason.encode()])
 
     # ---- savepoints -------------------------------------------------------------------------------------------------
 
     def savepoint(self, key: PlanKey, name: str) -> tuple[str, Manifest]:
-        """The savepoint of this name with its reference."""
+        """Return the savepoint of this name with its reference."""
         reference = self.savepoint_reference(key, name)
         try:
             manifest = self.read_manifest(reference)
@@ -209,8 +226,7 @@ class CheckpointStore:
         return reference, manifest
 
     def savepoints(self, warn: Warn) -> list[Savepoint]:
-        """All savepoints of all plans, those that can be read oldest first; `warn` is told of those that are
-        damaged."""
+        """Return all readable savepoints of all plans, oldest first; call `warn` for damaged ones."""
         found: list[Savepoint | None] = []
         for tenant in self._blobs.folders(""):
             for plan in self._blobs.folders(tenant):
@@ -218,11 +234,11 @@ class CheckpointStore:
         return sorted((one for one in found if one is not None), key=Savepoint.age)
 
     def savepoint_reference(self, key: PlanKey, name: str) -> str:
-        """The reference of the savepoint of this name, if there is one."""
+        """Return the reference of the savepoint of this name, if there is one."""
         return f"{_folder(key)}/savepoints/{safe_name(name)}"
 
     def keep(self, manifest: Manifest, name: str) -> None:
-        """The checkpoint is kept as a savepoint too."""
+        """Keep the checkpoint as a savepoint too."""
         data = seal(msgspec.structs.replace(manifest, name=name))
         self._put_twice(self.savepoint_reference(manifest.key, name), data)
 
@@ -239,8 +255,11 @@ class CheckpointStore:
     # ---- lineage ----------------------------------------------------------------------------------------------------
 
     def lineage(self, key: PlanKey) -> Lineage:
-        """Which checkpoints of the plan count. Raises CheckpointUnreadableError when what is kept is damaged, or gone
-        while checkpoints are there."""
+        """Return which checkpoints of the plan count.
+
+        Raises:
+            CheckpointUnreadableError: When the lineage is damaged, or missing while there are checkpoints.
+        """
         reference = f"{_folder(key)}/lineage"
         try:
             return unseal(self._blobs.get(reference), Lineage, f"{self.location}/{reference}")
@@ -256,9 +275,11 @@ class CheckpointStore:
     # ---- what is not needed any more --------------------------------------------------------------------------------
 
     def sweep(self, key: PlanKey, kept: Iterable[Manifest], unfinished_from: int) -> int:
-        """Packs that no checkpoint in `kept` needs, nor any savepoint, are gone; gives how many those were. Packs of
-        checkpoints from number `unfinished_from` on stay: their manifests are yet to be written. When a savepoint
-        cannot be read, every pack stays."""
+        """Delete packs that no checkpoint in `kept` and no savepoint needs, and return how many.
+
+        Packs of checkpoints from number `unfinished_from` on stay, since their manifests are not written yet. When a
+        savepoint cannot be read, every pack stays.
+        """
         needed = {pack.name for manifest in kept for pack in manifest.packs}
         for reference in self._savepoint_references(_folder(key)):
             needed.update(pack.name for pack in self.read_manifest(reference).packs)
@@ -270,7 +291,7 @@ class CheckpointStore:
         return len(useless)
 
     def _put_twice(self, reference: str, data: Buffer) -> None:
-        """The manifest exists as soon as it is there once."""
+        """Store the manifest twice; it exists as soon as one copy is stored."""
         self._blobs.put(reference, [data])
         try:
             self._blobs.put(_copy_of(reference), [data])
@@ -316,7 +337,7 @@ def is_checkpoint(reference: str) -> bool:
 
 
 def is_folder(location: str) -> bool:
-    """True when `location` is a plain path."""
+    """Return whether `location` is a plain path."""
     return bool(location) and not _scheme(location)
 
 
@@ -334,8 +355,14 @@ def shown_location(location: str) -> str:
 
 
 def open_store(location: str) -> CheckpointStore:
-    """The store at `location`: a folder, a URL of pyarrow's file systems (`file:`, `s3:`, `gs:`, `hdfs:`), or one of a
-    database (SQLAlchemy). Raises StoreUnreachableError."""
+    """Open the store at `location`.
+
+    The location is a folder, a URL of pyarrow's file systems (`file:`, `s3:`, `gs:`, `hdfs:`), or one of a database
+    (SQLAlchemy).
+
+    Raises:
+        StoreUnreachableError: When it cannot be used.
+    """
     scheme = _scheme(location)
     if scheme.partition("+")[0] in _DATABASES:
         from topology.checkpoint.storage.sql_blobs import SqlBlobs  # noqa: PLC0415 - a seventh of what a stage loads to start
@@ -350,7 +377,7 @@ def open_store(location: str) -> CheckpointStore:
 
 
 def pack_name(epoch: int, attempt: int, checkpoint: int, task: int, salt: str) -> str:
-    """The name of the pack that a task writes for a checkpoint."""
+    """Return the name of the pack that a task writes for a checkpoint."""
     return f"{checkpoint:019d}-{epoch}-{attempt}-{task}-{salt}"
 
 
@@ -361,7 +388,7 @@ def pack_checkpoint(pack: str) -> int:
 
 
 def read_state(store: CheckpointStore, manifest: Manifest, instance: str) -> bytes:
-    """The state that `instance` had; empty when it had none. Raises CheckpointError."""
+    """Return the state that `instance` had; empty when it had none. Raise CheckpointError when it is unreadable."""
     state = manifest.state(instance)
     if state is None:
         return b""
@@ -375,7 +402,7 @@ def read_state(store: CheckpointStore, manifest: Manifest, instance: str) -> byt
 
 
 def _scheme(location: str) -> str:
-    """What kind of URL it is, also of one that is not well formed; empty when it is none."""
+    """Return the scheme of a URL, even of a malformed one; empty when there is none."""
     found = _SCHEME.match(location)
     return found[1].lower() if found else ""
 

@@ -41,8 +41,11 @@ class StoredPart(msgspec.Struct, frozen=True):
 
 
 class PartWriter:
-    """Writes the parts of task `task` of one attempt. One thread uses it, which need not be the task's own: what takes
-    long (hashing, writing) lets other threads run. `begun_from` is the manifest that the attempt began from."""
+    """Writes the parts of task `task` of one attempt.
+
+    One thread uses it, which need not be the task's own: the slow steps (hashing, writing) let other threads run.
+    `begun_from` is the manifest that the attempt began from.
+    """
 
     def __init__(
         self, store: CheckpointStore, key: PlanKey, epoch: int, attempt: int, task: int, begun_from: Manifest | None
@@ -53,8 +56,13 @@ class PartWriter:
         self._undecided: tuple[int, _Known] | None = None
 
     def write(self, checkpoint: int, states: Mapping[str, bytes | memoryview]) -> StoredPart:
-        """The states, by instance, are in the store as this task's part of `checkpoint`. Of an instance without state
-        give nothing or no bytes. Raises CheckpointError; the part counts as abandoned then."""
+        """Store the states, by instance, as this task's part of `checkpoint`.
+
+        Omit an instance without state, or give no bytes for it.
+
+        Raises:
+            CheckpointError: When the part could not be stored; it counts as abandoned then.
+        """
         if self._undecided is not None:
             # What became of it was never heard: it may count or not, so nothing that it was based on may be relied on.
             self._known, self._undecided = _Known(()), None
@@ -79,12 +87,12 @@ class PartWriter:
         return StoredPart(tuple(stored), packs, sum(len(piece) for piece in added.values()))
 
     def complete(self, checkpoint: int) -> None:
-        """The checkpoint is complete: later parts need not store again what this one holds."""
+        """Record that the checkpoint is complete: later parts need not store its content again."""
         if self._undecided is not None and self._undecided[0] == checkpoint:
             self._known, self._undecided = self._undecided[1], None
 
     def abandon(self, checkpoint: int) -> None:
-        """The checkpoint will never be complete: what was stored for it counts as not stored."""
+        """Record that the checkpoint will never be complete: what was stored for it counts as not stored."""
         if self._undecided is not None and self._undecided[0] == checkpoint:
             self._undecided = None
 
@@ -109,7 +117,7 @@ class _Known:
             self.places.update((name, (pack.name, length)) for name, _, length in pack.chunks)
 
     def after(self, states: Iterable[StoredState], added: Iterable[StoredPack]) -> _Known:
-        """What is known once a checkpoint with these states is complete: its own chunks, and no others."""
+        """Return the known chunks once a checkpoint with these states is complete: its own, and no others."""
         known = _Known(())
         known._pack_bytes = dict(self._pack_bytes)
         places = dict(self.places)
@@ -123,7 +131,7 @@ class _Known:
         return known
 
     def outgoing(self, state_bytes: int) -> set[str]:
-        """The chunks that are to be written again, though they are in the store."""
+        """Return the chunks to write again although they are in the store."""
         live: dict[str, int] = dict.fromkeys(self._pack_bytes, 0)
         for pack, length in self.places.values():
             live[pack] += length
