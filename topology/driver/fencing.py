@@ -7,23 +7,28 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class OrderFence:
-    """Managers lead under tokens, each one above the last. `token` is the highest that was seen. `system` is the
-    identity of the first managers' database that was heard, and managers of another one are `foreign`."""
+    """Rejects orders of managers that no longer lead.
+
+    Managers lead under tokens, each higher than the last. `token` is the highest so far. `system` is the identity of
+    the first managers' database, and managers of another database are `foreign`.
+    """
 
     token: int = 0
     system: str = ""
     foreign: bool = False
 
     def follows(self, system: str) -> bool:
-        """Return whether the managers of that system, who have answered, are followed: to those of another one all
-        topologies that run here would be of plans that are gone."""
+        """Return whether to follow the managers of that system, who have answered.
+
+        For managers of another system, all topologies that run here would belong to missing plans.
+        """
         self.foreign = bool(system and self.system and system != self.system)
         if not self.foreign:
             self.system = system or self.system
         return not self.foreign
 
     def admits(self, token: int) -> bool:
-        """False for what comes from a manager that led before; else nothing of a lower token is admitted any more."""
+        """Return whether the order comes from the current leader; from now on, refuse every lower token."""
         if token < self.token:
             return False
         self.token = token

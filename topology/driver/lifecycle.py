@@ -103,8 +103,11 @@ HOLDS_SLOTS: frozenset[RunState] = frozenset({"starting", "running", "stopping"}
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """`action` (start, drain or cancel the job) for the topology submitted by `submission`, which has been started anew
-    `attempt` times."""
+    """An order about the job of a topology.
+
+    `action` (start, drain or cancel the job) is for the topology submitted by `submission`, which has been restarted
+    `attempt` times.
+    """
 
     action: TopologyAction
     submission: SubmitTopology
@@ -113,10 +116,12 @@ class Instruction:
 
 @dataclass(slots=True)
 class TopologyRun:
-    """One topology. `ending` says how its last job ended, `recalled` why its present one is cancelled; one that is
-    `draining` takes its last checkpoint. One that stands `alone` gets no place in a stage host, and one that `moves`
-    leaves its host now. Its slots were given at `admitted_ms`, its job to Spark at `given_ms`, None:
-    not yet."""
+    """One topology.
+
+    `ending` says how its last job ended, `recalled` why its present one is cancelled. A topology that is `draining`
+    takes its last checkpoint. One that runs `alone` gets no place in a stage host, and one that `moves` leaves its
+    host now. Its slots were assigned at `admitted_ms`, its job was submitted to Spark at `given_ms` (None: not yet).
+    """
 
     submission: SubmitTopology
     state: RunState = "waiting"
@@ -150,10 +155,12 @@ RunId = tuple[PlanKey, int]
 
 @dataclass(slots=True)
 class TopologyRuns:
-    """All topologies of a driver whose executors have `executors` slots each. Delays between restarts double up to the
-    longest, and begin anew for one that ran for as long as that: at worst it starts no more often. Tasks have
-    `start_timeout_ms` to start. `seen_ms` is when the executors were looked up, None when they are known without
-    looking."""
+    """All topologies of a driver whose executors have `executors` slots each.
+
+    Delays between restarts double up to a maximum, and start over for a topology that ran at least that long. Tasks
+    have `start_timeout_ms` to start. `seen_ms` is when the executors were looked up, None when they are known without
+    looking.
+    """
 
     executors: tuple[int, ...]
     first_backoff_ms: int
@@ -170,8 +177,11 @@ class TopologyRuns:
     _overbooked_since_ms: int | None = None
 
     def submit(self, submission: SubmitTopology, refusal: str = "") -> list[Instruction]:
-        """Takes in a topology; one whose epoch is not above all others of its plan is known or over. Older ones are
-        stopped first, unless it is to run beside them. `refusal` says why it can never run here: it has failed."""
+        """Accept a topology, unless its epoch is known or over, not being above all others of its plan.
+
+        Older ones are stopped first, unless it is to run beside them. `refusal` says why it can never run here: it
+        has failed then.
+        """
         if any(run.submission.epoch >= submission.epoch for run in self._of(submission.key)):
             return []
         instructions = [] if submission.beside else self.kill(submission.key, drain=True)
@@ -180,14 +190,16 @@ class TopologyRuns:
         return instructions
 
     def rename(self, key: PlanKey) -> None:
-        """The plan is told of under the name that `key` says."""
+        """Report the plan under the name that `key` says."""
         for run in self._of(key):
             run.submission = msgspec.structs.replace(run.submission, key=key)
         self.runs = {(run.submission.key, epoch): run for (_, epoch), run in self.runs.items()}
 
     def kill(self, key: PlanKey, epoch: int = 0, drain: bool = False) -> list[Instruction]:
-        """Ends the plan's topology of `epoch`, 0 for all, for good; one that is not there needs nothing. When it is to
-        `drain`, one that runs goes on until `drained`."""
+        """End the plan's topology of `epoch` (0: all) for good; a missing one is ignored.
+
+        With `drain`, a running topology continues until `drained`.
+        """
         instructions: list[Instruction] = []
         for run in self._of(key):
             if epoch in (0, run.submission.epoch):
@@ -199,7 +211,7 @@ class TopologyRuns:
         return [one for key in {key for key, _ in self.runs} for one in self.kill(key, drain=True)]
 
     def drained(self, key: PlanKey, epoch: int, attempt: int) -> list[Instruction]:
-        """The topology's last checkpoint is complete, or there will be none."""
+        """Record that the topology's last checkpoint is complete, or that there will be none."""
         run = self.runs.get((key, epoch))
         if run is None or run.restarts != attempt or not run.draining:
             return []
@@ -207,7 +219,7 @@ class TopologyRuns:
         return self._move(run, TopologyTransition.DRAINED)
 
     def recall(self, key: PlanKey, epoch: int, attempt: int, reason: str) -> list[Instruction]:
-        """The topology's job has lost a task: it is cancelled for that `reason`, and started again."""
+        """Cancel the job of a topology that has lost a task, for that `reason`, and restart it."""
         run = self.runs.get((key, epoch))
         if run is None or run.restarts != attempt or run.state not in ("starting", "running"):
             return []
@@ -215,7 +227,8 @@ class TopologyRuns:
         return [Instruction(TopologyAction.CANCEL_JOB, run.submission, attempt)]
 
     def job_given(self, key: PlanKey, epoch: int, now_ms: int) -> None:
-        """It is known what the topology begins from, and Spark has its job: tasks have their time to start."""
+        """Record that the topology's starting point is known and Spark has its job: tasks now have their time to start.
+        """
         run = self.runs.get((key, epoch))
         if run is not None and run.state == "starting":
             run.given_ms, run.reason = now_ms, run.ending
@@ -229,7 +242,10 @@ class TopologyRuns:
         return self._move(run, TopologyTransition.RUNNING)
 
     def job_ended(self, key: PlanKey, epoch: int, reason: str, unfit: bool, now_ms: int) -> list[Instruction]:
-        """The topology's job is over; `unfit` when the plan itself cannot run, so that another try is no use."""
+        """Record that the job of the topology is over.
+
+        It is `unfit` when the plan itself cannot run, so that a restart is useless.
+        """
         run = self.runs.get((key, epoch))
         if run is None:
             return []
@@ -246,8 +262,10 @@ class TopologyRuns:
         return self._move(run, TopologyTransition.UNFIT if unfit else TopologyTransition.ENDED)
 
     def on_time(self, now_ms: int) -> list[Instruction]:
-        """Lets topologies start that are due and fit, in the order in which they began to wait; recalls those whose
-        tasks do not start."""
+        """Start topologies that are due and fit, in the order in which they began to wait.
+
+        Also cancel and restart those whose tasks do not start.
+        """
         for run_id, run in list(self.runs.items()):
             if run.state == "restarting" and run.due_ms <= now_ms:
                 self._move(run, TopologyTransition.DUE)
@@ -292,8 +310,11 @@ class TopologyRuns:
         return sum(self.executors)
 
     def slots_free(self) -> int:
-        """Slots that no topology or stage host holds; below zero while topologies that lost executors have not ended
-        yet. For plans of a tenant without a host, one that is to be started counts."""
+        """Return the number of slots that no topology or stage host holds.
+
+        It is negative while topologies that lost executors have not ended yet. For plans of a tenant without a host,
+        a host that is to be started counts.
+        """
         held = [run for run in self.runs.values() if run.state in HOLDS_SLOTS]
         hosts = dict.fromkeys({run.submission.key.tenant for run in held if run.shared}, 1) | self.hosts
         return self.slots_total - sum(run.slots for run in held) - sum(hosts.values())
@@ -306,8 +327,10 @@ class TopologyRuns:
         )
 
     def leave_hosts(self, key: PlanKey, reason: str) -> list[Instruction]:
-        """The plan's topologies share no stage host any more: those that run in one start again in slots of their own,
-        for that `reason`."""
+        """Take the plan's topologies out of stage hosts, for that `reason`.
+
+        Those that run in one restart in slots of their own.
+        """
         instructions: list[Instruction] = []
         for run in self._of(key):
             if not run.shared or run.moves:
@@ -327,7 +350,7 @@ class TopologyRuns:
         )
 
     def _could_fit(self, submission: SubmitTopology) -> bool:
-        """True when the executors could run all its tasks if they ran nothing else."""
+        """Return whether the executors could run all its tasks if they ran nothing else."""
         return sum(slots // submission.cores for slots in self.executors) >= submission.workers
 
     def _offers(self, submission: SubmitTopology) -> str:
@@ -374,7 +397,7 @@ class TopologyRuns:
         return [run for (plan, _), run in self.runs.items() if plan == key]
 
     def _former(self, submission: SubmitTopology) -> TopologyRun | None:
-        """An older topology of the plan whose end must be waited for."""
+        """Return an older topology of the plan whose end must be awaited."""
         older = (run for run in self._of(submission.key) if run.submission.epoch < submission.epoch)
         return None if submission.beside else next(older, None)
 

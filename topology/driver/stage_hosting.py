@@ -96,8 +96,11 @@ class SeatId:
 
 @dataclass(frozen=True, slots=True)
 class HostInstruction:
-    """`action` for `host`, or for the `seat` in it; of a task that ended by itself `ended` tells why, and `reason` of
-    one that ended with its host."""
+    """An order about a stage host or a task in it.
+
+    `action` is for `host`, or for the `seat` in it. For a task that ended by itself `ended` says why; for one that
+    ended with its host, `reason` does.
+    """
 
     action: HostAction
     host: str
@@ -108,8 +111,11 @@ class HostInstruction:
 
 @dataclass(slots=True)
 class Seat:
-    """A plan's task in a host, which `runs` once the host has said so; `ending_ms` is when it was first told to end,
-    `ordered_ms` when the host was last told anything of it."""
+    """A plan's task in a host.
+
+    It `runs` once the host has said so. `ending_ms` is when it was first ordered to end, `ordered_ms` when the host
+    last received an order about it.
+    """
 
     id: SeatId
     runs: bool = False
@@ -119,8 +125,10 @@ class Seat:
 
 @dataclass(slots=True)
 class Host:
-    """A stage host of a `tenant`; `since_ms` is when it was started, `heard_ms` when it last registered, `idle_ms`
-    since when nothing runs in it."""
+    """A stage host of a `tenant`.
+
+    `since_ms` is when it was started, `heard_ms` when it last registered, `idle_ms` since when nothing runs in it.
+    """
 
     name: str
     tenant: int
@@ -177,7 +185,7 @@ class StageHosts:
     def register(
         self, name: str, tasks: Iterable[HostedTask], blames: Iterable[Blame], now_ms: int
     ) -> list[HostInstruction]:
-        """A host has said what runs and has ended in it, and whom it blames for what."""
+        """Apply the registration of a host: what runs and has ended in it, and which plan it blames for what."""
         host = self.hosts.get(name)
         if host is None:
             return []
@@ -206,7 +214,7 @@ class StageHosts:
         return instructions
 
     def host_ended(self, name: str, reason: str) -> list[HostInstruction]:
-        """The job of the host is over: so are the tasks in it."""
+        """End the tasks of a host whose job is over."""
         host = self.hosts.get(name)
         if host is None:
             return []
@@ -216,9 +224,11 @@ class StageHosts:
         return [HostInstruction(HostAction.TASK_ENDED, name, seat, reason=why) for seat in host.seats]
 
     def on_time(self, now_ms: int, slots_total: int, slots_free: int, *, wanted: bool) -> list[HostInstruction]:
-        """Give seats to those that wait, start hosts for them in `slots_free` of `slots_total`, and end hosts that are
-        silent, hang, or have nothing to do. While others have `wanted` slots in vain, idle hosts end at once, and none
-        is started but a tenant's first."""
+        """Give seats to waiting tasks, start hosts for them, and end hosts that are silent, hang or are idle.
+
+        Hosts start in `slots_free` of `slots_total`. While others need `wanted` slots that are not free, idle hosts
+        end at once, and no host is started except a tenant's first.
+        """
         instructions: list[HostInstruction] = []
         for host in list(self.hosts.values()):
             instructions += self._look_at(host, now_ms, wanted=wanted)
@@ -244,7 +254,7 @@ class StageHosts:
         return len(recent) >= STRIKES
 
     def forget(self, key: PlanKey) -> None:
-        """The plan is not deployed any more: nothing is held against the next of its name."""
+        """Remove an undeployed plan, so that nothing is held against the next one of its name."""
         self._strikes.pop(key, None)
 
     def _host_for(self, tenant: int, slots_total: int) -> Host | None:
