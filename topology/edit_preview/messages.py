@@ -6,8 +6,11 @@ import msgspec
 
 
 class EditRequest(msgspec.Struct, frozen=True):
-    """The query plan in XML `former` runs, and `edited` is to take its place. `script_languages` are those in which
-    plans may define functions; the process may run for `seconds` and use `memory_bytes`."""
+    """A request to compare a plan with its edited text.
+
+    The query plan in XML `former` runs, and `edited` is to replace it. `script_languages` are those in which plans
+    may define functions; the process may run for `seconds` and use `memory_bytes`.
+    """
 
     former: str
     edited: str
@@ -17,8 +20,10 @@ class EditRequest(msgspec.Struct, frozen=True):
 
 
 class PartFate(msgspec.Struct, frozen=True):
-    """What becomes of the state of a part of the former plan, which `stage` held: it is kept (`reason` says how, empty:
-    as it is), or reset for that `reason`."""
+    """What happens to the state of a part of the former plan, which `stage` held.
+
+    It is kept (`reason` says how; empty: unchanged), or reset for that `reason`.
+    """
 
     stage: str
     kind: str

@@ -85,7 +85,7 @@ def _followed(
 
 
 def _fate_in_database(is_there: bool, will_be_there: bool) -> tuple[bool, str] | None:
-    """What becomes of a table, if it is in a database or is to be."""
+    """Return what happens to a table that is in a database or will be."""
     if is_there and will_be_there:
         return True, "its rows stay in their database"
     if is_there:
@@ -94,7 +94,7 @@ def _fate_in_database(is_there: bool, will_be_there: bool) -> tuple[bool, str] |
 
 
 def _names(app: AnalysedApp) -> list[PartName]:
-    """The parts that may hold something."""
+    """Return the parts that may hold state."""
     parts = (part.definition for part in AppRuntime(app).state.parts)
     return [name_of(part) for part in parts if part.query is None or part.query.held]
 
@@ -104,7 +104,7 @@ def _app(topology: Topology, stage: ProcessingStage, index: int, scripts: Script
 
 
 def _states(topology: Topology, stage: ProcessingStage, scripts: ScriptPolicy) -> Iterator[tuple[str, Parts]]:
-    """The states of the stage's instances as they begin; those that run the same app share one."""
+    """Yield the initial states of the stage's instances; instances that run the same app share one."""
     begun: dict[ProcessingStage, Parts] = {}
     for index, name in enumerate(topology.component(stage.name).instances()):
         mine = instance_stage(stage, index)
