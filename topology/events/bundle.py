@@ -65,7 +65,7 @@ class Bundle:
     clock_ms: int = NO_WATERMARK
 
     def with_batches(self, batches: tuple[tuple[str, pa.RecordBatch], ...]) -> Bundle:
-        """The same bundle with other contents."""
+        """Return the same bundle with other contents."""
         return replace(self, batches=batches)
 
     def rows(self) -> int:
@@ -73,7 +73,7 @@ class Bundle:
 
     @classmethod
     def marker(cls, source: str, checkpoint: int) -> Bundle:
-        """The marker that `source` sends for `checkpoint`; it has no ticket of its own."""
+        """Return the marker that `source` sends for `checkpoint`; it has no ticket of its own."""
         return cls(source, source, NO_TICKET, checkpoint=checkpoint)
 
     def hold(self) -> None:
@@ -82,6 +82,6 @@ class Bundle:
             self.receipt.announce(1)
 
     def settle(self) -> None:
-        """This holder is through with the bundle."""
+        """Release this holder's claim on the bundle."""
         if self.receipt is not None:
             self.receipt.settle()

@@ -36,8 +36,10 @@ def conversion_problem(had: Attributes, has: Attributes) -> str:
 
 
 def converted(events: pa.RecordBatch, attributes: Attributes) -> pa.RecordBatch:
-    """Return the events with `attributes`, for which there is no `conversion_problem`: new ones are null, those that
-    the stream does not have any more are left out."""
+    """Return the events with `attributes`, for which there is no `conversion_problem`.
+
+    New attributes are null, and those that the stream no longer has are left out.
+    """
     wanted = arrow_schema(StreamSchema("", attributes))
     if events.schema.equals(wanted):
         return events

@@ -44,16 +44,18 @@ def arrow_schema(stream: StreamSchema) -> pa.Schema:
 
 
 def encode_batch(batch: pa.RecordBatch) -> pa.Buffer:
-    """The body of a data frame for `batch`."""
+    """Return the body of a data frame for `batch`."""
     return batch.serialize()
 
 
 def decode_batch(body: Any, schema: pa.Schema, rows: int, trusted: bool = True) -> pa.RecordBatch:
-    """The batch in `body`, which must hold `rows` rows of `schema`.
+    """Return the batch in `body`, which must hold `rows` rows of `schema`.
 
     `trusted` False is for bodies from outside the system: every offset and every UTF-8 string is checked, and
-    compressed bodies are refused, since a small one may hold any amount. Raises DecodeError for anything that is not
-    such a batch.
+    compressed bodies are refused, since a small one may hold any amount.
+
+    Raises:
+        DecodeError: For anything that is not such a batch.
     """
     try:
         message = pa.ipc.read_message(pa.py_buffer(body))
@@ -69,8 +71,10 @@ def decode_batch(body: Any, schema: pa.Schema, rows: int, trusted: bool = True) 
 
 
 def _is_compressed(metadata: Any) -> bool:
-    """True when the flatbuffer of an IPC message (Arrow's `Message.fbs`) describes a record batch with a compressed
-    body. Reads two tables as the format defines it; raises struct.error beyond their end."""
+    """Return whether an IPC message (Arrow's `Message.fbs`) describes a record batch with a compressed body.
+
+    Reads two tables as the format defines it; raises struct.error beyond their end.
+    """
     message = struct.unpack_from("<I", metadata, 0)[0]
     header = _field(metadata, message, _HEADER)
     if header == 0:
@@ -108,8 +112,10 @@ def without_clocks(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def event_rows(batch: pa.RecordBatch, timed: bool = True) -> list[dict[str, Any]]:
-    """The events as people know them: attributes by name, and the time first, under `_timestamp`, if `timed`. An
-    attribute that is called so stands there instead."""
+    """Return the events as mappings of attributes by name, with the time first, under `_timestamp`, if `timed`.
+
+    An attribute of that name takes precedence.
+    """
     dropped = [KIND] if timed and column_name(TIMESTAMP) not in batch.schema.names else [KIND, TIMESTAMP]
     shown = written_batch(without_clocks(batch).drop_columns(dropped))
     rows: list[dict[str, Any]] = shown.rename_columns(list(map(attribute_name, shown.schema.names))).to_pylist()

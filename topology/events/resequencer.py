@@ -29,7 +29,7 @@ class Resequencer:
     _waiting: dict[str, dict[int, list[Bundle]]] = field(default_factory=dict)
 
     def push(self, bundle: Bundle) -> list[Bundle]:
-        """The bundles whose turn it is now, in order; within a ticket in order of source."""
+        """Return the bundles that are next, in order; within a ticket in order of source."""
         expected = self.paths.get(bundle.origin)
         if expected is None:
             return [bundle]
