@@ -32,7 +32,7 @@ def split(
     every_instance: bool,
     keys: Mapping[str, KeySharer] = NO_KEYS,
 ) -> list[Bundle | None]:
-    """The bundle for each instance of a consumer that takes `groupings`' streams, or None for one that gets nothing.
+    """Return the bundle for each instance of a consumer that takes `groupings`' streams, None for no bundle.
 
     `keys` share out the streams that are grouped by an expression or by ranges.
 
@@ -61,7 +61,7 @@ def _turn(ticket: int, instances: int) -> int:
 
 
 def _place(origin: str, instances: int) -> int:
-    """The instance that takes all of `origin`: neighbours for the instances of one component."""
+    """Return the instance that takes all of `origin`: neighbours for the instances of one component."""
     component, _, index = origin.rpartition("#")
     return (zlib.crc32(component.encode()) + int(index)) % instances
 
@@ -69,8 +69,10 @@ def _place(origin: str, instances: int) -> int:
 def share_rows(
     batch: pa.RecordBatch, grouping: Grouping, instances: int, turn: int, keys: KeySharer | None
 ) -> Iterable[tuple[int, pa.RecordBatch]]:
-    """Which of `instances` get which rows of `batch`; `turn` is whose turn it is where it goes by turns, `keys` compute
-    the key of an expression or of ranges. Instances that get nothing are left out."""
+    """Yield which of `instances` get which rows of `batch`; instances without rows are left out.
+
+    `turn` is the next instance of a round robin, `keys` compute the key of an expression or of ranges.
+    """
     match grouping.kind:
         case GroupingKind.ALL:
             return [(index, batch) for index in range(instances)]
@@ -91,10 +93,11 @@ def share_rows(
 
 
 def key_hashes(column: pa.Array) -> UInt32Array:
-    """A stable hash of each value (CRC-32 of its text): equal values have equal hashes on every host and at every time.
+    """Return a stable hash of each value (CRC-32 of its text).
 
-    `column` is of any type but binary (objects). Numbers are hashed by the text of their value in the column's own
-    type, so that a whole number and its text meet; 0.0 and -0.0 meet, as do all NaN; null is a key like any other.
+    Equal values have equal hashes on every host and at every time. `column` is of any type but binary (objects).
+    Numbers are hashed by the text of their value in the column's own type, so that an integer and its text are equal;
+    0.0 equals -0.0, all NaN are equal, and null is a key like any other.
     """
     if pa.types.is_string(column.type) and (hashed := text_hashes(column, NULL_HASH)) is not None:
         return hashed
