@@ -227,8 +227,7 @@ class TopologyRuns:
         return [Instruction(TopologyAction.CANCEL_JOB, run.submission, attempt)]
 
     def job_given(self, key: PlanKey, epoch: int, now_ms: int) -> None:
-        """Record that the topology's starting point is known and Spark has its job: tasks now have their time to start.
-        """
+        """Record that Spark has the topology's job: the time limit for its tasks to start begins."""
         run = self.runs.get((key, epoch))
         if run is not None and run.state == "starting":
             run.given_ms, run.reason = now_ms, run.ending

@@ -243,8 +243,7 @@ class Archive:
         return msgspec.structs.replace(savepoint, problem=self._problems[identity])
 
     def _is_anothers(self, run: RunId, lineage: Lineage) -> bool:
-        """Return whether the stored checkpoints belong to another plan than the run's, or such a plan has begun since.
-        """
+        """Return whether another plan than the run's owns the stored checkpoints, or has begun since."""
         if not run.deployed_ms or run.deployed_ms == lineage.deployed_ms:
             return False
         if run.deployed_ms in lineage.former:

@@ -191,8 +191,7 @@ class Coordinator:
         return [RestartTopology(run.id, f"the process of task {task} has ended")]
 
     def report(self, message: ReportPart, now_ms: int) -> list[Instruction]:
-        """Apply the report of a task that has done its part of a checkpoint, or could not; ignore finished checkpoints.
-        """
+        """Apply a task's report on its part of a checkpoint; ignore reports on finished checkpoints."""
         run = self._find(RunId(message.key, message.epoch, message.attempt))
         if run is None or run.phase is not Phase.TAKING or message.checkpoint != run.number:
             return []

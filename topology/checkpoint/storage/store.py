@@ -175,7 +175,7 @@ class CheckpointStore:
         `warn` is called for each damaged one.
 
         Raises:
-            CheckpointUnreadableError: For one of another version. It is intact, and an older one would undo what it holds.
+            CheckpointUnreadableError: For one of another version. An older checkpoint would undo what it holds.
         """
         names = self._blobs.sizes(f"{_folder(key)}/checkpoints")
         for taken in self.taken(key):
