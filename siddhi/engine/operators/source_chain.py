@@ -50,8 +50,10 @@ def build_chain(
 
 
 def added_attributes(source: model.SourceInput) -> tuple[tuple[str, AttributeType], ...]:
-    """Return what stream functions before the window add: a window whose timer is due takes rows with these attributes
-    also when no row has come through the functions."""
+    """Return the attributes that stream functions before the window add.
+
+    A window whose timer is due takes rows with these attributes even when no row has come through the functions.
+    """
     known = source.schema.names()
     outputs = [step.output for step in source.before if isinstance(step, model.HandlerCall)]
     return tuple((name, type_) for name, type_ in outputs[-1].attributes if name not in known) if outputs else ()
@@ -64,8 +66,10 @@ def _steps(
     context: OperatorContext,
     in_table: MembershipTest | None,
 ) -> list[Operator]:
-    """Return the operators of `steps`, which start with the attributes `known`; `wanted` becomes what they need of
-    these."""
+    """Return the operators of `steps`, which start with the attributes `known`.
+
+    `wanted` is replaced by what they need of these.
+    """
     operators: list[Operator] = []
     for step, added in reversed(list(zip(steps, _added(steps, known), strict=True))):
         compiler = ExpressionCompiler(context, in_table=in_table)

@@ -19,8 +19,10 @@ TRIGGERED_TIME = "triggered_time"
 
 
 class TriggerTimes(Stateful):
-    """When a trigger fires next; None: never again. `times` is what a period in milliseconds or a cron text says, None
-    means only at the start."""
+    """When a trigger fires next; None: never again.
+
+    `times` is a period in milliseconds or a cron text, None for only at the start.
+    """
 
     def __init__(self, times: int | CronSchedule | None) -> None:
         self.times = times
@@ -53,8 +55,11 @@ class TriggerTimes(Stateful):
 
 
 class TriggerNode(AppNode):
-    """`at 'start'` fires once at the clock of the start, `at every T` at start + T, start + 2T, …, `at '<cron text>'`
-    at the times of the text after the start."""
+    """A trigger of an app.
+
+    `at 'start'` fires once at the clock of the start, `at every T` at start + T, start + 2T, …, `at '<cron text>'` at
+    the times of the text after the start.
+    """
 
     inserts = False
 

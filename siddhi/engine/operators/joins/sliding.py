@@ -147,9 +147,9 @@ class _Flow:
 
 
 def _nothing_came(name: str, positions: Int64Array) -> Column:
-    """Return an empty column.
+    """Refuse to fetch rows of a side that holds nothing.
 
-    A side that holds nothing has no rows except in the step in which they come.
+    Such a side has no rows except in the step in which they come.
     """
     raise AssertionError(f"'{name}' is asked for of {len(positions)} rows that have not come")
 

@@ -12,12 +12,12 @@ from siddhi.language import ast
 
 
 def build_limiter(query: model.AnalysedQuery, pool: StringPool) -> Limiter | None:
-    """The limiter of `query`, None when it lets everything out at once."""
+    """Return the limiter of `query`, None when its output is not limited."""
     return None if query.rate is None else limiter_of(query, pool)
 
 
 def limiter_of(query: model.AnalysedQuery, pool: StringPool) -> Limiter:
-    """The limiter of `query`, which has an output rate."""
+    """Return the limiter of `query`, which has an output rate."""
     rate, grouped = query.rate, bool(query.selection.group_by)
     assert rate is not None  # noqa: S101 - what the caller promises
     if isinstance(rate, ast.SnapshotRate):

@@ -29,7 +29,7 @@ class AllByEvents(RateLimiter):
 
 
 def _release(batch: EventBatch, events: int) -> EventBatch:
-    """The rows of `batch`, full blocks of `events` each, as they go out with the last row of their block."""
+    """Return the rows of `batch`, full blocks of `events` each, released with the last row of their block."""
     places = np.arange(batch.size)
     fillers = places // max(events, 1) * events + events - 1 if batch.size else places
     return released(batch, batch.orders[fillers], batch.clocks[fillers], batch.chunk_ids()[fillers])

@@ -40,8 +40,11 @@ class AllByTime(RateLimiter):
         return self._release(waiting.take(np.flatnonzero(due)), ticks[due], step)
 
     def _next_ticks(self, batch: EventBatch) -> Int64Array:
-        """The tick that follows each row: an event at a tick comes after it, what other timers send then comes before
-        it. The first tick is a whole period after the start, also for a row that came with it."""
+        """Return the tick that follows each row.
+
+        An event at a tick comes after it, output of other timers comes before it. The first tick is a whole period
+        after the start, even for a row that came at the start.
+        """
         passed = np.maximum(batch.clocks - self.origin - (1 - (batch.orders & 1)), 0)
         ticks: Int64Array = (passed // self.period + 1) * self.period + self.origin
         return ticks
@@ -73,8 +76,9 @@ class LastByTime(AllByTime):
 
 
 class FirstByTime(RateLimiter):
-    """Lets an event out when the last one went at least T ago, and looks at no other of its chunk; grouped: per group
-    and at every event.
+    """A limiter that emits an event when the last one was emitted at least T ago.
+
+    It ignores the other events of its chunk; grouped, it checks each group and every event.
 
     There are no ticks: the time runs from the clock at the last event let out.
     """

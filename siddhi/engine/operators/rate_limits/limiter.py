@@ -23,7 +23,7 @@ class Limiter(Operator):
 
     @abstractmethod
     def groups_in_use(self) -> Int64Array:
-        """The groups of which something is remembered, in any order, repeated or not."""
+        """Return the groups with remembered state, in any order, possibly repeated."""
 
     @abstractmethod
     def renumber_groups(self, numbers: Int64Array) -> None:
@@ -42,7 +42,7 @@ class RateLimiter(Limiter):
         self.held: EventBatch | None = None
 
     def with_held(self, batch: EventBatch) -> EventBatch:
-        """The rows that wait, and `batch` behind them."""
+        """Return the rows that wait, followed by `batch`."""
         if self.held is None or not self.held.size:
             return batch
         return EventBatch.concat([self.held, batch]) if batch.size else self.held
@@ -76,11 +76,11 @@ class RateLimiter(Limiter):
         """As `renumber_groups`, for what the limiter remembers besides the rows that wait."""
 
     def own_state(self) -> State:
-        """What the limiter remembers besides the rows that wait."""
+        """Return the state of the limiter besides the rows that wait."""
         return None
 
     def restore_own(self, state: State) -> None:
-        """The counterpart of `own_state`."""
+        """Restore the state that `own_state` returned."""
 
 
 def groups_of(batch: EventBatch) -> Int64Array:
@@ -110,6 +110,6 @@ def last_of_groups(blocks: Int64Array, groups: Int64Array) -> Int64Array:
 
 
 def released(batch: EventBatch, orders: Int64Array, clocks: Int64Array, chunks: Int64Array) -> EventBatch:
-    """The rows of `batch` as they go out at `orders` and `clocks` in `chunks`."""
+    """Return the rows of `batch` as they are released at `orders` and `clocks` in `chunks`."""
     plain = without_groups(batch)
     return EventBatch(plain.timestamps, plain.kinds, orders, clocks, plain.columns, chunks, plain.partitions)

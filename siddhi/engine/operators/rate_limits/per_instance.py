@@ -14,7 +14,7 @@ class LimiterPerInstance(PerInstance, Limiter):
     """A limiter of a query, one copy for each partition instance; group numbers are those of the whole query."""
 
     def open(self, instances: Int64Array, clocks: Int64Array) -> None:
-        """These instances have come into being at `clocks`, from which on those limiters count that tick."""
+        """Open these instances at `clocks`, from which limiters with ticks count."""
         if not self.template.timed:
             return
         for instance, clock in zip(instances.tolist(), clocks.tolist(), strict=True):

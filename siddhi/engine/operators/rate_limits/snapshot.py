@@ -115,7 +115,7 @@ class Snapshot(Limiter):
         return self._batch(shown)
 
     def _run_ticks(self, step: Step, order: int, clock: int, shown: list[tuple[int, int, list[Row]]]) -> None:
-        """Shows the rows at every tick that goes before a row of (`order`, `clock`)."""
+        """Emit the rows at every tick that comes before a row of (`order`, `clock`)."""
         while (at := step.timer_order(self.tick)) <= order:
             now = step.timer_clock(self.tick, at)
             if (at, now) >= (order, clock):
@@ -123,12 +123,12 @@ class Snapshot(Limiter):
             self._show(at, now, shown)
 
     def _show(self, order: int, clock: int, shown: list[tuple[int, int, list[Row]]]) -> None:
-        """The rows are shown for the tick that is next."""
+        """Emit the rows for the next tick."""
         shown.append((order, clock, self._rows()))
         self.tick += self.period
 
     def _forget_empty(self) -> None:
-        """Groups of which no row is held are forgotten: the next row of theirs is their newest anyway.
+        """Drop groups without held rows: their next row is their newest anyway.
 
         How many rows came and went does not tell that, as a row may leave by the expiry of another group's.
         """
@@ -154,7 +154,7 @@ class Snapshot(Limiter):
         known.newest = row
 
     def _hold(self, rows: Iterable[Row]) -> None:
-        """These rows are held, and no others."""
+        """Replace the rows held by these."""
         self.held, self._same = {}, {}
         for row in rows:
             self._add(row)
@@ -165,11 +165,14 @@ class Snapshot(Limiter):
         self._arrivals += 1
 
     def _told(self, row: Row) -> tuple[object, ...]:
-        """What is equal for rows that are told to be the same."""
+        """Return a key that is equal for rows that count as the same."""
         return tuple(_by_equals(row.values[place]) for place in self._told_by)
 
     def _remove(self, row: Row) -> bool:
-        """The first held row that is told to be the same leaves; False when there is none, as `having` kept it out."""
+        """Remove the first held row that counts as the same as `row`.
+
+        Return False when there is none, as `having` kept it out.
+        """
         told = self._told(row)
         same = self._same.get(told)
         if same is None:
@@ -248,7 +251,7 @@ class Snapshot(Limiter):
 
 
 def _telling(aggregated: Sequence[bool]) -> list[int]:
-    """The output attributes whose values tell which held row an expired one is: those that are no aggregates.
+    """Return the output attributes whose values identify the held row of an expired one: those without aggregates.
 
     Siddhi steps from one aggregate to the next by the place of the attribute, not of the aggregate. So it takes those
     behind the first for plain ones where plain attributes follow, unless there is one plain attribute in front.
@@ -269,8 +272,10 @@ def _telling(aggregated: Sequence[bool]) -> list[int]:
 
 
 def _by_equals(value: object) -> object:
-    """What is equal where Java's `equals` holds: NaN is equal to NaN, and 0.0 is not to -0.0. What no dictionary takes
-    goes by its text."""
+    """Return a value that is equal where Java's `equals` holds.
+
+    NaN is equal to NaN, and 0.0 is not equal to -0.0. A value that is not hashable is compared by its text.
+    """
     if isinstance(value, float):
         return (float, "nan" if math.isnan(value) else (value, math.copysign(1.0, value)))
     if isinstance(value, set):

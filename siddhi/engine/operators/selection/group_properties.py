@@ -1,5 +1,7 @@
-"""What a query's text tells of its values and groups: which expressions follow from their row alone, and which groups
-are empty again when their rows have left."""
+"""Properties of values and groups that follow from a query's text.
+
+They say which expressions depend on their row alone, and which groups are empty again when their rows have left.
+"""
 
 from __future__ import annotations
 
@@ -47,15 +49,17 @@ def empties_groups(query: model.AnalysedQuery) -> bool:
 
 
 def forgets_extremes(query: model.AnalysedQuery) -> bool:
-    """Return whether `min` and `max` of `query` remember their best value alone, as in Siddhi: once that has left, the
-    next one to come is the best."""
+    """Return whether `min` and `max` of `query` remember their best value alone, as in Siddhi.
+
+    Once that value has left, the next one that arrives is the best.
+    """
     window = query.input.window if isinstance(query.input, model.SourceInput) else None
     unasked = window is not None and not window.namespace and window.name in _UNASKED
     return unasked and query.output.events is EventType.CURRENT
 
 
 def _lasts(expression: model.TypedExpression) -> bool:
-    """True for a settled expression with an aggregate that outlives its rows, or of which that is not known."""
+    """Return whether a resolved expression has an aggregate that outlives its rows, or that may do so."""
     match expression:
         case model.Aggregate(namespace=namespace, name=name):
             return bool(namespace) or name in _LASTING
@@ -69,7 +73,7 @@ def _lasts(expression: model.TypedExpression) -> bool:
 
 
 def is_settled(expression: model.TypedExpression) -> bool:
-    """True for an expression whose aggregates see every row, and whose value follows from the row and from them."""
+    """Return whether the aggregates of an expression see every row, and its value follows from the row and them."""
     match expression:
         case model.ConstantValue() | model.AttributeValue() | model.OutputValue():
             return True
@@ -85,7 +89,7 @@ def is_settled(expression: model.TypedExpression) -> bool:
 
 
 def is_plain(expression: model.TypedExpression) -> bool:
-    """True for an expression over the row alone that gives the same whenever it is asked."""
+    """Return whether an expression reads only the row and gives the same value at any time."""
     match expression:
         case model.ConstantValue() | model.AttributeValue():
             return True

@@ -1,5 +1,7 @@
-"""Which queries keep nothing and make nothing: they let events pass by comparisons with constants, and select
-attributes as they are."""
+"""Queries without state or computed values.
+
+They filter events by comparisons with constants, and select attributes as they are.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,11 @@ _WHOLE = (AttributeType.INT, AttributeType.LONG)
 
 @dataclass(frozen=True, slots=True)
 class PlainTest:
-    """`attribute operator bound`, where an attribute that is null makes `!=` true and all others false. Numbers are
-    compared as float64 if `as_real`, else as int64."""
+    """A test `attribute operator bound`.
+
+    With a null attribute `!=` is true and all other operators are false. Numbers are compared as float64 if
+    `as_real`, else as int64.
+    """
 
     attribute: str
     type: AttributeType
@@ -76,8 +81,10 @@ def plain_query(query: model.AnalysedQuery) -> PlainQuery | None:
 
 
 def plain_tests(source: model.SourceInput) -> tuple[PlainTest, ...] | None:
-    """Return what events of `source` pass before its window, if that is nothing but plain tests and nothing comes
-    behind the window; None otherwise."""
+    """Return the tests of events of `source` before its window.
+
+    Return None unless all are plain tests and there is nothing behind the window.
+    """
     if source.after:
         return None
     tests: list[PlainTest] = []
@@ -103,8 +110,10 @@ def _tests(condition: model.TypedExpression) -> Iterator[PlainTest | None]:
 
 
 def plain_test(comparison: model.Comparison) -> PlainTest | None:
-    """Return `comparison` if it is of an attribute with a constant in a form that kernels know; None for every
-    other."""
+    """Return `comparison` as a test if it compares an attribute with a constant in a form that kernels support.
+
+    Return None for every other comparison.
+    """
     value, bound, operator = comparison.left, comparison.right, comparison.operator
     if isinstance(value, model.ConstantValue):
         value, bound, operator = bound, value, _TURNED.get(operator, operator)
@@ -120,8 +129,10 @@ def plain_test(comparison: model.Comparison) -> PlainTest | None:
 
 
 def _bound(stored: AttributeType, constant: model.ConstantValue, compared: AttributeType) -> int | float | None:
-    """Return the number that `constant` is when it is compared as `compared` with values that are `stored`; None when
-    neither int64 nor float64 gives the same answer."""
+    """Return `constant` as the number with which values that are `stored` are compared as `compared`.
+
+    Return None when neither int64 nor float64 gives the same result.
+    """
     if stored not in _STORED or stored is AttributeType.STRING or constant.type not in _STORED:
         return None
     exact = compared in _WHOLE or compared is AttributeType.DOUBLE or stored is compared is AttributeType.FLOAT
@@ -133,8 +144,7 @@ def _bound(stored: AttributeType, constant: model.ConstantValue, compared: Attri
 
 
 def lines_of(tests: Sequence[PlainTest]) -> tuple[Int64Array, bytes]:
-    """Return `tests` as `pass_records` wants them, but for the places of their columns, and the strings they compare
-    with."""
+    """Return `tests` in the form of `pass_records`, without the places of their columns, and their strings."""
     lines: Int64Array = np.zeros((len(tests), copy_kernel.TEST_FIELDS), INT64)
     texts = b""
     for line, test in zip(lines, tests, strict=True):

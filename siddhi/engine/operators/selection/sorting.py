@@ -15,8 +15,10 @@ from siddhi.language.ast import AttributeType
 
 
 def sort_positions(batch: EventBatch, keys: Sequence[model.SortKey]) -> Int64Array:
-    """Return the rows' positions with each run of one kind inside a chunk sorted by `keys`; stable, nulls last either
-    way."""
+    """Return the rows' positions with each run of one kind inside a chunk sorted by `keys`.
+
+    The sort is stable, with nulls last in either direction.
+    """
     changes = np.ones(batch.size, dtype=np.bool_)
     chunks = batch.chunk_ids()
     changes[1:] = (chunks[1:] != chunks[:-1]) | (batch.kinds[1:] != batch.kinds[:-1])
@@ -29,8 +31,10 @@ def sort_positions(batch: EventBatch, keys: Sequence[model.SortKey]) -> Int64Arr
 
 
 def column_ranks(column: Column) -> tuple[Int64Array, Int64Array]:
-    """For each value its rank among the column's values (equal values share one), and 1 where it is null else 0.
-    Objects go by their hash codes, as in Siddhi."""
+    """Return for each value its rank among the column's values, and 1 where it is null, else 0.
+
+    Equal values share a rank. Objects are sorted by their hash codes, as in Siddhi.
+    """
     valid = column.valid
     nulls = np.zeros(len(column), dtype=np.int64) if valid is None else (~valid).astype(np.int64)
     values = column.values

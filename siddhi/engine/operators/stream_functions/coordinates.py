@@ -18,8 +18,10 @@ from siddhi.language.ast import AttributeType
 
 @STREAM_FUNCTIONS.register("pol2Cart")
 class PolarToCartesian(Operator):
-    """Appends `x` and `y`, and `z` as it is when given; the angle `theta` is in degrees. A row with a null argument
-    fails."""
+    """A function that appends `x` and `y`, and `z` unchanged when given.
+
+    The angle `theta` is in degrees. A row with a null argument fails.
+    """
 
     def __init__(self, call: model.HandlerCall, compiler: ExpressionCompiler) -> None:
         self.nodes = [compiler.compile(argument) for argument in call.arguments]

@@ -28,9 +28,11 @@ from siddhi.language.ast import AttributeType
 
 
 class Verdicts(NamedTuple):
-    """The pairs of which a condition is true, or of which it `failed`, in the order in which they were looked at:
-    by events, for each as it meets its rows. `lost` are the events of which it failed before it came to a row,
-    `reasons` says what each event died of."""
+    """The pairs for which a condition is true, or for which it `failed`, in the order of the tests.
+
+    They are ordered by events, for each as it meets its rows. `lost` are the events for which the condition failed
+    before any row was tested; `reasons` gives the reason of each event.
+    """
 
     probes: Int64Array
     places: Int64Array
@@ -60,9 +62,11 @@ class Verdicts(NamedTuple):
 
 
 class _LookupKey(NamedTuple):
-    """The equalities that an index answers: attributes and what an event tells of them. `declared` says that the table
-    was defined with it, so that events ask it even when there are no rows; `early` are the parts of the condition that
-    then come before it, each looked at once for an event."""
+    """The equalities that an index answers: attributes and the values that an event gives for them.
+
+    `declared` is set when the table was defined with the index, so that events evaluate it even when there are no
+    rows; `early` are the parts of the condition that precede it then, each evaluated once for an event.
+    """
 
     probes: dict[str, model.TypedExpression]
     answered: Sequence[model.TypedExpression]
@@ -127,8 +131,10 @@ class CarefulMatcher:
     # ---- the key
 
     def _declared_key(self, parts: Sequence[model.TypedExpression]) -> _LookupKey | None:
-        """The first equality on the primary key, or on an attribute with an index; of a key of several attributes
-        their equalities must stand side by side."""
+        """Return the first equality on the primary key, or on an attribute with an index, None without one.
+
+        With a key of several attributes their equalities must be adjacent.
+        """
         equal = [self._equality(part) for part in parts]
         key, width = set(self.table.primary_key), len(self.table.primary_key)
         for place, part in enumerate(equal):
@@ -146,8 +152,10 @@ class CarefulMatcher:
         return None
 
     def _leading_key(self, parts: Sequence[model.TypedExpression], compiler: ExpressionCompiler) -> _LookupKey:
-        """The equalities in front of all that needs care. What the first of all parts asks an event for may fail: it
-        does so at the first row, whichever that is."""
+        """Return the equalities in front of all parts that need care.
+
+        The value that the very first part reads of an event may fail: it fails at the first row, whichever that is.
+        """
         probes: dict[str, model.TypedExpression] = {}
         answered: list[model.TypedExpression] = []
         for place, part in enumerate(parts):
@@ -161,7 +169,7 @@ class CarefulMatcher:
         return _LookupKey(probes, answered)
 
     def _equality(self, part: model.TypedExpression) -> tuple[str, model.TypedExpression] | None:
-        """The attribute of the row and what it has to be equal to, when `part` asks that of an event."""
+        """Return the attribute of the row and the value that it must equal, when `part` is such an equality."""
         if isinstance(part, model.Comparison) and part.operator == "==":
             for row, probe in ((part.left, part.right), (part.right, part.left)):
                 name = self._name_of(row)
@@ -177,8 +185,10 @@ class CarefulMatcher:
     def verdicts(
         self, events: EventBatch, outputs: Mapping[str, Value] | None = None, rows: Int64Array | None = None
     ) -> Verdicts:
-        """What the condition says of `events`, or only of those at `rows`; `outputs` are the values of the query's
-        output."""
+        """Return the verdicts of the condition on `events`, or only on those at `rows`.
+
+        `outputs` are the values of the query's output.
+        """
         asked = np.full(events.size, rows is None)
         if rows is not None:
             asked[rows] = True
@@ -202,7 +212,7 @@ class CarefulMatcher:
         return Verdicts(probes, places, np.concatenate([NO_MASK, *(block.failed for block in judged)]), lost, reasons)
 
     def _candidates(self, first: Evaluation, asked: BoolArray) -> Iterator[Pairs]:
-        """The pairs that are looked at, block by block."""
+        """Yield the pairs to test, block by block."""
         if self._index is None:
             yield from self._all_pairs(asked.nonzero()[0])
             return
@@ -226,7 +236,7 @@ class CarefulMatcher:
             yield Pairs(np.repeat(some, len(places)), np.tile(places, len(some)))
 
     def _judged(self, pairs: Pairs, events: EventBatch, outputs: Mapping[str, Value] | None) -> Verdicts:
-        """What is left of the condition says of `pairs`."""
+        """Return the verdicts of the rest of the condition on `pairs`."""
         none = np.zeros(len(pairs.probes), dtype=np.bool_)
         if self._rest is None or not len(pairs.probes):
             return Verdicts(pairs.probes, pairs.places, none, NO_MASK, Reasons())
@@ -261,15 +271,17 @@ class CarefulMembership(ExpressionNode):
 
 
 def as_current(batch: EventBatch) -> EventBatch:
-    """The rows of `batch` as current ones: aggregates in a condition add what they are shown, also of events that
-    expire."""
+    """Return the rows of `batch` as current ones.
+
+    Aggregates in a condition add all rows that they are given, including those of events that expire.
+    """
     if batch.only_current:
         return batch
     return EventBatch(batch.timestamps, None, batch.orders, batch.clocks, batch.columns, only_current=True)
 
 
 def needs_care(condition: model.TypedExpression | None, compiler: ExpressionCompiler) -> bool:
-    """True for a condition that may fail or keeps state."""
+    """Return whether a condition may fail or keeps state."""
     if condition is None:
         return False
     node = decision(compiler.afresh().compile(condition))

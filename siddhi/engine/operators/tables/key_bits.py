@@ -27,10 +27,9 @@ def comparable(left: AttributeType, right: AttributeType) -> bool:
 def key_rows(
     values: Sequence[Value], types: Sequence[AttributeType], size: int, pool: StringPool
 ) -> tuple[Int64Array, BoolArray]:
-    """Return the keys, (`size`, parts), of rows with these values, and where a part equals nothing: it is null or no
-    number.
+    """Return the keys, (`size`, parts), of rows with these values, and where a part equals nothing.
 
-    The mask is `NO_MASK` when all keys are whole.
+    A part equals nothing when it is null or NaN. The mask is `NO_MASK` when all keys are whole.
     """
     parts = []
     nulls = NO_MASK

@@ -35,7 +35,7 @@ NameOfRow = Callable[[model.TypedExpression], str | None]
 
 
 def names_of(table: Table) -> NameOfRow:
-    """What tells the attributes of `table` where its rows stand as `TableValue`s."""
+    """Return a function that names the attributes of `table` where its rows appear as `TableValue`s."""
 
     def name_of(expression: model.TypedExpression) -> str | None:
         if isinstance(expression, model.TableValue) and expression.table == table.id:
@@ -46,8 +46,10 @@ def names_of(table: Table) -> NameOfRow:
 
 
 class Pairs(NamedTuple):
-    """Event `probes[k]` meets the row at `places[k]`; ordered by events, for each as it meets them. `whole` says that
-    `probes` counts 0, 1, … to the last event."""
+    """Pairs of events and rows: event `probes[k]` meets the row at `places[k]`.
+
+    They are ordered by events, for each as it meets them. With `whole`, `probes` counts 0, 1, … to the last event.
+    """
 
     probes: Int64Array
     places: Int64Array
@@ -55,12 +57,13 @@ class Pairs(NamedTuple):
 
 
 class RowMatcher:
-    """A condition over an event and a row of `table`, in which rows stand as `TableValue`s, or as `row_name` tells
-    them.
+    """A condition over an event and a row of `table`.
 
-    Pairs are evaluated with the row's attributes in columns that `row_column` names. As in Siddhi null finds null where
-    the condition is equality on the primary key and no more. `makes_index` says that an index which would help is made
-    when there is none.
+    Rows appear in it as `TableValue`s, or as `row_name` recognises them.
+
+    Pairs are evaluated with the row's attributes in columns that `row_column` names. As in Siddhi null finds null
+    where the condition is equality on the primary key and no more. With `makes_index` an index that would help is
+    created when there is none.
     """
 
     def __init__(
@@ -105,15 +108,18 @@ class RowMatcher:
         compiler.columns.update(inner.columns)
 
     def _code_column(self) -> str | None:
-        """The event's string column that is all that the condition looks at, None when it looks at anything else."""
+        """Return the event's string column if the condition depends on it alone, else None."""
         node = self._nodes[0] if self.exact and len(self._nodes) == 1 else None
         return node.column if isinstance(node, ColumnNode) and node.type is AttributeType.STRING else None
 
     def _indexed(
         self, parts: Sequence[model.TypedExpression]
     ) -> dict[str, tuple[model.Comparison, model.TypedExpression]]:
-        """The equalities that an index answers, by attribute: those on the primary key if they name all of it, else
-        all that ask that an attribute of the row equals what an event tells."""
+        """Return the equalities that an index answers, by attribute.
+
+        These are the ones on the primary key if they cover all of it, else all equalities of an attribute of the row
+        with a value of the event.
+        """
         equal: dict[str, tuple[model.Comparison, model.TypedExpression]] = {}
         for part in parts:
             if isinstance(part, model.Comparison) and part.operator == "==":
@@ -171,12 +177,14 @@ class RowMatcher:
         return keys, NO_MASK if self.by_primary_key else nulls
 
     def keys(self, events: EventBatch, outputs: Mapping[str, Value] | None) -> tuple[Int64Array, BoolArray]:
-        """The keys of the index that `events` ask for, and which events find nothing, `NO_MASK` for none of them."""
+        """Return the index keys that `events` look up, and which events find nothing, `NO_MASK` for none of them."""
         return self._keys_of(self._asked_values(events, outputs), events.size)
 
     def by_code(self, codes: Int64Array) -> Pairs:
-        """The pairs of rows and events whose only key is a string with these `codes`, before the rest of the
-        condition."""
+        """Return the pairs of rows and events whose only key is a string with these `codes`.
+
+        The rest of the condition is not tested yet.
+        """
         return self._found(kernel_array(codes).reshape(-1, 1), NO_MASK, codes=not self.by_primary_key)
 
     def _found(self, keys: Int64Array, nulls: BoolArray, *, codes: bool) -> Pairs:
@@ -192,7 +200,7 @@ class RowMatcher:
         return Pairs(probes, places[probes])
 
     def _narrowed(self, pairs: Pairs, events: EventBatch, outputs: Mapping[str, Value] | None) -> Pairs:
-        """The pairs that the rest of the condition lets stand."""
+        """Return the pairs that meet the rest of the condition."""
         if self._rest is None or not len(pairs.probes):
             return pairs
         beside = events.take(pairs.probes, self._event_columns)
@@ -204,7 +212,7 @@ class RowMatcher:
 
 
 def _only(pairs: Pairs, rows: Int64Array, size: int) -> Pairs:
-    """The pairs of the events `rows` alone."""
+    """Return the pairs of the events `rows` alone."""
     wanted = np.zeros(size, dtype=np.bool_)
     wanted[rows] = True
     kept = wanted[pairs.probes]

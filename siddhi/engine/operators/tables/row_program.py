@@ -1,12 +1,11 @@
-"""What a write asks of a row and does to it, as a program for the loop in
-`siddhi.engine.operators.tables.write_kernels`.
+"""The condition and the changes of a write, as a program for `siddhi.engine.operators.tables.write_kernels`.
 
     K.price < price and K.n > 3           0  LOAD_F64   price of the row
                                           1  INPUT_F    price of the event        (evaluated for all events before)
                                           2  LESS_F     0, 1
                                           3  …
 
-A part that does not look at the row is evaluated for all events at once and is an input. What the loop cannot do
+A part that does not read the row is evaluated for all events together and is an input. What the loop cannot do
 (functions of the row's values, conditions that may fail) has no program.
 """
 
@@ -87,7 +86,7 @@ class RowProgram:
         return len(self._lines)
 
     def asks(self, condition: model.TypedExpression) -> None:
-        """The last register tells whether `condition` is true."""
+        """Add instructions after which the last register holds whether `condition` is true."""
         if condition.type is not AttributeType.BOOL:
             raise NoProgramError
         self._truth(condition)
@@ -105,7 +104,7 @@ class RowProgram:
         self._put(self._of_type(_STORES, wanted), register, self._table.line_of(name))
 
     def sets_time(self) -> None:
-        """The row has the time of the event."""
+        """Add an instruction that gives the row the time of the event."""
         self.inputs.append((TimestampNode(), AttributeType.LONG))
         register = self._put(code.INPUT_I, len(self.inputs) - 1)
         self._put(code.STORE_I64, register, self._table.line_of(EVENT_TIMESTAMP))
@@ -209,8 +208,10 @@ class RowProgram:
 
 
 def put_values(line: Int64Array, value: Value, type_: AttributeType, size: int) -> None:
-    """Write values of `type_` into `line` as inputs have them: whole numbers, codes and bools as they are, others as
-    the bits of a double."""
+    """Write values of `type_` into `line` in the form of inputs.
+
+    Whole numbers, codes and bools are written as they are, others as the bits of a double.
+    """
     values: AnyArray = broadcast(value, size).values
     if type_ in _BROKEN:
         line.view(np.float64)[:] = values
@@ -226,8 +227,10 @@ def compile_program(
     *,
     timed: bool,
 ) -> tuple[RowProgram, int] | None:
-    """Return the program of a write, and how many of its instructions ask for the condition; None when there is none.
-    `timed` says that a row that is changed has the time of the event then."""
+    """Return the program of a write, and how many of its instructions test the condition; None when there is none.
+
+    With `timed` a changed row gets the time of the event.
+    """
     program = RowProgram(table, compiler)
     try:
         if condition is not None:

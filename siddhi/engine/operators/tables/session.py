@@ -1,5 +1,8 @@
-"""Tables with which several queries have to do in one step: all writes first, in the order of their events, then those
-who look, each event seeing the table as it was at its own moment (`siddhi.engine.operators.tables.history`)."""
+"""Tables that several queries use in one step.
+
+All writes run first, in the order of their events, then the readers, each event seeing the table as it was at its own
+moment (`siddhi.engine.operators.tables.history`).
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,11 @@ if TYPE_CHECKING:
 
 
 class WriteSession:
-    """One table in a step. `writers` are the queries that write it and `ranks` the places of all that have to do with
-    it, by number in the graph."""
+    """One table in a step.
+
+    `writers` are the queries that write it, and `ranks` the places of all queries that use it, by number in the
+    graph.
+    """
 
     def __init__(self, table: Table, writers: Mapping[int, TableWriter], ranks: Mapping[int, int]) -> None:
         self._table = table
@@ -37,7 +43,7 @@ class WriteSession:
         return cls(next(iter(writers.values())).table, writers, ranks)
 
     def open(self) -> None:
-        """A step begins: writes wait for each other from now on."""
+        """Open a step: writes are collected from now on."""
         for writer in self._writers.values():
             writer.session = self
 
@@ -47,14 +53,14 @@ class WriteSession:
         self._writes.append(Write(writer, writer.plan, batch, self._ranks[self._numbers[id(writer)]]))
 
     def enter(self, number: int) -> None:
-        """The query of that number begins: where it looks at the table, all that is to be written is there."""
+        """Begin the query of that number; before it reads the table all pending writes are done."""
         if number in self._ranks and number not in self._writers:
             self._carry_out()
             if self._table.history is not None:
                 self._table.history.rank = self._ranks[number]
 
     def close(self) -> list[tuple[int, int]]:
-        """The step is over; returns how many rows of which queries, by number, were refused."""
+        """Close the step; return how many rows of which queries, by number, were refused."""
         self._carry_out()
         for writer in self._writers.values():
             writer.session = None

@@ -43,7 +43,7 @@ class StoredTable(Table):
     # ---- what queries change
 
     def take_changes(self) -> list[RowChange]:
-        """What queries have changed since the last call, in order."""
+        """Return the changes that queries have made since the last call, in order."""
         changes, self._changes = self._changes, []
         return changes
 
@@ -65,14 +65,14 @@ class StoredTable(Table):
         return refused
 
     def _records(self, places: Int64Array) -> pa.RecordBatch:
-        """The rows at `places`, in memory of their own."""
+        """Return a copy of the rows at `places`."""
         columns = self.columns(places)
         return pa.record_batch([columns[name].to_arrow() for name in self.types], schema=self.arrow_schema)
 
     # ---- what the store has
 
     def take_over(self, rows: pa.RecordBatch) -> None:
-        """The table holds `rows` and nothing else; of several with one primary key the first."""
+        """Replace the contents of the table by `rows`; of several with one primary key the first is kept."""
         told, self._changes = self._changes, []
         self._clear()
         if rows.num_rows:
@@ -80,9 +80,11 @@ class StoredTable(Table):
         self._changes = told
 
     def repeat(self, changes: Iterable[RowChange]) -> None:
-        """`changes`, which were told before, are made here once more, in order, as far as their rows are here. Without
-        a primary key that takes an index on all attributes, which would cost every change to come: it lives no longer
-        than this."""
+        """Repeat `changes`, which were reported before, in order, as far as their rows are here.
+
+        Without a primary key this uses an index on all attributes. The index is dropped afterwards, as it would slow
+        down every later change.
+        """
         told, self._changes = self._changes, []
         everything = tuple(self.types)
         lent = self.key is None and everything not in self.indexes
@@ -98,7 +100,7 @@ class StoredTable(Table):
         self._changes = told
 
     def _delete_alike(self, index: HashIndex, rows: pa.RecordBatch) -> None:
-        """The rows with the keys of `rows` are gone: for each of these one of them, as long as there are any."""
+        """Delete rows with the keys of `rows`: for each of these one row, as long as there are any."""
         keys = self.keys_of(index, self._columns(rows), rows.num_rows)
         while len(keys):
             keys, counts = np.unique(keys, axis=0, return_counts=True)

@@ -82,7 +82,7 @@ class Table:
         return self._count
 
     def keep_times(self) -> None:
-        """The table, which holds nothing yet, is to know when its rows come."""
+        """Keep the times at which rows come, in a table that is still empty."""
         if not self.keeps_times:
             self.keeps_times = True
             self._values = {}
@@ -96,8 +96,10 @@ class Table:
         return {**self.types, EVENT_TIMESTAMP: AttributeType.LONG} if self.keeps_times else self.types
 
     def _lay_out(self, room: int) -> None:
-        """The rows have `room`, and what is known of them stays. Values lie in the low bytes of their cells, where
-        compiled loops find them; objects have arrays of their own."""
+        """Lay the rows out with this `room`, keeping their values.
+
+        Values are in the low bytes of their cells, where compiled loops find them; objects have arrays of their own.
+        """
         stored, before = self.stored, self._values
         cells: Int64Array = np.zeros((len(stored), room), dtype=np.int64)
         if before:
@@ -128,8 +130,10 @@ class Table:
             self.valid = np.ones(self.cells.shape, dtype=np.bool_)
 
     def _valid_of(self, name: str) -> BoolArray | None:
-        """Return where values of `name` are not null, None when nobody booked a null; codes and objects tell
-        themselves."""
+        """Return where values of `name` are not null, None when no null was recorded.
+
+        Codes and objects mark nulls themselves.
+        """
         if not self.valid.size or self._type_of(name) in (AttributeType.STRING, AttributeType.OBJECT):
             return None
         line: BoolArray = self.valid[self.line_of(name)]
@@ -151,8 +155,10 @@ class Table:
         return np.flatnonzero(self.alive[: self.used])
 
     def as_met(self, probes: Int64Array, places: Int64Array) -> Int64Array:
-        """Return `places` of rows that stand beside events `probes`, which do not fall, in the order in which each
-        event meets its rows."""
+        """Return `places` of rows in the order in which each event meets its rows.
+
+        They belong to events `probes`, which are non-decreasing.
+        """
         if self._number is None or len(places) < 2:
             return places
         return places[np.lexsort((self._values[self._number][places], probes))]
@@ -183,7 +189,7 @@ class Table:
         return index
 
     def known_index(self, names: Sequence[str]) -> HashIndex | None:
-        """The index there is on most of these attributes and on no others, None when there is none."""
+        """Return the index on most of these attributes and on no others, None when there is none."""
         known = [index for index in self.indexes.values() if set(index.names) <= set(names)]
         return max(known, key=lambda index: len(index.names), default=None)
 
@@ -194,8 +200,7 @@ class Table:
     # ---- changes
 
     def insert(self, columns: Mapping[str, Column]) -> int:
-        """The rows of `columns` are in the table, but for those whose primary key was in use; returns how many were
-        not."""
+        """Insert the rows of `columns`; return how many were not inserted because their primary key was in use."""
         size = len(next(iter(columns.values())))
         if self.key is not None:
             _, fresh = self.insert_missing(self.key, columns)
@@ -249,7 +254,7 @@ class Table:
             self.valid[self.line_of(name), places] = True if valid is None else valid
 
     def delete(self, places: Int64Array) -> None:
-        """The rows at `places`, each named once, are gone."""
+        """Delete the rows at `places`, each named once."""
         if not len(places):
             return
         self.alive[places] = False
@@ -257,8 +262,10 @@ class Table:
         self.drop_from_indexes(places)
 
     def update(self, places: Int64Array, changes: Mapping[str, Column]) -> int:
-        """Give the rows at `places`, each named once, the values of `changes`. Where these give a primary key
-        that is in use none of the rows is changed; returns how many are not."""
+        """Give the rows at `places`, each named once, the values of `changes`; return how many were refused.
+
+        When the changes give a primary key that is in use, no row is changed.
+        """
         rekeyed = not changes.keys().isdisjoint(self.primary_key)
         if rekeyed and self.key is not None and self._collide(places, changes, self.key):
             return len(places)
@@ -287,11 +294,11 @@ class Table:
         return self._heads, self._tails
 
     def take_up(self, used: int, count: int) -> None:
-        """A loop has written to the table, which has `count` rows at the first `used` places now."""
+        """Take over the result of a loop that wrote to the table: `count` rows at the first `used` places."""
         self.used, self._count = used, count
 
     def drop_from_indexes(self, places: Int64Array) -> None:
-        """The rows at `places`, which are deleted, are found no more."""
+        """Remove the rows at `places`, which are deleted, from all indexes."""
         if len(places):
             for index in self.indexes.values():
                 index.remove(places)
@@ -299,7 +306,7 @@ class Table:
                 self._compact()
 
     def close_history(self) -> None:
-        """The step is over in which someone looked at what the table held before."""
+        """End the step in which earlier contents of the table were read."""
         history, self.history = self.history, None
         if history is not None:
             history.close()

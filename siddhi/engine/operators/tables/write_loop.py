@@ -51,8 +51,11 @@ _NO_INDEX = HashIndex.none()
 
 
 class WritePlan(NamedTuple):
-    """How the loop carries out the writes of one query: with which index it finds rows, and the program, of which the
-    first `asking` instructions ask for the rest of the condition."""
+    """How the loop carries out the writes of one query.
+
+    It has the index that finds rows, and the program, whose first `asking` instructions test the rest of the
+    condition.
+    """
 
     action: int
     keyed_by: HashIndex | None
@@ -75,9 +78,11 @@ _PREPARED = 64
 
 
 class Prepared(NamedTuple):
-    """What does not change from batch to batch: the index that finds rows, those that the loop keeps up to date and
-    those that follow it, whether rows are deleted, the writers, their programs, and registers. It keeps the plans, by
-    whose identity it is found."""
+    """The data that does not change from batch to batch.
+
+    It is the index that finds rows, the indexes that the loop updates and those updated after it, whether rows are
+    deleted, the writers, their programs, and registers. It keeps the plans alive, as it is cached by their identity.
+    """
 
     plans: Sequence[WritePlan]
     lookup: HashIndex | None
@@ -108,8 +113,10 @@ _TRUE_BY_DEFAULT = frozenset(_Load._fields.index(name) for name in ("inputs_vali
 
 
 def carry_out(table: Table, writes: Sequence[Write], *, recorded: bool = False) -> list[int]:
-    """The `writes` have been done in the order of their events; returns how many rows each was refused. `recorded` says
-    that the table knows until the end of the step what it held at which moment."""
+    """Carry out the `writes` in the order of their events; return how many rows each was refused.
+
+    With `recorded` the table remembers until the end of the step what it held at which moment.
+    """
     prepared = _prepare(table, writes)
     index, live, touched = prepared.lookup, prepared.live, prepared.touched
     load = _beside([_load(table, write, index) for write in writes], [write.batch.size for write in writes])
@@ -188,7 +195,10 @@ def _load(table: Table, write: Write, index: HashIndex | None) -> _Load:
 
 
 def _cells(table: Table, columns: Mapping[str, Column], size: int) -> tuple[Int64Array, BoolArray]:
-    """The cells of rows with these `columns`, and where they are not null, if any is by more than its code."""
+    """Return the cells of rows with these `columns`, and where they are not null.
+
+    The mask covers only nulls that codes do not mark.
+    """
     stored = table.stored
     cells: Int64Array = np.empty((len(stored), size), INT64)
     masks: dict[int, BoolArray] = {}
@@ -206,7 +216,7 @@ def _cells(table: Table, columns: Mapping[str, Column], size: int) -> tuple[Int6
 
 
 def _beside(loads: Sequence[_Load], sizes: Sequence[int]) -> _Load:
-    """The loads of several writes, one behind the other."""
+    """Return the loads of several writes, one behind the other."""
     if len(loads) == 1:
         return loads[0]
     stops = np.cumsum(sizes)
@@ -229,7 +239,7 @@ def _beside(loads: Sequence[_Load], sizes: Sequence[int]) -> _Load:
 
 
 def _units(writes: Sequence[Write], *, in_order: bool) -> tuple[Int64Array, Int64Array]:
-    """What acts together, as the loop wants it, and the moments of these units if they are `in_order`."""
+    """Return the units of events that act together, and their moments if they are `in_order`."""
     parts, moments, offset = [], [], 0
     for number, (_, plan, batch, rank) in enumerate(writes):
         starts = _starts(batch) if in_order or plan.action == UPSERT else np.zeros(1, dtype=np.int64)
@@ -261,7 +271,10 @@ def _starts(batch: EventBatch) -> Int64Array:
 
 
 def _prepare(table: Table, writes: Sequence[Write]) -> Prepared:
-    """What the loop needs to know of the writes' plans, made once as long as the table has no new index."""
+    """Return the data that the loop needs about the writes' plans.
+
+    It is prepared once, until the table has a new index.
+    """
     key = (len(table.indexes), *(id(write.plan) for write in writes))
     prepared = table.prepared.get(key)
     if prepared is None:

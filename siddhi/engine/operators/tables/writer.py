@@ -81,9 +81,10 @@ class TableWriter:
         return CarefulMatcher.if_needed(output.on, self.table, compiler)
 
     def _replaces_rows(self, output: model.AnalysedOutput) -> bool:
-        """Return whether the event takes the place of the row with its own key, whatever `set` says and whatever key
-        `on` asks for: in an `update or insert` by the whole primary key, as in Siddhi; not where `set` asks for what is
-        stored."""
+        """Return whether the event replaces the row with its own key, whatever `set` and `on` say.
+
+        As in Siddhi, an `update or insert` by the whole primary key does so, unless `set` reads stored values.
+        """
         looks = any(isinstance(part, model.TableValue) for one in output.assignments for part in walk(one.value))
         return self.action == "update or insert" and self.matcher.by_primary_key and not looks
 
@@ -98,8 +99,7 @@ class TableWriter:
         return settled
 
     def _inserts_what_it_asks_for(self) -> bool:
-        """Return whether the rows that an event looks for are those with its own key, which it has itself when
-        inserted."""
+        """Return whether the rows that an event looks for are those with the key that it has itself when inserted."""
         matcher = self.matcher
         same = all(
             isinstance(probe, model.OutputValue) and probe.name == self.inserted.get(name)
@@ -109,8 +109,11 @@ class TableWriter:
 
     @cached_property
     def plan(self) -> WritePlan | None:
-        """How compiled code does what the query does, None where it cannot: events may fail, rows have objects or a
-        store outside, keys change, or functions ask for what rows hold. Asked for when all queries are built."""
+        """Return how compiled code carries out the query, None where it cannot.
+
+        It cannot where events may fail, rows have objects or an external store, keys change, or functions read what
+        rows hold. This is called when all queries are built.
+        """
         table, matcher = self.table, self.matcher
         index = table.key if self._replaces else matcher.index
         changed = frozenset(name for name, _ in self._assigned) if self.action in _CHANGING else frozenset[str]()
@@ -143,8 +146,10 @@ class TableWriter:
         return self.matcher.keys(batch, self.outputs(batch))
 
     def write(self, batch: EventBatch, step: Step) -> int:
-        """The events of `batch` have done their work, or failed; returns how many the table refused (their primary key
-        was in use)."""
+        """Write the events of `batch`, and record those that fail; return how many the table refused.
+
+        Events are refused when their primary key was in use.
+        """
         if not batch.only_current:
             events = batch.kinds <= EXPIRED
             if not events.all():
@@ -167,8 +172,10 @@ class TableWriter:
         return sum(self._write_carefully(self._careful, chunk, step) for chunk in split_chunks(batch))
 
     def _write_at_once(self, batch: EventBatch) -> int:
-        """As `write`, for a batch of events. `_EventFailedError` when one fails: then nothing was done that is done at
-        once."""
+        """Write a batch of events, as `write` does.
+
+        Raise `_EventFailedError` when one fails: then no change that is made at once was made.
+        """
         if self.action == "insert":
             return self.table.insert(self.as_rows(batch))
         if self.action == "delete":
@@ -207,8 +214,10 @@ class TableWriter:
     # ---- events that may fail
 
     def _write_carefully(self, matcher: CarefulMatcher, chunk: EventBatch, step: Step) -> int:
-        """The events of `chunk` have done their work one after the other, row by row, up to the one that fails: what it
-        and those before it have changed stays, and the others of the chunk do nothing."""
+        """Write the events of `chunk` one after the other, row by row, up to the first that fails.
+
+        Changes by this event and those before it remain; the other events of the chunk have no effect.
+        """
         refused = 0
         missed: list[EventBatch] = []
         try:
@@ -226,9 +235,11 @@ class TableWriter:
         return refused
 
     def _act(self, matcher: CarefulMatcher, one: EventBatch) -> tuple[bool, int]:
-        """Return what the only event of `one` does to the rows that it finds; whether there are any, and how many the
-        table refused. `_EventFailedError` where it fails: rows that a table without key and index shows before are
-        changed then."""
+        """Write the only event of `one`; return whether it found rows, and how many the table refused.
+
+        Raise `_EventFailedError` where it fails: rows that a table without key and index shows before are changed
+        then.
+        """
         verdicts = matcher.verdicts(one, self.outputs(one))
         found = verdicts.places[: np.argmax(verdicts.failed)] if verdicts.failed.any() else verdicts.places
         refused = 0
@@ -288,8 +299,10 @@ class TableWriter:
             raise
 
     def _upsert(self, chunk: EventBatch) -> int:
-        """Events of the chunk that find rows update them, one after the other; of those that find none the first is
-        inserted, and later ones update what they find then."""
+        """Update rows that the events of the chunk find, one event after the other; return how many were refused.
+
+        Of the events that find none the first is inserted, and later ones update what they find then.
+        """
         refused = 0
         missed: list[EventBatch] = []
         for row in range(chunk.size):
@@ -329,8 +342,10 @@ class TableWriter:
             raise
 
     def _rounds(self, pairs: Pairs) -> Iterator[tuple[Int64Array, Int64Array]]:
-        """Yield `pairs` cut such that a row stands once in each round; only the last event of a row counts when none
-        looks at what the row holds."""
+        """Yield `pairs` in rounds in which each row occurs once.
+
+        Only the last event of a row counts when no assignment reads the row.
+        """
         if len(pairs.places) < 2:
             yield pairs.probes, pairs.places
             return
@@ -354,8 +369,10 @@ class TableWriter:
         return self.table.update(places, changes) if changes else 0
 
     def _changes(self, batch: EventBatch, probes: Int64Array, places: Int64Array) -> dict[str, Column]:
-        """Return the values of one assignment after the other, each seeing what those before it did to its row.
-        `_EventFailedError` where one fails that may; it knows what those before it give."""
+        """Return the values of the assignments, each seeing the changes that earlier ones made to its row.
+
+        Raise `_EventFailedError` where one fails that may; it has the values of those before it.
+        """
         events = batch.take(probes)
         stored = self.table.columns(places, self.reads)
         changes: dict[str, Column] = {}
@@ -400,8 +417,10 @@ class _EventFailedError(Exception):
 
 
 def _in_order(assignments: Sequence[model.Assignment], table: Table) -> list[model.Assignment]:
-    """Return the last assignment of each attribute, in the order in which Siddhi makes them: that of the table's
-    attributes in a Java hash map."""
+    """Return the last assignment of each attribute, in the order in which Siddhi makes them.
+
+    This is the order of the table's attributes in a Java hash map.
+    """
     last = {one.attribute: one for one in assignments}
     names = list(last)
     attributes = list(table.types)

@@ -43,8 +43,10 @@ _FRESH = np.ones(1, dtype=np.bool_)
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look at a window: the slot of the event that comes (current), goes (expired) or begins anew (reset), and those
-    of its ends."""
+    """A view of a window: the slots of an event and of the ends of the window.
+
+    The event comes (current), leaves (expired) or is reset.
+    """
 
     slot: int
     first: int
@@ -109,8 +111,10 @@ class Condition:
 
 
 class WindowExpression(Stateful):
-    """What a window goes by: its expression, which may change when the text comes with the events. In a partition the
-    windows of all keys have one in common, as in Siddhi: its aggregates run over the events of all of them."""
+    """The expression of a window, which may change when the text comes with the events.
+
+    In a partition the windows of all keys share one, as in Siddhi: its aggregates run over the events of all of them.
+    """
 
     def __init__(self, call: model.HandlerCall, context: OperatorContext) -> None:
         self.schema = call.output
@@ -122,7 +126,7 @@ class WindowExpression(Stateful):
             self.condition = Condition(call.condition, context)
 
     def read(self, text: str | None) -> model.TypedExpression | None:
-        """What `text` says; SiddhiError when that is no expression."""
+        """Return the expression of `text`; raise SiddhiError when it is no expression."""
         return None if text is None else analyse_window_condition(text, self.schema, 0, builtin_registry())
 
     def begin(self, text: str | None, expression: model.TypedExpression | None) -> None:
@@ -164,7 +168,7 @@ class ExpressionWindowBase(RowWindow):
         return super().process(batch, step)
 
     def _readable(self, text_node: ExpressionNode, batch: EventBatch, step: Step) -> EventBatch:
-        """The events whose text is an expression, which are read; the others have failed."""
+        """Return the events whose text is an expression, and parse these texts; record the other events as failed."""
         evaluation = Evaluation(batch, batch.event_rows())
         column = to_column(text_node.evaluate(evaluation), AttributeType.STRING, self.slots.pool, batch.size)
         texts = [None if text is None else str(text) for text in column.to_list()]
@@ -195,11 +199,11 @@ class ExpressionWindowBase(RowWindow):
 
     @abstractmethod
     def take(self, event: Arrival, out: Emission) -> None:
-        """What the window does with an event when the expression is the same as before."""
+        """Process an event when the expression is the same as before."""
 
     @abstractmethod
     def changed(self, out: Emission) -> None:
-        """What the window does with what it holds when the expression has changed."""
+        """Process the rows held when the expression has changed."""
 
     def held(self) -> list[int]:
         return self.queue
@@ -214,15 +218,15 @@ class ExpressionWindowBase(RowWindow):
         self.restore_more(more)
 
     def more_state(self) -> State:
-        """What a window remembers besides."""
+        """Return the window's additional state."""
         return None
 
     def restore_more(self, state: State) -> None:
-        """The counterpart of `more_state`."""
+        """Restore the state that `more_state` returned."""
 
 
 def _expression_of(call: model.HandlerCall, context: OperatorContext) -> tuple[WindowExpression, bool]:
-    """The expression of a window made from `call`, and whether it is the window's alone."""
+    """Return the expression of a window made from `call`, and whether no other window shares it."""
     if context.common is None or not spans_keys(call):
         return WindowExpression(call, context), True
     found = context.common.setdefault(id(call), WindowExpression(call, context))
@@ -258,8 +262,9 @@ class ExpressionWindow(ExpressionWindowBase):
 
 @WINDOWS.register("expressionBatch")
 class ExpressionBatchWindow(ExpressionWindowBase):
-    """An event for which the expression fails ends the batch and opens the next; or, included, is the last of its
-    batch.
+    """A window of batches, ended by an event for which the expression is false.
+
+    The event opens the next batch or, if included, is the last of its batch.
 
     Aggregates in the expression start anew with that event either way, as in Siddhi. Streaming lets events pass at
     once and only their expiry is a batch. Events that were seen while they waited go out with their own timestamps and
@@ -300,7 +305,7 @@ class ExpressionBatchWindow(ExpressionWindowBase):
             self._expire([*front, slot], out)
 
     def _ended_by(self, slot: int) -> list[int] | None:
-        """The events that were held when the one in `slot` ended their batch; None when it joined them.
+        """Return the events that were held when the one in `slot` ended their batch; None when it joined them.
 
         The one in `slot` is held then, unless it is the last of their batch.
         """
@@ -323,13 +328,16 @@ class ExpressionBatchWindow(ExpressionWindowBase):
         return bool(self.including.truth(Evaluation(event))[0])
 
     def _let_pass(self, slot: int, out: Emission) -> None:
-        """An event that fails with nothing in front of it expires before it comes, and is not held."""
+        """Emit an event for which the expression is false with nothing in front of it.
+
+        It expires before it comes, and is not held.
+        """
         self._expire([*self.last, slot], out)
         out.current(slot, out.clock)
         self.last = []
 
     def _let_out(self, batch: list[int], trigger: int, timestamp: int, out: Emission) -> None:
-        """The last batch expires and `batch` takes its place.
+        """Expire the last batch and put `batch` in its place.
 
         Events of a batch get the clock as timestamp, but for those that were seen and the one that ends it. There is no
         reset: what expires is subtracted.
@@ -358,8 +366,11 @@ class ExpressionBatchWindow(ExpressionWindowBase):
                 self._admit(slot, timestamp, out)
 
     def _readmit(self, slot: int, timestamp: int, now: int) -> None:
-        """A held event, which has passed already, is tried again; what expires by that goes out in front of the event
-        with the new expression. The one that ends its batch keeps its timestamp, as in Siddhi."""
+        """Test a held event, which has passed already, again with the new expression.
+
+        Events that expire by that are emitted in front of the event with the new expression. The event that ends its
+        batch keeps its timestamp, as in Siddhi.
+        """
         front = self._ended_by(slot)
         if front is not None:
             self._due.extend((earlier, now) for earlier in front)
@@ -367,7 +378,7 @@ class ExpressionBatchWindow(ExpressionWindowBase):
                 self._due.append((slot, timestamp))
 
     def held(self) -> list[int]:
-        """A look into a streaming window finds nothing, as in Siddhi."""
+        """Return the rows that readers see: none in a streaming window, as in Siddhi."""
         return [] if self.streaming else super().held()
 
     def look(self) -> tuple[Int64Array, dict[str, Column]]:

@@ -148,7 +148,7 @@ class SlotCondition:
         return Evaluation(batch, None, groups, self._groups, fresh)
 
     def close_partitions(self, partitions: Iterable[int]) -> None:
-        """Aggregates start anew for these instances when they come again."""
+        """Reset the aggregates of these instances, in case they are opened again."""
         if self._aggregates:
             self._closed.update(partition for partition in partitions if partition < self._groups)
 

@@ -13,8 +13,11 @@ UNSET_TIME = -1
 
 @dataclass(frozen=True, slots=True)
 class PatternEvent:
-    """One event that stands, or may come to stand, in a slot. `values` are the attributes that the query needs, None
-    for null; `late` is by how much the machine's time was ahead of the event when it came."""
+    """One event in a slot, or a candidate for it.
+
+    `values` are the attributes that the query needs, None for null; `late` is how much the machine's time was ahead
+    of the event when it came.
+    """
 
     timestamp: int
     values: tuple[Any, ...]
@@ -65,7 +68,7 @@ class Partial:
             chain.append(event)
 
     def drop_last(self, slot: int) -> None:
-        """The last event of `slot` is gone; a slot that had one event is empty."""
+        """Remove the last event of `slot`; a slot with one event becomes empty."""
         chain = self.slots[slot]
         if chain is None:
             return
@@ -99,6 +102,8 @@ class Match:
 
 
 def matches_of(complete: Iterable[Partial]) -> list[Match]:
-    """Return the matches that `complete` stand for. An expired one is none: for Siddhi it is an expired event, and a
-    state query has current events only."""
+    """Return the matches of `complete`.
+
+    An expired one is none: for Siddhi it is an expired event, and a state query has current events only.
+    """
     return [Match.of(partial) for partial in complete if not partial.expired]

@@ -54,8 +54,10 @@ class SlotTest:
 
 
 def separate_test(condition: model.TypedExpression) -> SlotTest:
-    """Return `condition`, which reads nothing but the event under test, as a test of it: at worst one of whether it
-    holds."""
+    """Return `condition`, which reads nothing but the event under test, as a test of it.
+
+    In the general case it is a test of whether the condition is true.
+    """
     if isinstance(condition, model.Comparison) and condition.operand_type in _WHOLE | _FRACTIONS:
         left, right = condition.left, condition.right
         if _is_constant(right):
@@ -105,8 +107,10 @@ def separate_all(conditions: Sequence[model.TypedExpression], own: int) -> tuple
 
 
 def _slots(expression: model.TypedExpression) -> set[int] | None:
-    """Return the slots that `expression` reads by plain references; None when it reads anything else of machine or
-    tables."""
+    """Return the slots that `expression` reads by plain references.
+
+    Return None when it reads anything else of the machine or of tables.
+    """
     slots: set[int] = set()
     for part in walk(expression):
         if isinstance(part, model.AttributeValue):

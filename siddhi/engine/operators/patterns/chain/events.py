@@ -47,8 +47,10 @@ class EventColumn:
     name: str | None
 
     def fill(self, target: AnyArray, batch: EventBatch, evaluation: Evaluation | None) -> BoolArray | None:
-        """Write the values into `target`; returns where they are not null, None when none is or when these are
-        codes, which tell by themselves."""
+        """Write the values into `target`; return where they are not null.
+
+        Return None when all are, or when they are codes, which mark nulls themselves.
+        """
         if self.name is not None:
             column = batch.columns[self.name]
             target[:] = column.values
@@ -109,8 +111,10 @@ class EventReader:
         self.events = ChainEvents(NO_POSITIONS, whole, np.zeros((len(self._fractions), count), dtype=np.float64))
 
     def read(self, inputs: MergedRows, offsets: Sequence[int]) -> tuple[int, Int64Array | None]:
-        """`events` are those of `inputs`, the batch of source s from `offsets[s]` on; returns how many there are, and
-        the place of each among all rows if some rows are no events."""
+        """Read the events of `inputs`, the batch of source s from `offsets[s]` on, into `events`.
+
+        Return how many there are, and the place of each among all rows if some rows are no events.
+        """
         total = offsets[-1]
         if total > self.events.whole.shape[1]:
             self._make_room(2 * total)
@@ -140,8 +144,10 @@ class EventReader:
     def read_values(
         self, source: int, timestamps: Int64Array, values: Mapping[str, AnyArray], instances: Int64Array | None
     ) -> None:
-        """As `read`, for the events of one source, in a partition in these `instances`: at most `LEAST_ROOM`, of which
-        no attribute is null but by its code; none is computed."""
+        """Read the events of one source, as `read` does; in a partition they are in these `instances`.
+
+        There are at most `LEAST_ROOM`, and no attribute is null except by its code or computed.
+        """
         rows = len(timestamps)
         _, whole, fractions = self.events
         whole[EVENT_TIME, :rows] = timestamps

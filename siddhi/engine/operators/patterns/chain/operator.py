@@ -152,7 +152,7 @@ class ChainOperator(MergingOperator):
             self._open(np.zeros(1, dtype=np.int64))
 
     def _open(self, instances: Int64Array) -> None:
-        """These instances begin: one empty partial waits at the first element of each."""
+        """Open these instances: one empty partial match waits at the first element of each."""
         count = int(instances.max()) + 1
         state = self._state
         if count * self._count > len(state.lists):
@@ -181,7 +181,7 @@ class ChainOperator(MergingOperator):
         return out
 
     def _find_texts(self) -> None:
-        """The strings that tests compare with have their codes of now."""
+        """Look up the current codes of the strings that tests compare with."""
         for row, text in self._texts.items():
             self._rules.tests[row, memory.CONSTANT] = self._context.pool.code(text)
 
@@ -223,7 +223,10 @@ class ChainOperator(MergingOperator):
             self._empty_table()
 
     def _empty_table(self) -> None:
-        """The table has twice as many places as there is room for partials; the state loop will fill it."""
+        """Replace the table by an empty one with twice as many places as there is room for partial matches.
+
+        The state loop fills it.
+        """
         if not self._sequence:
             table, chain_bounds = self._new_table(1 << (2 * len(self._state.partials) - 1).bit_length())
             self._state = self._state._replace(table=table, chain_bounds=chain_bounds)
@@ -270,8 +273,10 @@ class ChainOperator(MergingOperator):
             self.output.keep(slot, partials[own], inputs.batches[source], own_rows, room)
 
     def _touched(self) -> Int64Array:
-        """Return the partials that hold events of the batch, their slots, and the rows of these; from now on they hold
-        what the caller keeps."""
+        """Return the partials that hold events of the batch, their slots, and the rows of these.
+
+        After this call they refer to the copies that the caller keeps.
+        """
         state = self._state
         most = int(state.counters[memory.TOUCHES]) * self._count
         if most > self._kept.shape[1]:
@@ -283,8 +288,10 @@ class ChainOperator(MergingOperator):
     def take_few(
         self, source: int, timestamps: Int64Array, values: Mapping[str, AnyArray], instances: Int64Array | None
     ) -> int:
-        """Take the events of one source, as `EventReader.read_values` says, all in instances that are known; returns
-        how many matches there are. What these are is there until `end_few`."""
+        """Take a few events of one source, and return how many matches there are.
+
+        Events are as in `EventReader.read_values`, all in known instances. The matches are available until `end_few`.
+        """
         self._find_texts()
         self.reader.read_values(source, timestamps, values, instances)
         counters = self._state.counters
@@ -293,13 +300,15 @@ class ChainOperator(MergingOperator):
         return counters.item(memory.MATCHES)
 
     def matches(self) -> tuple[Int64Array, list[int]]:
-        """Return the matches of the batch that has run, as `ChainState` has them, and of how many the event in each
-        slot came with an earlier batch."""
+        """Return the matches of the batch that has run, as `ChainState` holds them.
+
+        Also return, for each slot, how many matches have an event of an earlier batch in it.
+        """
         state = self._state
         return state.matches, state.counters[memory.FROM_BEFORE :].tolist()
 
     def end_few(self, source: int, values: Mapping[str, AnyArray]) -> None:
-        """What live partials hold of the events that `take_few` took is kept."""
+        """Keep the events from `take_few` that live partial matches hold."""
         if self._state.counters.item(memory.TOUCHES):
             partials, slots, rows = self._touched()
             room = len(self._state.partials)

@@ -47,7 +47,7 @@ class _Kept:
     valid: BoolArray | None = None
 
     def put(self, partials: Int64Array, column: Column, rows: Int64Array, room: int) -> None:
-        """What `column` has in `rows` is kept for `partials`, which are less than `room`."""
+        """Keep the values of `column` in `rows` for `partials`, which are less than `room`."""
         if room > len(self.values):
             self._make_room(room)
         if self.type is AttributeType.STRING and len(column) > _MANY + len(rows):
@@ -75,7 +75,7 @@ class _Kept:
         self.valid = None if self.valid is None else grown(self.valid, len(self.values), fill=True)
 
     def of(self, partials: Int64Array) -> tuple[AnyArray, BoolArray | None]:
-        """What is kept for `partials`, or anything where nothing is."""
+        """Return the values kept for `partials`; where there are none they may be anything."""
         self._make_room(int(partials.max(initial=-1)) + 1)
         return self.values[partials], None if self.valid is None else self.valid[partials]
 
@@ -85,8 +85,10 @@ class _Kept:
 
 
 class ChainOutput:
-    """The columns that a selection reads of a chain's slots, for events that are still in the batch and for those
-    that were kept from earlier batches."""
+    """The columns that a selection reads of a chain's slots.
+
+    The events may be in the batch or kept from earlier batches.
+    """
 
     def __init__(self, machine: model.StateMachine, read: Mapping[str, Reference], pool: StringPool) -> None:
         self._read = read
@@ -101,11 +103,11 @@ class ChainOutput:
         self._of_slot = [[kept for kept in self._kept.values() if kept.slot == slot] for slot in slots]
 
     def no_rows(self) -> dict[str, Column]:
-        """The columns of no match at all."""
+        """Return the columns for zero matches."""
         return {name: Column.nulls(column_type(reference), self._pool, 0) for name, reference in self._read.items()}
 
     def columns(self, events: Sequence[SlotEvents], partials: Int64Array) -> dict[str, Column]:
-        """The column of each reference; `events` are the matches' events, slot by slot."""
+        """Return the column of each reference; `events` are the matches' events, slot by slot."""
         made: dict[tuple[int, str], Column] = {}
         columns: dict[str, Column] = {}
         for column, reference, name in self._names:
@@ -158,18 +160,18 @@ class ChainOutput:
             kept.put_values(partials, values[kept.name][rows], room)
 
     def kept(self, slot: int, name: str) -> tuple[AnyArray, BoolArray | None]:
-        """What is kept of the attribute `name` in `slot`, by partial match, and where it is not null."""
+        """Return the values kept of the attribute `name` in `slot`, by partial match, and where they are not null."""
         kept = self._kept[slot, name]
         return kept.values, kept.valid
 
     def answer(self, column: str) -> tuple[int, str] | None:
-        """The slot of which the output `column` tells an attribute, and this; None when it tells another thing."""
+        """Return the slot and the attribute that the output `column` reads; None when it reads anything else."""
         reference = self._read[column]
         name = _name(reference)
         return None if name is None else (reference.slot, name)
 
     def snapshot(self, order: Int64Array) -> State:
-        """What is kept for the partials `order`, in that order."""
+        """Return the values kept for the partials `order`, in that order."""
         columns: list[State] = []
         for kept in self._kept.values():
             values, valid = kept.of(order)
@@ -183,7 +185,10 @@ class ChainOutput:
 
 
 def _name(reference: Reference) -> str | None:
-    """The attribute that answers `reference` to a slot with one event; None when no event can be meant or is needed."""
+    """Return the attribute that `reference` reads of a slot with one event.
+
+    Return None when no event can be meant or is needed.
+    """
     if isinstance(reference, model.IsEmptySlot) or not _in_range(reference):
         return None
     return reference.name if isinstance(reference, model.AttributeValue) else EVENT_TIMESTAMP

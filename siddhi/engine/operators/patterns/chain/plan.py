@@ -32,8 +32,10 @@ _MOST_COLUMNS = 62
 
 @dataclass(frozen=True, slots=True)
 class ChainPlan:
-    """A state machine as a chain. `tests` and `comparisons`: the filters of each element; `scope_end`: the last
-    element under `every`, or None."""
+    """A state machine as a chain.
+
+    `tests` and `comparisons` are the filters of each element; `scope_end` is the last element under `every`, or None.
+    """
 
     machine: model.StateMachine
     scope_end: int | None
@@ -42,8 +44,10 @@ class ChainPlan:
 
 
 def plan_chain(machine: model.StateMachine, context: OperatorContext) -> ChainPlan | NotApplicable:
-    """Return the chain that `machine` is; it has no other forms than plain elements, one leading `every` and
-    comparisons of two events."""
+    """Return `machine` as a chain, if it is one.
+
+    A chain has only plain elements, at most one leading `every` and comparisons of two events.
+    """
     steps = list(machine.steps)
     scope_end: int | None = None
     if isinstance(steps[0], model.EveryScope):
@@ -83,8 +87,10 @@ def _other_form(step: object) -> str | None:
 
 
 class ChainLayout:
-    """The chain as the arrays that the compiled loops read. `texts` are the strings that tests compare with, by the
-    row of `tests` that gets the code."""
+    """The chain as the arrays that the compiled loops read.
+
+    `texts` are the strings that tests compare with, by the row of `tests` that gets the code.
+    """
 
     def __init__(self, plan: ChainPlan, sources: Sequence[int], context: OperatorContext) -> None:
         self.columns = EventColumns(sources, context)

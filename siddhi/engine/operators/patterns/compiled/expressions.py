@@ -111,9 +111,11 @@ class Feed:
 
 @dataclass
 class Programs:
-    """The conditions of all elements. `counted` says which slots hold several events, `bounds` are the first
-    instruction and the end of each place's condition, `texts` the strings whose codes stand at these places among the
-    constants."""
+    """The conditions of all elements.
+
+    `counted` marks the slots that hold several events, `bounds` are the first instruction and the end of each place's
+    condition, `texts` the strings whose codes are at these places among the constants.
+    """
 
     feeds: Sequence[Feed]
     feed_of_slot: Sequence[int]

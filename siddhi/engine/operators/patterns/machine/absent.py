@@ -36,8 +36,11 @@ class Alarm:
 
 
 class Alarms:
-    """The alarms of one element, as a heap: the one that is due first comes first, also if a late event set it after
-    others; those of one moment come in the order in which they were set."""
+    """The alarms of one element, as a heap.
+
+    The one that is due first comes first, even if a late event set it after others; those of one moment come in the
+    order in which they were set.
+    """
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -84,7 +87,7 @@ class AbsentStep(PatternStep):
         self.last_alarm = 0
 
     def start(self, now: int) -> None:
-        """The silence at the head of a machine counts from `now`."""
+        """Start the waiting time of a `not` at the head of a machine at `now`."""
         if self.settings.starts and self.active:
             self._wake_at(now + self.waiting_ms)
 
@@ -93,7 +96,10 @@ class AbsentStep(PatternStep):
         self.alarms.set(due)
 
     def _wake_after(self, time: int) -> None:
-        """The silence counts from `time`; that of a late event ends no later one earlier."""
+        """Restart the waiting time at `time`.
+
+        A late event does not move the end of a later waiting time forward.
+        """
         before = self.last_alarm
         self._wake_at(time + self.waiting_ms)
         if time != UNSET_TIME:
@@ -123,7 +129,7 @@ class AbsentStep(PatternStep):
         return []
 
     def accept(self, partial: Partial) -> None:
-        """The event that should not have come has come: `partial` dies, and the silence counts anew."""
+        """Process the event that should not have come: drop `partial` and restart the waiting time."""
         self.changed = True
         # A late event does not bring the end of a silence forward that counts from a later one.
         partial.timestamp = max(partial.timestamp, partial.events(self.slot)[0].timestamp)
@@ -206,7 +212,7 @@ class AbsentLogicalStep(LogicalStep):
             self._wait_from(now)
 
     def _wait_from(self, time: int) -> None:
-        """The silence, when it is one of some length, counts from `time`."""
+        """Start the waiting time, if there is one, at `time`."""
         if self.waiting_ms is not None:
             self.alarms.set(time + self.waiting_ms)
 

@@ -13,7 +13,7 @@ class AlarmClock:
         self._queue: list[tuple[int, int]] = []
 
     def note(self, key: int, due: int | None) -> None:
-        """The first alarm of the machine `key` is due at `due`, or there is none."""
+        """Record that the first alarm of the machine `key` is due at `due`, or that there is none."""
         if due == self._due.get(key):
             return
         if due is None:

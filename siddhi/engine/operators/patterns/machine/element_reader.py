@@ -1,5 +1,7 @@
-"""What one element of a state machine takes in: the events of its stream, as its filters and stream functions leave
-them."""
+"""The input of one element of a state machine.
+
+It consists of the events of its stream, as its filters and stream functions leave them.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,11 @@ class _FunctionStep:
 
 
 class ElementReader:
-    """Reads the events of one element. A stream function is called for each event of the stream that passes the filters
-    in front of it; one that drops or fails an event keeps it out."""
+    """A reader of the events of one element.
+
+    A stream function is called for each event of the stream that passes the filters in front of it; one that drops or
+    fails an event keeps it out.
+    """
 
     def __init__(self, element: model.PatternElement, layout: SlotLayout, context: OperatorContext) -> None:
         self._layout = layout

@@ -71,7 +71,7 @@ class PatternStep:
     # ---- where partial matches come from
 
     def initialise(self) -> None:
-        """An empty partial match waits at a first element: once, or always again under `every`."""
+        """Add an empty partial match to a first element: once, or repeatedly under `every`."""
         before_absent = self.settings.sequence and self.following is not None and self.following.waits_for_silence
         if self.settings.starts and (not self.initialised or self.rearms is not None or before_absent):
             self.enter(self.empty_partial())
@@ -98,13 +98,13 @@ class PatternStep:
             self._horizon.note(partial)
 
     def rearm(self, partial: Partial) -> None:
-        """A new round of an `every` scope begins here, with what `partial` held before the scope."""
+        """Start a new round of an `every` scope here, with what `partial` held before the scope."""
         self.welcome(partial.copy_up_to(self.slot))
 
     # ---- between two events
 
     def reset(self) -> None:
-        """What waited for the event before this one is given up (sequences only)."""
+        """Drop partial matches that waited for the event before this one (sequences only)."""
         self.pending.clear()
         if self.settings.starts and not self.fresh and not self._attempt_runs():
             self.initialise()
@@ -113,7 +113,7 @@ class PatternStep:
         return self.rearms is None and self.following is not None and bool(self.following.pending)
 
     def update(self) -> None:
-        """What arrived since the last event is pending, oldest first."""
+        """Make arrivals since the last event pending, oldest first."""
         self.fresh.sort(key=_arrival)
         self.pending.extend(self.fresh)
         self._clear_fresh()
@@ -128,8 +128,10 @@ class PatternStep:
         return is_expired(partial, limits, time) or is_too_old(partial, limits, time)
 
     def expire(self, latest: int) -> None:
-        """Partial matches whose time is over at `latest` are gone; the last of them restarts the `every` scope that it
-        was in."""
+        """Drop partial matches that have expired at `latest`.
+
+        The last of them restarts the `every` scope that it was in.
+        """
         limits = self.settings.limits
         if not limits:
             return
@@ -178,15 +180,17 @@ class PatternStep:
     survives_mismatch = False
 
     def _candidates(self) -> list[Partial]:
-        """Return the pending partials that still want an event here; the others have moved on elsewhere and are
-        dropped."""
+        """Return the pending partials that still want an event here.
+
+        The others have moved on elsewhere and are dropped.
+        """
         return self.pending.copy()
 
     def _ignores_mismatches(self) -> bool:
         return not self.settings.sequence and not self.emitter.emitted
 
     def _keep_all(self, candidates: list[Partial]) -> None:
-        """The event fits none of `candidates`, which all wait on."""
+        """Keep all of `candidates` waiting, as the event fits none of them."""
         self.pending[:] = candidates
         if self.holds_former_events:
             for partial in candidates:
@@ -219,7 +223,7 @@ class PatternStep:
             complete.append(partial)
 
     def accept(self, partial: Partial) -> None:
-        """The event in this element's slot has passed."""
+        """Accept the event in this element's slot, which has passed the conditions."""
         self.changed = True
         partial.timestamp = partial.events(self.slot)[0].timestamp
         self.pass_on(partial)
@@ -271,8 +275,10 @@ class CountedStep(PatternStep):
         return self.settings.starts or not self._outlasts_newcomers()
 
     def _outlasts_newcomers(self) -> bool:
-        """Return whether the oldest run waits for the next element already and may grow on: whatever brings a younger
-        run on brings this one on."""
+        """Return whether the oldest run already waits for the next element and may still grow.
+
+        Any event that advances a younger run then advances this one, too.
+        """
         return self.maximum < 0 and bool(self.fresh) and len(self.fresh[0].events(self.slot)) >= self.minimum
 
     def reset(self) -> None:
@@ -313,8 +319,11 @@ class CountedStep(PatternStep):
         return [partial for partial in self.pending if not any(partial.slots[later])]
 
     def _turns(self, candidates: list[Partial]) -> list[list[Partial]]:
-        """`candidates` at once, or one by one when one waits twice, or two have one list of events here, as rounds
-        that hold former events may: the event is collected at each turn."""
+        """Return `candidates` as one group, or as a group for each candidate.
+
+        They are tested one by one when one waits twice, or when two share a list of events here, as rounds that hold
+        former events may: the event is collected in each round.
+        """
         apart = len(set(map(id, candidates))) == len(candidates)
         if apart and self.holds_former_events:
             chains = [id(chain) for partial in candidates if (chain := partial.slots[self.slot]) is not None]

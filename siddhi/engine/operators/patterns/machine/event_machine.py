@@ -35,8 +35,10 @@ WHOLE_APP = 0
 
 @dataclass(slots=True)
 class _MatchOutput:
-    """The matches of a step, with the order, clock and partition instance of each, and the number of the chunk in which
-    it leaves."""
+    """The matches of a step.
+
+    Each has its order, clock and partition instance, and the number of the chunk in which it leaves.
+    """
 
     matches: list[Match]
     orders: list[int]
@@ -186,8 +188,10 @@ class EventMachineOperator(MergingOperator):
         return self._batch(output)
 
     def _keep_to_limit(self, rows: int) -> None:
-        """Drop the oldest partial matches when there are too many; they are counted only when so many rows have come
-        that there may be."""
+        """Drop the oldest partial matches when there are too many.
+
+        They are counted only after enough rows have come to exceed the limit.
+        """
         self._uncounted_rows += rows
         if self._uncounted_rows * len(self._conditions) < self._limit.most - self._counted:
             return
@@ -249,7 +253,7 @@ class EventMachineOperator(MergingOperator):
             condition.failure = None
 
     def _fire_alarms(self, step: Step, order: int, clock: int, output: _MatchOutput) -> None:
-        """Fires, earliest first, every alarm that comes before a row of (order, clock).
+        """Fire every alarm that comes before a row of (order, clock), earliest first.
 
         An alarm that has fired moves no other: their places are never before its own. The clock never goes back, also
         when an alarm fires that was due before the one that it had to wait for.

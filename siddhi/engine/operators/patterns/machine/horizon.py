@@ -19,8 +19,10 @@ Limits = tuple[tuple[tuple[int, ...], int], ...]
 
 
 def is_expired(partial: Partial, limits: Limits, latest: int) -> bool:
-    """Return whether the time of the machine, now `latest`, has moved on by more than `within` since `partial`
-    began."""
+    """Return whether `partial` has expired at `latest`, the time of the machine.
+
+    It has when more than `within` has passed since it began.
+    """
     for slots, within in limits:
         for slot in slots:
             chain = partial.slots[slot]
@@ -52,7 +54,7 @@ class Horizon:
         self.clear()
 
     def clear(self) -> None:
-        """The list is empty."""
+        """Empty the list."""
         self._ordered = True
         self._newest = -NEVER
         self._until = NEVER

@@ -7,8 +7,9 @@ from siddhi.engine.operators.patterns.machine.elements import PatternStep, StepS
 
 
 class LogicalStep(PatternStep):
-    """One side of a logical pair. A partial waits at both; `and` needs both slots filled, `or` is done with the
-    first.
+    """One side of a logical pair, whose partial matches wait at both sides.
+
+    With `and` both slots must be filled; with `or` the first is enough.
 
     `neighbours`: the pair is an `and` in a sequence, and one stream feeds both sides. Its events are offered to one
     side after the other, so an event that one side refuses may still fill the other. A partial that is filled on one

@@ -19,8 +19,10 @@ TimedElement = AbsentStep | AbsentLogicalStep
 
 
 def machine_slots(machine: model.StateMachine) -> tuple[int, ...]:
-    """Return per slot in text order its place in the machine: the same order, but the right side of `and`/`or` before
-    the left."""
+    """Return per slot in text order its place in the machine.
+
+    This is the same order, but the right side of `and`/`or` comes before the left.
+    """
     order: list[int] = []
     for step in machine.steps:
         _number(step, order)
@@ -51,8 +53,10 @@ class MachinePlan:
 
 
 class Machine:
-    """One running state machine. `progress` is shared by all machines of an operator; `latest` is the latest time of an
-    event that came."""
+    """One running state machine.
+
+    `progress` is shared by all machines of an operator; `latest` is the latest time of an event that came.
+    """
 
     def __init__(self, plan: MachinePlan, progress: Progress) -> None:
         self.elements: dict[int, PatternStep] = {}
@@ -65,15 +69,17 @@ class Machine:
         _StepBuilder(plan, self).build()
 
     def start(self, now: int) -> None:
-        """The machine waits for its first event; silences count from `now`."""
+        """Start the machine; waiting times of `not` count from `now`."""
         for element in self._parsed:
             element.initialise()
         for timed in self._timed:
             timed.start(now)
 
     def prepare(self, slots: Sequence[int], time: int) -> None:
-        """Everything is settled for an event with timestamp `time` that feeds `slots` (last first): old partials are
-        gone, new ones pending."""
+        """Prepare the machine for an event with timestamp `time` that feeds `slots` (last first).
+
+        Old partial matches are dropped, new ones become pending.
+        """
         self.latest = max(self.latest, time)
         for element in self._parsed:
             element.expire(self.latest)
@@ -87,8 +93,10 @@ class Machine:
                 self.elements[slot].update()
 
     def offer(self, slot: int, event: PatternEvent, *, passes: bool) -> list[Match]:
-        """Return the matches that `event` completes at `slot` (text order); `passes`: it meets the filters on itself
-        alone."""
+        """Return the matches that `event` completes at `slot` (text order).
+
+        With `passes` it meets the filters that read only the event itself.
+        """
         if event.timestamp < self.latest:
             event = replace(event, late=self.latest - event.timestamp)
         return self.elements[slot].offer(event, passes=passes)
@@ -120,7 +128,7 @@ class Machine:
                     yield partial.timestamp, partial
 
     def drop_partials(self, dropped: set[int]) -> None:
-        """The partial matches with these identities wait nowhere any more."""
+        """Remove the partial matches with these identities from all elements."""
         for element in self._parsed:
             element.pending = [partial for partial in element.pending if id(partial) not in dropped]
             element.fresh = [partial for partial in element.fresh if id(partial) not in dropped]
@@ -147,8 +155,7 @@ class Machine:
         return min(waiting, key=lambda one: one[0], default=(0, None))[1]
 
     def wake(self, now: int) -> list[Match]:
-        """Return the matches that the silence up to the first alarm completes; `now` is the clock. That alarm is
-        gone."""
+        """Fire the first alarm and return the matches that it completes; `now` is the clock."""
         element = self._next_timed()
         return [] if element is None else element.wake(element.alarms.pop().due, now)
 

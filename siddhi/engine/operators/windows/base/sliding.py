@@ -12,21 +12,24 @@ from siddhi.engine.operators.windows.base.window import WindowOperator
 
 
 class SlidingWindow(WindowOperator):
-    """Every event is let out as current when it comes and as expired when it leaves, the oldest first as long as the
-    window keeps the order (`keeps_order`); a look shows what lies between. What lies in its store has sequence
-    numbers, so that joins need no copy of it."""
+    """A window that emits every event as current when it comes and as expired when it leaves.
+
+    The oldest leaves first as long as the window keeps the order (`keeps_order`); a reader sees the events in
+    between. The rows in its store have sequence numbers, so that joins need no copy of them.
+    """
 
     def keeps_order(self, batch: EventBatch) -> bool:
-        """Return whether the rows held will leave in the order in which they came, also when `batch`, or some of it,
-        has come."""
+        """Return whether the rows held will leave in the order in which they came.
+
+        This includes `batch`, all or part of which has yet to come.
+        """
         return True
 
     @abstractmethod
     def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:
-        """Return the emission (`siddhi.engine.operators.windows.base.emission`) of what `process` gives back, and how
-        many rows it has.
+        """Return the emission of what `process` returns, and how many rows it has.
 
-        The rows that it names stay in the store until the next call.
+        See `siddhi.engine.operators.windows.base.emission`. Its rows stay in the store until the next call.
         """
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:

@@ -50,8 +50,11 @@ class WindowContext:
         return tuple(self.compiler.compile(argument) for argument in self.call.arguments)
 
     def constants(self) -> list[object]:
-        """Return the plain values of the arguments, None for those that are no constants; a time or number that no
-        window can reach is `BEYOND_REACH`, so that an event's time and a duration can be added."""
+        """Return the plain values of the arguments, None for those that are no constants.
+
+        A time or number beyond the range of any window is `BEYOND_REACH`, so that an event's time and a duration can
+        be added.
+        """
         return [saturated(scalar_or_none(node)) for node in self.arguments()]
 
 
@@ -61,11 +64,12 @@ def saturated(value: object) -> object:
 
 
 class WindowOperator(Operator):
-    """Takes current rows and gives back current, expired and reset rows in chunks; timestamps of expired rows are the
-    time of expiry (see `note_look`).
+    """A window, which takes current rows and returns current, expired and reset rows in chunks.
 
-    What a window holds lies in `store`; `look` shows it to joins, `contents` to questions from outside.
-    `expires_if_wanted` marks those whose expired events nobody takes back where nobody wants to see them.
+    Timestamps of expired rows are the time of expiry (see `note_look`).
+
+    The rows of a window are in `store`; `look` shows them to joins, `contents` to on-demand queries.
+    `expires_if_wanted` marks windows that need not emit expired events where these are neither subtracted nor shown.
     """
 
     expires_if_wanted = False
@@ -83,8 +87,10 @@ class WindowOperator(Operator):
         return np.arange(self.store.first, self.store.end)
 
     def contents(self) -> tuple[Int64Array, dict[str, Column]]:
-        """Return the timestamps and columns of the rows that a look into the window shows, in order. Nothing
-        changes."""
+        """Return the timestamps and columns of the rows that a reader of the window sees, in order.
+
+        Nothing changes.
+        """
         return self._shown(self.visible())
 
     def look(self) -> tuple[Int64Array, dict[str, Column]]:
@@ -99,8 +105,11 @@ class WindowOperator(Operator):
         return stamps[sequences - offset], self.store.take(sequences)
 
     def note_look(self, sequences: Int64Array) -> None:
-        """Somebody sees the rows `sequences`. Rows of a batch that were seen expire with their own time, as in Siddhi,
-        rows of other windows with the time of expiry."""
+        """Record that the rows `sequences` were read.
+
+        Rows of a batch that were read expire with their own time, as in Siddhi, rows of other windows with the time
+        of expiry.
+        """
 
     @abstractmethod
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
@@ -121,12 +130,14 @@ class WindowOperator(Operator):
         return None
 
     def restore_own(self, state: State) -> None:
-        """The counterpart of `own_state`."""
+        """Restore the state that `own_state` returned."""
 
 
 def with_time(batch: EventBatch, time: ExpressionNode, name: str, pool: StringPool) -> EventBatch:
-    """Return `batch` with the values of `time` (a long for every row) as column `name`. Times so far away that a
-    duration could not be added to them come as near as that is possible."""
+    """Return `batch` with the values of `time` (a long for every row) as column `name`.
+
+    Times too large to add a duration to are clipped to the nearest possible value.
+    """
     values, valid = time.evaluate(Evaluation(batch))
     column = to_column(Value(np.clip(values, -BEYOND_REACH, BEYOND_REACH), valid), AttributeType.LONG, pool, batch.size)
     return batch.with_columns({**batch.columns, name: column})

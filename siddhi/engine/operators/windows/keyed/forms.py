@@ -67,8 +67,11 @@ def delay(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("timeLength")
 def time_length(context: WindowContext) -> KeyedWindow:
-    """Return the last n events, none older than T. A length of 0 holds nothing and lets nothing expire. The event that
-    came first leaves a full window, and every event at its own time."""
+    """Return a window of the last n events, none older than T.
+
+    With a length of 0 it holds nothing and expires nothing. The oldest event leaves a full window, and every event
+    leaves at its own time.
+    """
     span, length = context.constants()
     return KeyedWindow(context, Plan(TIME_LENGTH_KIND, span=whole(span), length=whole(length)))
 
@@ -83,8 +86,11 @@ def batch(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("cron")
 def cron(context: WindowContext) -> KeyedWindow:
-    """Return the events between two times of a Quartz cron text pass at the second and expire at the end of the next
-    period that has events. No reset stands between two periods: the expired events are always let out."""
+    """Return a window of the events between two times of a Quartz cron text.
+
+    They pass at the second time and expire at the end of the next period that has events. There is no reset between
+    two periods: the expired events are always emitted.
+    """
     (text,) = context.constants()
     return KeyedWindow(context, Plan(CRON_KIND, ticks=_ticks(parse_cron(str(text)))))
 
@@ -116,8 +122,10 @@ def _ticks(times: CronSchedule) -> Callable[[Int64Array], Int64Array]:
 
 @WINDOWS.register("sort")
 def sort(context: WindowContext) -> KeyedWindow:
-    """Return the n first events in the order of attributes. Sorts stably, nulls last; the newcomer itself may be the
-    one that leaves."""
+    """Return a window of the n first events in the order of attributes.
+
+    The sort is stable, nulls last; the new event may be the one that leaves.
+    """
     length, *rest = context.arguments()
     keys: list[tuple[ExpressionNode, bool]] = []
     for node in rest:
@@ -134,13 +142,14 @@ def sort(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("session")
 def session(context: WindowContext) -> KeyedWindow:
-    """Events with less than a gap of silence between them, for each key, pass at once, and leave together when the
-    session is over, with their own timestamps. With an allowed latency a session that is over still takes late events
-    for so long before it leaves.
+    """Return a window of sessions: events of a key with less than a gap of silence between them.
+
+    They pass at once, and leave together when the session is over, with their own timestamps. With an allowed latency
+    a session that is over accepts late events for that time before it leaves.
 
     Events later than the session's end but earlier than its timer pass without joining any session, as in Siddhi. A
-    late event joins the session that begins no more than a gap later, and ends none earlier; two sessions that come as
-    near as two gaps become one. What has to leave when an event comes stands behind its chunk.
+    late event joins the session that begins no more than a gap later, and ends none earlier; two sessions that come
+    as near as two gaps are merged. Rows that leave when an event comes follow the chunk of the event.
     """
     gap, *rest = context.arguments()
     key = [node for node in rest if node.type is AttributeType.STRING]
@@ -156,7 +165,7 @@ def session(context: WindowContext) -> KeyedWindow:
 
 
 def _texts_of(nodes: Sequence[ExpressionNode]) -> Text:
-    """A key is the text of its attributes."""
+    """Return keys that are the texts of their attributes."""
 
     def text(values: Sequence[tuple[object, ...]]) -> list[str]:
         return [
@@ -169,8 +178,11 @@ def _texts_of(nodes: Sequence[ExpressionNode]) -> Text:
 
 
 def _counted(context: WindowContext) -> tuple[list[object], Owners]:
-    """Return the numbers among the arguments, and the keys. When no attributes are given they are those which the query
-    selects just as they are, as in Siddhi: all events have one key when it selects none."""
+    """Return the numbers among the arguments, and the keys.
+
+    Without attributes the keys are those that the query selects unchanged, as in Siddhi: all events have one key when
+    it selects none.
+    """
     nodes = context.arguments()
     numbers = [scalar_or_none(node) for node in nodes if scalar_or_none(node) is not None]
     keys = [node for node in nodes if scalar_or_none(node) is None] or [
@@ -190,8 +202,10 @@ def frequent(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("lossyFrequent")
 def lossy_frequent(context: WindowContext) -> KeyedWindow:
-    """Lossy counting in buckets of 1 / error events: events of keys that come in at least (support - error) of all
-    pass."""
+    """Return a window of lossy counting, in buckets of 1 / error events.
+
+    Events pass when their key has at least (support - error) of all events.
+    """
     numbers, owners = _counted(context)
     support, error = (float(str(number)) for number in numbers)
     width = min(math.ceil(1 / error), _WIDEST) if abs(error) > 1 / _WIDEST else _WIDEST

@@ -251,8 +251,10 @@ class KeyedWindow(WindowOperator):
         return slots
 
     def codes_of(self, place: int, slots: Int64Array, codes: Int64Array) -> Int64Array:
-        """Return the codes of the strings by which rows are sorted at `place`, by slot; those in `slots` are
-        `codes`."""
+        """Return the codes of the strings by which rows are sorted at `place`, by slot.
+
+        The codes of those in `slots` are `codes`.
+        """
         kept = grown(self._codes.get(place, NO_POSITIONS), self.slots.used, NULL_CODE)
         kept[slots] = codes
         self._codes[place] = kept
@@ -279,8 +281,10 @@ class KeyedWindow(WindowOperator):
         )  # fmt: skip
 
     def _in_turn(self, lines: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Return the rows in the order in which the instances let them out, and their chunks, each of one instance.
-        Rows that came together stay as they came."""
+        """Return the rows in the order in which the instances released them, and their chunks, each of one instance.
+
+        Rows that came together keep their order.
+        """
         orders, clocks, whose = lines[ORDER], lines[CLOCK], lines[WHOSE]
         tied = (orders[1:] == orders[:-1]) & (clocks[1:] == clocks[:-1])
         if self._run[TIED] or (tied & (whose[1:] != whose[:-1])).any():
@@ -384,7 +388,7 @@ class KeyedWindow(WindowOperator):
         self._cells[there] = _fresh(len(there))
 
     def _drop_timers(self, lost: BoolArray) -> None:
-        """The timers of these owners, and those that count no more, are gone."""
+        """Drop the timers of these owners, and those that are no longer valid."""
         timers = self._timers[:, : int(self._run[TIMERS])]
         cells = self._held if self.plan.kind == SESSION_KIND else self._cells
         left = timers[:, ~lost[timers[WHO]] & (cells[timers[WHO], VALID] == timers[TURN])]
