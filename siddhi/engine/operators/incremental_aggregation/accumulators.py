@@ -28,11 +28,8 @@ _WHOLE = (AttributeType.INT, AttributeType.LONG)
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Events to be added to slots.
-
-    `slots` is int64 (n, levels), all below `slot_count`; `times_ms` decides which event of a slot is the latest;
-    `columns` hold the values to aggregate.
-    """
+    """Events on their way into slots: `slots` int64 (n, levels), all below `slot_count`; `times_ms` by which the
+    latest event of a slot is found; `columns` hold what is aggregated."""
 
     slots: Int64Array
     slot_count: int
@@ -45,7 +42,7 @@ class Measure(ABC):
 
     @abstractmethod
     def column(self, slots: Int64Array) -> Column:
-        """Return the values of `slots`."""
+        """The values of `slots`."""
 
 
 class Accumulator(ABC):
@@ -53,7 +50,7 @@ class Accumulator(ABC):
 
     @abstractmethod
     def add(self, rows: Arrivals) -> None:
-        """Add the rows to their slots, one after the other."""
+        """The rows have been added to their slots, one after the other."""
 
     @abstractmethod
     def keep(self, slots: Int64Array) -> None:
@@ -61,11 +58,11 @@ class Accumulator(ABC):
 
     @abstractmethod
     def snapshot(self, slot_count: int) -> State:
-        """Return the state of the first `slot_count` slots, sharing no array."""
+        """The state of the first `slot_count` slots, sharing no array."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Replace the state by one that `snapshot` returned."""
+        """Takes the place of the one whose `snapshot` this is."""
 
 
 @kernel
@@ -237,7 +234,7 @@ class DistinctCounts(Accumulator, Measure):
 
 
 def _bits(column: Column) -> Int64Array:
-    """Return the values as numbers that are equal where the values are."""
+    """The values as numbers that are equal where the values are."""
     if column.type is AttributeType.OBJECT:
         return column.pool.codes(None if value is None else repr(value) for value in column.values)
     if column.type is AttributeType.STRING:
@@ -289,7 +286,7 @@ class LatestValues(Accumulator):
             self._valid[name][touched] = True if column.valid is None else column.valid[events]
 
     def column(self, name: str, slots: Int64Array) -> Column:
-        """Return the values of column `name` of `slots`."""
+        """The values of column `name` of `slots`."""
         type_ = self.types[name]
         valid = self._valid[name][slots]
         if type_ in (AttributeType.STRING, AttributeType.OBJECT) or valid.all():

@@ -65,7 +65,7 @@ def bucket_starts(times_ms: Int64Array, sizes: Int64Array) -> Int64Array:
 
 
 def bucket_end(start_ms: int, duration: str) -> int:
-    """Return the end of the bucket of size `duration` that starts at `start_ms`: the start of the next one."""
+    """The end of the bucket of size `duration` that starts at `start_ms`: the start of the next one."""
     unit = _UNITS.get(duration)
     if unit is None:
         return start_ms + _SIZES_MS[duration]

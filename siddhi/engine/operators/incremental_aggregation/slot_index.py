@@ -48,17 +48,17 @@ class SlotIndex:
         return self._table.count
 
     def buckets(self, slots: Int64Array) -> Int64Array:
-        """Return the starts of the buckets of `slots`."""
+        """The starts of the buckets of `slots`."""
         starts: Int64Array = self._table.keys[slots, 1]
         return starts
 
     def groups(self, slots: Int64Array) -> Int64Array:
-        """Return the group ids of `slots`."""
+        """The group ids of `slots`."""
         ids: Int64Array = self._table.keys[slots, 2]
         return ids
 
     def slots(self, buckets: Int64Array, groups: Int64Array) -> Int64Array:
-        """Return the slot of each row on each level, (n, levels), new for new buckets and groups.
+        """The slot of each row on each level, (n, levels), new where a bucket or group was never seen.
 
         `buckets` are the starts of the rows' buckets, (n, levels); `groups` their group ids, (n,).
         """
@@ -85,7 +85,7 @@ class SlotIndex:
                 self.oldest[level] = min(int(self.oldest[level]), int(new[of_level, 1].min()))
 
     def of_level(self, level: int, start_ms: int, end_ms: int) -> Int64Array:
-        """Return the slots of the buckets of `level` that start at `start_ms` or later and before `end_ms`, by time."""
+        """The slots of the buckets of `level` that start at `start_ms` or later and before `end_ms`, by time."""
         if not self._members[level]:
             return np.zeros(0, dtype=np.int64)
         self._members[level] = [np.concatenate(self._members[level])]
@@ -96,7 +96,7 @@ class SlotIndex:
         return picked
 
     def older(self, before_ms: Int64Array) -> Int64Array:
-        """Return the slots of the buckets that start before their level's time in `before_ms`."""
+        """The slots of the buckets that start before their level's time in `before_ms`."""
         keys = self._table.keys
         return np.flatnonzero(keys[:, 1] < before_ms[keys[:, 0]])
 

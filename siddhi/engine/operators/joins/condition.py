@@ -38,14 +38,13 @@ def _combine(rows, nulls, combined):  # type: ignore[no-untyped-def]
 
 
 class JoinCondition:
-    """The condition `on` of a join over columns named by slot; None if all pairs match.
+    """The condition `on` of a join (None: all pairs match) over columns called by slot
+    (`siddhi.engine.operators.base.scope`).
 
-    Slots are named as in `siddhi.engine.operators.base.scope`.
-
-    `keyed` is set when it has keys; `null_number` is the key number of rows that equal nothing. `rest` is the
-    condition besides equal keys, `whole` is all of it. `careful` is set when it may fail or keeps state: then, as in
-    Siddhi, pairs are tested in order, and equal keys count only in front; `keeps_state` is set for the latter: its
-    `aggregates` add every pair that is tested.
+    `keyed` says that it has keys, `null_number` is the key number of rows that equal nothing. `rest` is what it asks
+    besides equal keys, `whole` is all of it. `careful` says that it may fail or keeps state: then, as in Siddhi, pairs
+    are looked at in order, and equal keys count only where they stand in front; `keeps_state` says the latter: its
+    `aggregates` add every pair that they are asked about.
     """
 
     def __init__(self, on: model.TypedExpression | None, compiler: ExpressionCompiler) -> None:
@@ -84,7 +83,7 @@ class JoinCondition:
         return self.rest if len(self._types) < 2 else self.whole
 
     def key_rows(self, slot: int, rows: EventBatch) -> tuple[Int64Array, BoolArray]:
-        """Return the keys of rows of side `slot`, (n, parts), and a mask of those that equal nothing."""
+        """The keys of rows of side `slot`, (n, parts), and a mask of those that equal nothing."""
         evaluation = Evaluation(rows)
         values = []
         for node, type_ in zip(self._keys[slot], self._types, strict=True):
@@ -93,7 +92,7 @@ class JoinCondition:
         return key_rows(values, self._types, rows.size, self._pool)
 
     def key_attribute(self, side: Side) -> str | None:
-        """Return the attribute of `side` whose codes are its rows' key numbers; None when the keys differ from it."""
+        """The attribute of `side` whose codes are its rows' key numbers; None when these are another thing."""
         if not self.keyed or self.null_number != NULL_CODE:
             return None
         node = self._keys[side.slot][0]
@@ -120,7 +119,8 @@ def _before_care(parts: Sequence[model.TypedExpression], compiler: ExpressionCom
 
 
 def _equality(part: model.TypedExpression) -> model.Comparison | None:
-    """Return `part`, with the left side's expression on its left, when it is an equality of two sides; else None."""
+    """`part` with the left side's expression on its left when it says that two are equal, None when it says anything
+    else."""
     if not isinstance(part, model.Comparison) or part.operator != "==":
         return None
     slots = [_slot_of(side) for side in (part.left, part.right)]
@@ -130,10 +130,7 @@ def _equality(part: model.TypedExpression) -> model.Comparison | None:
 
 
 def _slot_of(expression: model.TypedExpression) -> int | None:
-    """Return the only slot that `expression` reads.
-
-    Return None when it reads none or several, or when its value may change between two evaluations.
-    """
+    """The only slot that `expression` reads, None for none, several, or what may change from one look to the next."""
     slots: set[int] = set()
     for part in walk(expression):
         if isinstance(part, model.AttributeValue):

@@ -83,11 +83,8 @@ _LINE = 8
 
 
 def in_lines(rows: int, columns: int, fill: int) -> Int64Array:
-    """Return an array of (`rows`, `columns`), full of `fill`, that begins at a cache line.
-
-    With very many rows an event often reads a row that is no longer in the cache; aligned rows take as few cache
-    lines as possible.
-    """
+    """An array of (`rows`, `columns`), full of `fill`, that begins with a line of the cache: of very many rows each
+    event meets one that was not touched for long, and waits for no more lines than it must."""
     block: Int64Array = np.full(rows * columns + _LINE - 1, fill, dtype=np.int64)
     start = -(int(block.ctypes.data) // block.itemsize) % _LINE
     return block[start : start + rows * columns].reshape(rows, columns)
@@ -103,7 +100,7 @@ def more_lines(array: Int64Array, rows: int, fill: int) -> Int64Array:
 
 
 def whole_lines(columns: int) -> int:
-    """Return the next number of columns that is a multiple of a cache line."""
+    """The next number of columns that is a multiple of a line."""
     return -(-columns // _LINE) * _LINE
 
 
@@ -130,11 +127,8 @@ class ChainState(NamedTuple):
 
 
 class ChainRules(NamedTuple):
-    """The rules of the chain.
-
-    `offers` (sources, elements): the elements that a source feeds, last first, then `NONE`; `texts`: the whole-number
-    columns that hold codes of strings.
-    """
+    """The chain itself. `offers` (sources, elements): the elements that a source feeds, last first, then `NONE`;
+    `texts`: the whole-number columns that hold codes of strings."""
 
     settings: Int64Array
     elements: Int64Array
