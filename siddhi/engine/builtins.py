@@ -1,5 +1,7 @@
-"""Importing this module registers every built-in window, aggregator, function and stream function, and those of
-extensions."""
+"""Registration of all built-in windows, aggregators, functions and stream functions, and of extensions.
+
+It happens when this module is imported.
+"""
 
 from __future__ import annotations
 

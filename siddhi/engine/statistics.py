@@ -26,8 +26,10 @@ class PartStateSize:
 
 @dataclass(frozen=True, slots=True)
 class EngineStatistics:
-    """What an app has done since it started and what it holds now: events and failed events by stream, the state of
-    its parts, and the strings in its pool."""
+    """What an app has done since it started and what it holds now.
+
+    It has events and failed events by stream, the state of its parts, and the strings in its pool.
+    """
 
     events: dict[str, int]
     failures: dict[str, int]

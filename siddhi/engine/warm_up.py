@@ -101,10 +101,10 @@ MANY_PARTIAL_MATCHES = "from every e1=S<2:3> -> e2=S<2> select e2[last].whole as
 
 
 def warm_up() -> None:
-    """Every loop has been compiled, or loaded from the cache, by running small plans on a few made-up events, and by
-    sharing these out as stages do.
+    """Compile every loop, or load it from the cache, by running small plans on a few made-up events.
 
-    Each plan is carried on by another runtime half way, so that what a restore needs is there as well.
+    The events are also split among instances, as stages do. Each plan is continued by another runtime half way, so
+    that the loops of a restore are compiled as well.
     """
     texts = [f"@app:playback {STREAM} {plan}" for plan in PLANS]
     texts.append(f"@app:playback {STREAM} {AGGREGATION} from S select key insert into Out;")

@@ -1,6 +1,8 @@
-"""The short way of events of one stream through a pattern or sequence that is a chain:
-`siddhi.engine.operators.patterns.chain.operator` between lines that always lie in the same places. What leaves is
-written from these and from where partial matches keep it."""
+"""The fast path of events of one stream through a pattern or sequence that is a chain.
+
+It runs `siddhi.engine.operators.patterns.chain.operator` between buffers at fixed addresses. Results are written from
+these and from the store of partial matches.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,12 @@ from siddhi.language.ast import AttributeType
 
 
 class ChainRoute(SmallBatchRoute):
-    """Takes events of the source `source` through `chain`. `read` are the attributes that it reads of them, `outputs`
-    says of each attribute of the stream that is fed, which has the attributes `types`, from which slot and attribute it
-    comes; in a partition `keys` tells the instances of rows, and those that open one go the long way."""
+    """A route for events of the source `source` through `chain`.
+
+    `read` are the attributes that it reads of them. `outputs` gives, for each attribute of the target stream (with
+    the attributes `types`), the slot and attribute that it comes from. In a partition `keys` finds the instances of
+    rows; rows that open an instance take the general path.
+    """
 
     most_rows = min(MOST_ROWS, LEAST_ROOM)
 
@@ -91,8 +96,10 @@ class ChainRoute(SmallBatchRoute):
 def _gathered(
     rows: Int64Array, came: AnyArray, partials: Int64Array, kept: AnyArray, valid: BoolArray | None
 ) -> tuple[AnyArray, BoolArray | None]:
-    """Return what has come, at `rows`, or where these are negative what is kept for `partials`; and where it is not
-    null."""
+    """Return the arriving values at `rows`, or where these are negative the values kept for `partials`.
+
+    Also return where they are not null.
+    """
     before = rows < 0
     places = np.where(before, partials, 0)  # of others there may be no room
     values: AnyArray = np.where(before, kept[places], came[rows])
@@ -107,9 +114,12 @@ def chain_route(
     types: Mapping[str, AttributeType],
     keys: InstanceKeys | None,
 ) -> ChainRoute | None:
-    """Return the short way of events of `stream`, which have the attributes `source`, through `chain`, of whose matches
-    those columns leave that `projection` names, each as (attribute of the stream that is fed, column); in a partition
-    by `keys`. None when conditions compute, when something else than attributes leaves, or when objects are read."""
+    """Return the fast route of events of `stream` through `chain`, None when there is none.
+
+    The events have the attributes `source`. Of the matches the columns in `projection` leave, each as (attribute of
+    the target stream, column); in a partition `keys` finds the instances. There is no route when conditions compute
+    values, when the output has anything but attributes, or when objects are read.
+    """
     if chain.reader.computed or {name for name, _ in projection} != types.keys():
         return None
     outputs: list[tuple[str, int, str]] = []

@@ -32,8 +32,11 @@ def fast_route(
     types: Mapping[str, AttributeType],
     entrance: AppNode | None,
 ) -> FastRoute | None:
-    """Return the short way of events of `stream`, which have the attributes `source`, through `query`, which feeds a
-    stream with the attributes `types`; `entrance` is how they come into its partition. None when there is none."""
+    """Return the fast route of events of `stream` through `query`, None when there is none.
+
+    The events have the attributes `source`, and the target stream the attributes `types`; `entrance` is how they
+    enter the query's partition.
+    """
     if query.limiter is not None or query.timed:
         return None
     head, selector, keys = query.head, query.selector, None

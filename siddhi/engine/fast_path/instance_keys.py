@@ -24,8 +24,10 @@ class InstanceKeys:
         self._ids: Int64Array = np.zeros(MOST_ROWS, INT64)
 
     def ids(self, codes: Int64Array) -> Int64Array | None:
-        """Return the instance of each row by the code of its key; None when one has no key or a new one, or when the
-        query has not been told of all instances."""
+        """Return the instance of each row by the code of its key.
+
+        Return None when a row has no key or a new one, or when the query does not know all instances yet.
+        """
         ids = self._ids[: len(codes)]
         if self._instances.has_news(self._listener) or not self._index.find(codes, ids):
             return None
@@ -33,8 +35,10 @@ class InstanceKeys:
 
 
 def instance_keys(entrance: KeyedStream, listener: str) -> InstanceKeys | None:
-    """Return how events that come in by `entrance` find their instances; None when that takes more than a look at the
-    code of a string."""
+    """Return how events that enter by `entrance` find their instances.
+
+    Return None when that takes more than a lookup of the code of a string.
+    """
     node = entrance.node
     if not isinstance(node, ColumnNode) or node.type is not AttributeType.STRING:
         return None

@@ -1,5 +1,8 @@
-"""The short way of events that come to one side of a join of two queues: `siddhi.engine.operators.joins.sliding`
-between lines that always lie in the same places. What leaves is written from where the windows hold it."""
+"""The fast path of events that come to one side of a join of two queues.
+
+It runs `siddhi.engine.operators.joins.sliding` between buffers at fixed addresses. Results are written from the
+stores of the windows.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,11 @@ _BOTH_FIRST = True, True
 
 
 class JoinRoute(SmallBatchRoute):
-    """Takes rows to the side `slot` of `join`, whose pairs leave as they are for a stream with the attributes `types`;
-    the codes of the attribute `key` are the keys of the rows, and only those that pass `tests` come to it."""
+    """A route for rows to the side `slot` of `join`, to a stream with the attributes `types`.
+
+    Its pairs leave unchanged. The codes of the attribute `key` are the keys of the rows, and only rows that pass
+    `tests` enter.
+    """
 
     def __init__(
         self,
@@ -86,7 +92,7 @@ class JoinRoute(SmallBatchRoute):
         return self._results.write(count)
 
     def _find_values(self) -> None:
-        """The results are written from where the values lie now."""
+        """Set the addresses of the results to the current places of the values."""
         self._results.stamps_lie(address_of(self._pairs[OUT_TIMESTAMP]))
         for flow in self._join.flows:
             positions_at = address_of(self._pairs[flow.side.slot])
@@ -106,9 +112,12 @@ class JoinRoute(SmallBatchRoute):
 def join_route(
     operator: JoinOperator, slot: int, types: Mapping[str, AttributeType], tests: Sequence[PlainTest]
 ) -> JoinRoute | None:
-    """Return the short way of events that come to the side `slot` of the join `operator` when they pass `tests`; its
-    pairs are all that leaves. None when sides are no windows of `length` or streams that nothing holds, when equal
-    codes of strings do not make a pair, when one event comes to both sides, or when objects are read."""
+    """Return the fast route of events that pass `tests` to the side `slot` of the join `operator`, None without one.
+
+    The pairs are the only output. There is no route when sides are other than windows of `length` or streams without
+    a window, when equal codes of strings do not make a pair, when one event comes to both sides, or when objects are
+    read.
+    """
     join, sides = operator.sliding, operator.sides
     if join is None or not join.gives_all or sides[0].source == sides[1].source or not all(map(_is_queue, sides)):
         return None

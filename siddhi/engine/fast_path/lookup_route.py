@@ -19,9 +19,11 @@ from siddhi.language.ast import AttributeType
 
 
 class LookupRoute(SmallBatchRoute):
-    """Takes rows of `side` that pass `tests` to the table of `matcher`, which finds its rows by the codes of the
-    attribute `key`; `other` is the side of the table. The pairs leave as they are for a stream with the attributes
-    `types`."""
+    """A route for rows of `side` that pass `tests` to the table of `matcher`.
+
+    The table finds its rows by the codes of the attribute `key`; `other` is the side of the table. The pairs leave
+    unchanged for a stream with the attributes `types`.
+    """
 
     def __init__(
         self,
@@ -66,9 +68,11 @@ class LookupRoute(SmallBatchRoute):
 def lookup_route(
     operator: JoinOperator, types: Mapping[str, AttributeType], tests: Sequence[PlainTest]
 ) -> LookupRoute | None:
-    """Return the short way of events that pass `tests` through the join `operator`, whose pairs are all that leaves;
-    None when they meet other things than the rows of a table, find these by more than the code of a string, or leave
-    without a pair, or when objects are read."""
+    """Return the fast route of events that pass `tests` through the join `operator`, None when there is none.
+
+    The pairs are the only output. There is no route when events meet other than the rows of a table, find these by
+    more than the code of a string, or leave without a pair, or when objects are read.
+    """
     if operator.steady is None or not operator.only_current:
         return None
     side, other = operator.steady

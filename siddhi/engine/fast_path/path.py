@@ -1,10 +1,10 @@
-"""The short cut through an app: where few events come and one query after the other can take them by itself, each is
-taken from record batch to record batch at one go.
+"""The fast path through an app, for small batches of which each query can process all rows by itself.
 
-    on the long way    records ─▶ columns ─▶ filter ─▶ columns ─▶ selection ─▶ columns ─▶ records
-    by the short cut   records ──────────────────────── a way ────────────────────────▶ records
+    general path   records ─▶ columns ─▶ filter ─▶ columns ─▶ selection ─▶ columns ─▶ records
+    fast path      records ─────────────────────── a route ───────────────────────▶ records
 
-Where rows are few, what stands around the loops on the long way takes most of the time.
+A route takes rows from record batch to record batch in one step. With few rows the overhead around the loops of the
+general path takes most of the time.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ _MOST_EXPORTS = 256
 
 
 class Passed(NamedTuple):
-    """What came of a batch of so many rows: the latest of their timestamps; for each target how many results there are,
-    and the way that gives them if anybody listens."""
+    """The result of a batch: its number of rows and the latest of their timestamps.
+
+    For each target it has the number of results, and the route that returns them if there are listeners.
+    """
 
     rows: int
     latest: int
@@ -35,10 +37,12 @@ class Passed(NamedTuple):
 
 
 class FastPath:
-    """Takes batches of the stream at `source` by `ways`, each that of a stage which feeds another stream than the
-    others, of which nobody but listeners takes events. A way that may refuse a batch once the one in front has taken it
-    is none of several. `entrance` is the stage through which all rows come into a partition, and the stream that it
-    feeds there: it is part of the way."""
+    """A fast path for batches of the stream at `source`, along the routes `ways`.
+
+    Each route belongs to a stage that feeds a stream of its own, which only listeners read. A route that may refuse a
+    batch after an earlier one has processed it is used only alone. `entrance` is the stage through which all rows
+    enter a partition, and the stream that it feeds there; it is part of the path.
+    """
 
     def __init__(
         self,
@@ -69,8 +73,10 @@ class FastPath:
     def run(
         self, records: pa.RecordBatch, rows: int, layout: RecordLayout, clock: AppClock, watch: QueryWatch | None
     ) -> Passed | None:
-        """What comes of `records`, which has `rows` rows, at least one; `clock` is the app's clock. Nobody has
-        been told yet. None when it has to go the long way."""
+        """Return the result of `records`, which has `rows` rows, at least one; `clock` is the app's clock.
+
+        Listeners have not been called yet. Return None when the batch has to take the general path.
+        """
         if layout is not self._layout:
             exported = len(layout.schema) * len(self._ways)
             if layout.casts or layout.timestamp < 0 or exported > _MOST_EXPORTS:

@@ -37,8 +37,10 @@ _FORMS = {AttributeType.STRING: STRINGS, AttributeType.BOOL: BITS}
 
 
 class PlainRoute:
-    """The loop of one plain query, which feeds a stream with the attributes `types`; `positions` is scratch for `FEW`
-    numbers."""
+    """The loop of one plain query, which feeds a stream with the attributes `types`.
+
+    `positions` is scratch space for `FEW` numbers.
+    """
 
     strings: frozenset[str] = frozenset()  # they pass as they are
 

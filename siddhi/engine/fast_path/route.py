@@ -14,8 +14,11 @@ Outcome = tuple[int, int]
 
 
 class FastRoute(Protocol):
-    """Takes the rows of a batch through one query, from the record batch that comes to the one that leaves, where there
-    are no more than `most_rows`. It puts the `strings` of all rows, attributes of these names, into the app's pool."""
+    """A route for the rows of a batch through one query, from the input record batch to the output one.
+
+    It takes no more than `most_rows` rows. It adds the `strings` of all rows, attributes of these names, to the app's
+    pool.
+    """
 
     most_rows: int
     strings: frozenset[str]
@@ -24,10 +27,15 @@ class FastRoute(Protocol):
         """Batches have their columns as `layout` says, which has timestamps and nothing to be cast."""
 
     def run(self, records: pa.RecordBatch, rows: int, clock: AppClock, *, written: bool) -> Outcome | None:
-        """Return what comes of the `rows` rows of `records`, at least one, where `clock` is the app's clock; `written`
-        says that the results will be asked for if there are any, by `give`. None when the rows have to go the long way:
-        then nothing has happened to the query."""
+        """Return the result of the `rows` rows of `records`, at least one, where `clock` is the app's clock.
+
+        With `written` any results will be read by `give`. Return None when the rows have to take the general path:
+        then the query has not changed.
+        """
 
     def give(self) -> pa.RecordBatch:
-        """Return the results of the last `run`. OverflowError when a column would have 2 GiB of text or more: the query
-        has had its rows all the same."""
+        """Return the results of the last `run`.
+
+        Raise OverflowError when a column would have 2 GiB of text or more; the query has processed its rows all the
+        same.
+        """

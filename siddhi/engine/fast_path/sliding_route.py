@@ -1,5 +1,7 @@
-"""The short way of a window whose events leave one by one and the aggregates over it:
-`siddhi.engine.operators.fused_windows.sliding` between lines that always lie in the same places."""
+"""The fast path through a sliding window and the aggregates over it.
+
+It runs `siddhi.engine.operators.fused_windows.sliding` between buffers at fixed addresses.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,11 @@ from siddhi.language.ast import AttributeType
 
 
 class SlidingRoute(SmallBatchRoute):
-    """Takes rows that pass `tests` through `selection`, whose outputs are attributes of the row and aggregates, to a
-    stream with the attributes `types`. `read` are the attributes that it reads, `lines` from which of them each line of
-    the rows held comes (None: from the timestamp)."""
+    """A route for rows that pass `tests` through `selection`, to a stream with the attributes `types`.
+
+    The outputs are attributes of the row and aggregates. `read` are the attributes that it reads; `lines` gives for
+    each line of the rows held the attribute that it comes from (None: the timestamp).
+    """
 
     def __init__(
         self,
@@ -83,7 +87,10 @@ class SlidingRoute(SmallBatchRoute):
         return clocks
 
     def _find_aggregates(self, nulls: list[bool]) -> None:
-        """The results are written from where aggregates lie, of which those are told to have `nulls` that have."""
+        """Set the addresses of the results to the current places of the aggregates.
+
+        Those whose item of `nulls` is set have a mask of nulls.
+        """
         for name, number in self._aggregates:
             valid_at = address_of(self._out_valid[number]) if nulls[number] else 0
             self._results.values_lie(name, address_of(self._out[number]), valid_at)
@@ -91,8 +98,10 @@ class SlidingRoute(SmallBatchRoute):
 
 
 class KeyedSlidingRoute(SlidingRoute):
-    """A `SlidingRoute` inside a partition whose instances `instances` finds; these are the groups. Rows that open an
-    instance, or for which there is no place, go the long way."""
+    """A `SlidingRoute` inside a partition whose instances `instances` finds; these are the groups.
+
+    Rows that open an instance, or for which there is no place, take the general path.
+    """
 
     def __init__(
         self,
@@ -124,9 +133,12 @@ def sliding_route(
     tests: Sequence[PlainTest],
     instances: InstanceKeys | None,
 ) -> SlidingRoute | None:
-    """Return the short way of events with the attributes `source` that pass `tests` through `selection`, in a partition
-    by `instances`; None when it computes more than aggregates, when groups are found by more than the code of a string,
-    in a partition by more than the instance, or when objects are read."""
+    """Return the fast route of events that pass `tests` through `selection`, None when there is none.
+
+    The events have the attributes `source`; in a partition `instances` finds theirs. There is no route when the
+    selection computes more than aggregates, when groups are found by more than the code of a string (in a partition
+    by more than the instance), or when objects are read.
+    """
     outputs, lines = selection.shape.outputs, selection.nodes.attributes()
     if outputs.computed or lines is None or selection.groups.state[HOW] == BY_HASH:
         return None

@@ -54,9 +54,11 @@ _WRITTEN_FORMS = {AttributeType.STRING: CODES, AttributeType.BOOL: FLAGS}
 
 
 class SmallBatch:
-    """The timestamps of up to `MOST_ROWS` rows that pass `tests`, and their `attributes`, none of which is an object:
-    `values` has each of them as `Column` does, and `addresses` where these lie; only the first rows are those of the
-    batch that was read."""
+    """The timestamps of up to `MOST_ROWS` rows that pass `tests`, and their `attributes`, none of which is an object.
+
+    `values` has each of them as `Column` does, and `addresses` their addresses; only the first rows belong to the
+    batch that was read.
+    """
 
     def __init__(
         self, attributes: Mapping[str, AttributeType], pool: StringPool, tests: Sequence[PlainTest] = ()
@@ -90,8 +92,10 @@ class SmallBatch:
             self._filter.lay_out(layout)
 
     def read(self, records: pa.RecordBatch, rows: int) -> int:
-        """The lines have the `rows` rows of `records`, if these pass; returns how many there are then, 0 when none
-        passes, and `REFUSED` when only some do or when a value that is no string is null."""
+        """Read the `rows` rows of `records` if they pass; return how many rows there are then.
+
+        Return 0 when none passes, and `REFUSED` when only some do or when a value other than a string is null.
+        """
         records._export_to_c(self._array_at)
         if self._filter is not None:
             count, self._latest = self._filter.passing(self._array_at, rows)
@@ -131,9 +135,11 @@ class _RowFilter:
 
 
 class SmallBatchResults:
-    """Writes rows with the attributes `types`, none of which is an object, whose columns are told once for all batches:
-    where the values lie and, if not all of them leave, where it is told at which positions these do. All rows are
-    current."""
+    """A writer of rows with the attributes `types`, none of which is an object.
+
+    The places of the columns are set once for all batches: the address of the values and, if not all of them leave,
+    the address of the positions of those that do. All rows are current.
+    """
 
     def __init__(self, types: Mapping[str, AttributeType], pool: StringPool) -> None:
         self._pool = pool
@@ -149,12 +155,15 @@ class SmallBatchResults:
         self._array_at = address_of(self._array)
 
     def stamps_lie(self, address: int, positions_at: int = 0) -> None:
-        """The timestamps lie at `address`, the positions of those that leave at `positions_at`, as of other values."""
+        """Set the address of the timestamps and, as for other values, that of the positions of those that leave."""
         self._plan[0, VALUES], self._plan[0, POSITIONS] = address, positions_at
 
     def values_lie(self, name: str, address: int, valid_at: int = 0, positions_at: int = 0) -> None:
-        """The values of `name` lie at `address`, the bytes that tell which of them are not null at `valid_at` (0: none
-        is), and the positions of those that leave at `positions_at` (0: they are the first)."""
+        """Set the addresses of the values of `name`.
+
+        `valid_at` is the address of the bytes that mark values that are not null (0: none is null), `positions_at`
+        that of the positions of those that leave (0: they are the first).
+        """
         line = self._lines[name]
         line[VALUES], line[VALID], line[POSITIONS] = address, valid_at, positions_at  # one by one is four times as fast
 

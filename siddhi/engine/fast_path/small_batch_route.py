@@ -14,8 +14,11 @@ from siddhi.engine.streams.clock import AppClock
 
 
 class SmallBatchRoute(ABC):
-    """A `Way` of rows that are read into `few`. Batches with nulls that are no strings go the long way, and so do those
-    of which a filter lets only some rows pass."""
+    """A `FastRoute` for rows that are read into `few`.
+
+    Batches with nulls other than strings take the general path, and so do those of which a filter passes only some
+    rows.
+    """
 
     most_rows = MOST_ROWS
 
@@ -59,8 +62,10 @@ class SmallBatchRoute(ABC):
 
     @abstractmethod
     def take_in(self, rows: int, clock: AppClock) -> int:
-        """The query has had the rows that were read, as many as lines were cut for; returns how many results there are.
-        `REFUSED` when they have to go the long way: then nothing has happened."""
+        """Process the rows that were read in the query; return how many results there are.
+
+        Return `REFUSED` when they have to take the general path: then the query has not changed.
+        """
 
     @abstractmethod
     def write(self, count: int) -> pa.RecordBatch:

@@ -1,5 +1,7 @@
-"""The short way of events that end no batch: `siddhi.engine.operators.fused_windows.tumbling` between lines that always
-lie in the same places."""
+"""The fast path of events that end no batch.
+
+It runs `siddhi.engine.operators.fused_windows.tumbling` between buffers at fixed addresses.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,11 @@ from siddhi.language.ast import AttributeType
 
 
 class TumblingRoute(SmallBatchRoute):
-    """Takes rows that pass `tests` into the batch that is in progress in `selection`; `lines` tells from which
-    attribute each line that is read comes (None: from the timestamp). Rows that end a batch go the long way."""
+    """A route for rows that pass `tests` into the batch in progress in `selection`.
+
+    `lines` gives the attribute that each line is read from (None: the timestamp). Rows that end a batch take the
+    general path.
+    """
 
     def __init__(
         self, selection: TumblingSelection, lines: Sequence[tuple[int, str | None]], tests: Sequence[PlainTest]
@@ -44,8 +49,11 @@ class TumblingRoute(SmallBatchRoute):
 
 
 def tumbling_route(selection: TumblingSelection, tests: Sequence[PlainTest]) -> TumblingRoute | None:
-    """Return the short way of events that pass `tests` into `selection`; None when what is read is computed, when
-    groups are found by more than the code of a string, or when objects are read."""
+    """Return the fast route of events that pass `tests` into `selection`, None when there is none.
+
+    There is none when a value that is read is computed, when groups are found by more than the code of a string, or
+    when objects are read.
+    """
     lines = selection.nodes.attributes()
     if lines is None or selection.groups.state[HOW] == BY_HASH or AttributeType.OBJECT in selection.columns.values():
         return None

@@ -11,8 +11,10 @@ from siddhi.engine.snapshots.matching import PartName
 
 @dataclass(frozen=True, slots=True)
 class PreviewedPart:
-    """What becomes of the state of a part of the app as it is now: it is kept, kept with groups and aggregates computed
-    from its rows, or reset for that `reason`."""
+    """The effect of an edit on the state of a part of the app as it is now.
+
+    The state is kept, kept with groups and aggregates computed from its rows, or reset for that `reason`.
+    """
 
     part: PartName
     kept: bool
@@ -20,8 +22,7 @@ class PreviewedPart:
 
 
 def preview_edit(now: model.AnalysedApp, edited: model.AnalysedApp) -> tuple[PreviewedPart, ...]:
-    """Return the fate of each part of `now` that may hold something, in order of its text, if `edited` took its
-    place."""
+    """Return the effect on each part of `now` that may hold state if `edited` replaces it, in order of its text."""
     before, after = AppRuntime(now), AppRuntime(edited)
     before.start(0)
     report = after.restore_matching(before.snapshot())

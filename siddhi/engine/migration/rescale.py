@@ -52,8 +52,11 @@ Owner = Callable[[pa.Array], Int64Array]
 
 @dataclass(frozen=True, slots=True)
 class KeyShare:
-    """How the new instances share one input stream by key: by the value of `attribute`, or, where that is None, by the
-    expression or the ranges by which the partitions are divided that read the stream."""
+    """How the new instances share one input stream by key.
+
+    The key is the value of `attribute` or, where that is None, the expression or the ranges of the partitions that
+    read the stream.
+    """
 
     attribute: str | None
     owner: Owner
@@ -61,8 +64,11 @@ class KeyShare:
 
 @dataclass(frozen=True, slots=True)
 class AdoptedState:
-    """The `snapshots` of instances of an app that was edited, as snapshots of what it is now: what they held and is not
-    in it any more is `left`, what is new in it, or defined otherwise, has `begun`."""
+    """The `snapshots` of instances of an edited app, as snapshots of the new version.
+
+    `left` names the state that the new version no longer has; `begun` names the parts that are new or defined
+    differently.
+    """
 
     snapshots: tuple[bytes, ...]
     left: tuple[LeftPart, ...]
@@ -70,8 +76,10 @@ class AdoptedState:
 
 
 def adopt(snapshots: Sequence[Buffer], apps: Sequence[model.AnalysedApp]) -> AdoptedState:
-    """Return what each of `apps`, the old instances in their new form, takes over of the one of `snapshots` that is its
-    own; see `AppRuntime.restore_matching`. `SnapshotError` for bytes that are no snapshot."""
+    """Return the state that each of `apps`, the old instances in their new form, takes over from its snapshot.
+
+    See `AppRuntime.restore_matching`. Raise `SnapshotError` for bytes that are no snapshot.
+    """
     taken: list[bytes] = []
     left: dict[LeftPart, None] = {}
     begun: set[PartName] = set()
@@ -171,8 +179,11 @@ class _Owned:
 def _owned(
     snapshot: Buffer, app: model.AnalysedApp, index: int, shares: Mapping[str, KeyShare], firsts: Counter[str]
 ) -> _Owned:
-    """Return what `snapshot` has of the keys that the new instance `index` owns. `firsts` counts what the snapshots
-    before it have given: the instances of each partition, and the groups of each of its queries."""
+    """Return the part of `snapshot` that belongs to keys of the new instance `index`.
+
+    `firsts` counts what earlier snapshots have contributed: the instances of each partition, and the groups of each
+    of its queries.
+    """
     runtime = AppRuntime(app)
     saved, state = read_snapshot(snapshot), runtime.state  # a runtime takes the arrays of a state, and changes them
     _check_parts(saved, state)
@@ -198,14 +209,14 @@ def _owned(
 
 
 def _check_parts(saved: SavedApp, state: AppState) -> None:
-    """The app has the parts that were saved, whatever ranges its partitions have."""
+    """Check that the app has the parts that were saved, whatever ranges its partitions have."""
     own = [replace(part.definition, ranges=b"") for part in state.parts]
     if [replace(part.definition, ranges=b"") for part in saved.parts] != own:
         raise unusable("snapshot-of-another-app", "it is of another app than the instances that are to share it")
 
 
 def _drop_instances(place: PartitionPlace, index: int, shares: Mapping[str, KeyShare]) -> None:
-    """The instances of `place` that others than the new instance `index` own are gone."""
+    """Drop the instances of `place` that other instances than the new `index` own."""
     texts, ids = place.instances.keys()
     if not texts:
         return
@@ -226,8 +237,10 @@ _REALS = {AttributeType.FLOAT: pa.float32(), AttributeType.DOUBLE: pa.float64()}
 
 
 def _group_key(query: QueryNode, shares: Mapping[str, KeyShare]) -> str | None:
-    """Return the attribute that `query` groups by and its stream is shared by; None when there is none, or when the
-    query stands in a partition."""
+    """Return the attribute that `query` groups by and that shares its stream.
+
+    Return None when there is none, or when the query is in a partition.
+    """
     source = query.analysed.input
     if query.partition is not None or not isinstance(source, model.SourceInput) or source.source not in shares:
         return None
@@ -257,8 +270,10 @@ def _joined(
     shares: Mapping[str, KeyShare],
     beginnings: Mapping[PartName, State],
 ) -> State:
-    """Return one state of `part`, which holds nothing, for all `states`; one that begins and goes by no key is among
-    `beginnings`."""
+    """Return one state of `part`, which is empty, for all `states`.
+
+    A part that starts without state and has no key takes its state from `beginnings`.
+    """
     holder, definition = part.holder, part.definition
     try:
         if isinstance(holder, PartitionInstances):

@@ -33,8 +33,10 @@ class _IndexKey:
 
 
 class RuleIndex:
-    """Finds for the rows of batches which of `conditions` they meet. Building it costs microseconds a rule; codes of
-    strings are asked for again when the pool has given out new ones."""
+    """An index that finds which of `conditions` the rows of batches meet.
+
+    Building it costs microseconds a rule; codes of strings are looked up again when the pool has assigned new ones.
+    """
 
     def __init__(self, conditions: Conditions, pool: StringPool) -> None:
         self._pool = pool
@@ -91,7 +93,7 @@ class RuleIndex:
         self._tree_rules: Int64Array = np.array(rules, INT64)
 
     def _take_codes(self) -> None:
-        """The strings of tests have the codes of now, and the hashes follow these."""
+        """Look up the current codes of the strings of tests, and rebuild the hashes of these codes."""
         codes = {text: self._pool.code(text) for _, text in self._texts}
         for number, text in self._texts:
             self._tests[number, kernel.BOUND] = codes[text]
@@ -119,8 +121,10 @@ class RuleIndex:
         self._real_nulls: AnyArray = np.zeros(self._real_values.shape, np.bool_)
 
     def find(self, batch: EventBatch) -> tuple[Int64Array, Int64Array]:
-        """(rows, rules): which rows of `batch` meet the conditions of which rules, by row, and then by rule. The arrays
-        are good until the next call."""
+        """Return (rows, rules): which rows of `batch` meet the conditions of which rules, by row, and then by rule.
+
+        The arrays are valid until the next call.
+        """
         rows = batch.size
         if rows > self._whole_values.shape[1]:
             self._make_room(2 * rows)

@@ -20,8 +20,10 @@ Outputs = tuple[tuple[str, AttributeType, str | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What a rule selects of the events that pass `tests`. Rules with the same `outputs` differ in tests and constants
-    alone."""
+    """The output of a rule for the events that pass `tests`.
+
+    Rules with the same `outputs` differ in tests and constants alone.
+    """
 
     tests: tuple[PlainTest, ...]
     outputs: Outputs
@@ -29,8 +31,10 @@ class Projection:
 
 
 def projection_of(query: model.AnalysedQuery) -> Projection | None:
-    """Return `query` if events pass by plain tests alone, and attributes and constants alone are selected; else
-    None."""
+    """Return `query` as a projection, None if it is none.
+
+    Its events must be filtered by plain tests alone, and it must select only attributes and constants.
+    """
     source, selected = query.input, outputs_of(query)
     if not isinstance(source, model.SourceInput) or source.window is not None or selected is None:
         return None
@@ -42,8 +46,10 @@ def projection_of(query: model.AnalysedQuery) -> Projection | None:
 def outputs_of(
     query: model.AnalysedQuery,
 ) -> tuple[tuple[tuple[str, AttributeType, model.AttributeValue | None], ...], Constants] | None:
-    """Return the attribute that each output is, None for a constant, and the constants; None when something is
-    computed, or when rows are not inserted into a stream as they come, one by one."""
+    """Return the attribute that each output is, None for a constant, and the constants.
+
+    Return None when a value is computed, or when rows are not inserted into a stream as they come, one by one.
+    """
     output, outputs, constants = query.output, list[tuple[str, AttributeType, model.AttributeValue | None]](), []
     if output.kind is not model.TargetKind.STREAM or output.events is EventType.EXPIRED:
         return None
@@ -82,7 +88,7 @@ class Projections:
         return batch.take(rows, ()).with_columns(columns)
 
     def _take_constants(self) -> None:
-        """The constants of all rules, strings with their codes of now."""
+        """Set the constants of all rules, strings by their current codes."""
         for place, (name, type_, attribute) in enumerate(self._members[0].outputs):
             if attribute is None:
                 constants = [member.constants[place] for member in self._members]

@@ -142,7 +142,7 @@ class RuleSet:
             shared.hand_back()
 
     def sift(self, batch: EventBatch, step: Step) -> FilteredEvents:
-        """What the rows of `batch`, at least one, concern."""
+        """Return the matches and projections of the rows of `batch`, at least one."""
         sifted = FilteredEvents()
         rows, rules = self._index.find(batch)
         members = self._member_of[rules] if self._alternatives else rules
@@ -232,7 +232,7 @@ class RuleSet:
         self._had_last = frozenset(self._patterns)
 
     def _nothing(self) -> EventBatch:
-        """An event of which every attribute is null, which meets no condition."""
+        """Return an event of which every attribute is null, which meets no condition."""
         columns = {name: Column.nulls(type_, self.source.pool, 1) for name, type_ in self.source.types.items()}
         one = filled(1, 1)
         return EventBatch(filled(1, self._latest), None, one, filled(1, self._latest), columns, only_current=True)
@@ -254,13 +254,16 @@ def _each_by_itself(batch: EventBatch) -> bool:
 
 
 def rule_sets(stages: Sequence[ScheduledNode], junctions: Mapping[str, Junction]) -> dict[str, RuleSet]:
-    """The rule sets among `stages`, by their streams."""
+    """Return the rule sets among `stages`, by their streams."""
     found = rules_by_stream(stages)
     return {key: RuleSet(junctions[key], members, junctions[key].pool) for key, members in found.items()}
 
 
 def rules_by_stream(stages: Sequence[ScheduledNode]) -> dict[str, list[_RuleMember]]:
-    """The members of the rule sets among `stages`: of a stream that enough queries read that say what they want."""
+    """Return the members of the rule sets among `stages`, by stream.
+
+    A stream has a rule set when enough queries with conditions read it.
+    """
     found: dict[str, list[_RuleMember]] = {}
     for number, stage in enumerate(stages):
         member = _member(number, stage)
@@ -270,7 +273,7 @@ def rules_by_stream(stages: Sequence[ScheduledNode]) -> dict[str, list[_RuleMemb
 
 
 def _member(number: int, stage: ScheduledNode) -> _RuleMember | None:
-    """The stage as a rule, None when it has to see every event."""
+    """Return the stage as a rule, None when it has to see every event."""
     node = stage.node
     if not isinstance(node, QueryNode) or node.partition is not None or len(node.sources) != 1:
         return None

@@ -40,15 +40,21 @@ _TRUE = model.ConstantValue(value=True, type=AttributeType.BOOL)
 
 @dataclass(frozen=True, slots=True)
 class PatternShape:
-    """What patterns that share an operator have in common: the pattern, which asks of an event only whether it met the
-    plain tests of an element, and where each output comes from."""
+    """The common parts of patterns that share an operator.
+
+    These are the pattern, which tests of an event only whether it met the plain tests of an element, and the source
+    of each output.
+    """
 
     machine: model.StateMachine
     outputs: Outputs
 
 
 def shape_of(query: QueryNode) -> tuple[PatternShape, Constants] | None:
-    """The shape of the pattern `query` and the constants that it selects; None when it cannot share an operator."""
+    """Return the shape of the pattern `query` and the constants that it selects.
+
+    Return None when it cannot share an operator.
+    """
     analysed = query.analysed
     machine = analysed.input
     selected = outputs_of(analysed)
@@ -84,7 +90,7 @@ def _with_slots(step: model.PatternStep, slots: Sequence[model.PatternElement]) 
 
 
 def met_column(slot: int) -> str:
-    """The column that says whether an event met the plain tests of the element in `slot`."""
+    """Return the column that holds whether an event met the plain tests of the element in `slot`."""
     return f"@met{slot}"
 
 
@@ -141,8 +147,11 @@ class SharedPattern:
     def take(
         self, found: PatternMatches, step: Step, latest: int, *, late: bool
     ) -> tuple[Int64Array, EventBatch] | None:
-        """What comes of the rows that were `found`: the number of the node that sends each result, and the results;
-        None when there are none. The latest event before had the time `latest`; some are `late` or none."""
+        """Process the rows that were `found`; return the number of the node that sends each result, and the results.
+
+        Return None when there are none. The latest event before them had the time `latest`; with `late` some rows are
+        late.
+        """
         self._pieces = self._sizes = None
         batch, rows, members, slots = found
         stamps = batch.timestamps
@@ -161,7 +170,7 @@ class SharedPattern:
         return self._results(self._processed(pairs, members, met, times, step), batch)
 
     def miss(self) -> None:
-        """An event came that no pattern wants."""
+        """Record that an event came that no pattern wants."""
         if self._any_last:
             self._had_last[:] = self._any_last = False
 
@@ -182,8 +191,11 @@ class SharedPattern:
     def _with_missed(
         self, stamps: Int64Array, latest: int, pairs: tuple[Int64Array, Int64Array, BoolArray]
     ) -> tuple[Int64Array, Int64Array, BoolArray, Int64Array]:
-        """The rows of a batch in which events are late, with one in front of each that tells the pattern of those that
-        it missed: it meets nothing and has the latest of their times. All with their times."""
+        """Return the rows of a batch in which events are late, with added rows for missed events.
+
+        Such a row precedes a row of the pattern that missed events: it meets nothing and has the latest of their
+        times. All rows are returned with their times.
+        """
         rows, members, met = pairs
         order = np.argsort(members, kind="stable")
         before: Int64Array = np.full(len(rows), -1, np.int64)
@@ -240,8 +252,10 @@ class SharedPattern:
         return self.head.live > self._most
 
     def catch_up(self, clock: int, latest: int) -> None:
-        """Every pattern has seen that events came which it does not want, the latest of them at `latest`: one that has
-        nothing but this time."""
+        """Advance every pattern to the latest event that it does not want, at `latest`.
+
+        It is given as an event that has only this time.
+        """
         if latest == NEVER_BEFORE or self._had_last.all():
             return
         members = np.flatnonzero(~self._had_last)
@@ -263,13 +277,13 @@ class SharedPattern:
                 member.head.keep_to_limit()
 
     def piece(self, place: int) -> State:
-        """The state of one pattern, as its own operator would save it."""
+        """Return the state of one pattern, as its own operator would save it."""
         if self._pieces is None:
             self._pieces = self.head.apart(len(self._members))
         return self._pieces[place]
 
     def size(self, place: int) -> StateSize:
-        """What one pattern holds; of the memory, its share by number."""
+        """Return the size of one pattern; of the memory, its share by number."""
         if self._sizes is None:
             self._sizes = self.head.live_by_instance(len(self._members))
         whole = self.head.state_size()
@@ -297,7 +311,7 @@ def _head(shape: PatternShape, first: QueryNode, context: OperatorContext) -> Ch
 
 
 def _greatest(stamps: Int64Array, starts: Int64Array, stops: Int64Array) -> Int64Array:
-    """The greatest of `stamps[start:stop]`, none of which is empty, for each of these."""
+    """Return the greatest of `stamps[start:stop]` for each pair, none of which is empty."""
     levels = [stamps]
     while 2 ** len(levels) <= len(stamps):
         half, width = levels[-1], 2 ** (len(levels) - 1)

@@ -81,7 +81,7 @@ def _plain_test(part: model.TypedExpression, slot: int) -> PlainTest | None:
 def _implied(
     steps: Sequence[model.FilterStep | model.HandlerCall], slot: int, former: Sequence[Sequence[PlainTest]]
 ) -> Iterator[PlainTest]:
-    """Tests that follow from `attribute == e1.attribute` where `e1` has passed a test of equality."""
+    """Yield tests that follow from `attribute == e1.attribute` where `e1` has passed a test of equality."""
     for step in steps:
         if not isinstance(step, model.FilterStep):
             continue
