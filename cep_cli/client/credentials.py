@@ -43,7 +43,7 @@ class Credentials:
         self._write({**self._read(), **dict.fromkeys(_addresses(manager), credential)})
 
     def forget(self, manager: str) -> None:
-        """No token is kept for that manager. Raises ConfigError."""
+        """Delete the token that is kept for that manager. Raises ConfigError."""
         self._write({address: one for address, one in self._read().items() if address not in _addresses(manager)})
 
     def _read(self) -> dict[str, Credential]:

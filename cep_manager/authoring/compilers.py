@@ -50,7 +50,7 @@ class PlanCompilers:
     """Any thread may call; each call waits for its process."""
 
     def __init__(self, config: CompileConfig, scripts: ScriptPolicy) -> None:
-        """Nothing is started before it is needed."""
+        """Prepare the compilers; processes start when they are first needed."""
         self._config = config
         self._scripts = scripts
         self._looking = _Line(config.at_once, LOOKING_WAITS, LOOKING_WAIT_S)

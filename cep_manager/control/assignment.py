@@ -39,11 +39,7 @@ class EndpointChoice(msgspec.Struct, frozen=True):
 
 
 def choose(candidates: Iterable[Candidate], host: str, lease_ms: int, former: str = "") -> EndpointChoice:
-    """Of the endpoints that are not silent for a lease: that of the instance `former` if it is there.
-
-    Else those on `host` if there are any, and of these the one with the fewest live connections; of equals the least
-    (instance, endpoint).
-    """
+    """Choose among the endpoints that are not silent for a lease; prefer the instance `former` if it is there."""
     candidates = tuple(candidates)
     ignored = tuple(candidate for candidate in candidates if candidate.silent_ms >= lease_ms)
     healthy = [candidate for candidate in candidates if candidate.silent_ms < lease_ms]

@@ -435,7 +435,7 @@ class ControlPlane:
         return f"the driver {driver.driver} on {driver.host} (process {driver.process_id}) is silent"
 
     def _keep_epochs(self, key: PlanKey) -> None:
-        """Tasks and endpoints of epochs that are over are gone."""
+        """Forget tasks, endpoints and histories of the plan's former epochs."""
         record = self._deployments.plans.get(key)
         epochs = record.epochs() if record is not None else ()
         instances = record.instances() if record is not None else frozenset()

@@ -124,7 +124,7 @@ class ManagerControlLoop:
 
     @property
     def context(self) -> GuardedContext:
-        """For sockets of other threads; it ends with `stop`."""
+        """The ZeroMQ context, for sockets of other threads; it ends with `stop`."""
         return self._context
 
     def start(self) -> None:
@@ -225,11 +225,11 @@ class ManagerControlLoop:
             raise ManagerUnavailableError("the plan store does not answer in time; try again") from error
 
     def set_intake(self, key: PlanKey, intake: bool) -> None:
-        """Workers take events in for the plan, or do not. Raises ManagerUnavailableError."""
+        """Open or close the plan's intake of events at the workers. Raises ManagerUnavailableError."""
         self._commands.do(lambda _: self._plane.set_intake(key, intake))
 
     def set_trace(self, key: PlanKey, trace: bool) -> None:
-        """Workers write the plan's events to their logs, or do not. Raises ManagerUnavailableError."""
+        """Turn the logging of the plan's events by workers on or off. Raises ManagerUnavailableError."""
         self._commands.do(lambda _: self._plane.set_trace(key, trace))
 
     def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> None:

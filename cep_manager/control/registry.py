@@ -121,7 +121,7 @@ class EndpointRegistry:
         return EndpointAssigned(record.endpoint, record.instance, record.attempt), notes
 
     def expire(self, now_ms: int) -> list[Instruction]:
-        """Endpoint that were silent for several leases are gone."""
+        """Remove endpoints that have been silent for several leases."""
         limit_ms = FORGET_AFTER_LEASES * self.lease_ms
         gone = {
             identity: record

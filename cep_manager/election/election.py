@@ -249,7 +249,7 @@ class Election:
         return self.leads(now_ms) or self.leader(now_ms) is not None
 
     def wait_ms(self, now_ms: int) -> int:
-        """After how long `tick` has something to do, if nothing else happens before."""
+        """Return after how long `tick` must be called if nothing else happens before."""
         until = [self._due_ms] if self._asked is None else []
         if self.role in HOLDS_LEASE:
             until.append(self._until_ms)
@@ -323,7 +323,7 @@ class Election:
         return (self.token, self._until_ms) if self.leads(now_ms) else (0, 0)
 
     def failed(self, reason: str, now_ms: int) -> list[Instruction]:
-        """Return the database could not be asked; whether it did what it was asked for is not known."""
+        """Note that the database did not answer; whether it carried out the request is not known."""
         if self._asked is None:
             return []
         self._asked = None
@@ -358,7 +358,7 @@ class Election:
         return self._move(ElectionSignal.READY, "")
 
     def refused(self, token: int, reason: str) -> list[Instruction]:
-        """Something that was done under `token` was refused, or failed for good: this manager must not lead."""
+        """Resign, since something that was done under `token` was refused or failed for good."""
         return self._move(ElectionSignal.OVER, reason) if token == self.token else []
 
     def _ask(self, now_ms: int) -> list[Instruction]:

@@ -143,7 +143,7 @@ class Leadership:
         return self._election.leads(self._clock.monotonic_ms())
 
     def token(self) -> int:
-        """Under which token this manager leads, or last did."""
+        """Return the token under which this manager leads, or last did."""
         return self._election.token
 
     def tenure(self) -> tuple[int, int]:
@@ -171,11 +171,11 @@ class Leadership:
         return self._settled.wait(timeout_s)
 
     def refused(self, token: int, reason: str) -> None:
-        """Something was refused that this manager did under `token`: it resigns."""
+        """Resign, since something that this manager did under `token` was refused."""
         self._report(lambda _: self._election.refused(token, reason))
 
     def wait_ms(self) -> int:
-        """After how long `turn` is to be called at the latest."""
+        """Return after how long `turn` must be called at the latest."""
         wait_ms = self._election.wait_ms(self._clock.monotonic_ms())
         return min(wait_ms, PROBE_POLL_MS) if self._probes.pending else wait_ms
 

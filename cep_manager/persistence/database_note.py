@@ -79,7 +79,7 @@ class DatabaseNote:
             self._write(self._noted)
 
     def written(self, now: Contents) -> None:
-        """Plans were written; what is in the database is noted."""
+        """Note the database's contents after plans were written."""
         if self._path is None:
             return
         note = Note(*now, self.problem())

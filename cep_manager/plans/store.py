@@ -194,7 +194,7 @@ class PlanStore:
             connection.execute(FORMER.delete().where(_is(FORMER, key)))
 
     def set_intake(self, key: PlanKey, intake: bool) -> None:
-        """Workers take events in for the plan, or do not."""
+        """Open or close the plan's intake of events at the workers."""
         with self._writing() as connection:
             connection.execute(PLANS.update().where(_is_plan(key)).values(intake=intake))
 
@@ -205,12 +205,12 @@ class PlanStore:
             connection.execute(PLANS.update().where(_is_plan(key)).values(draining=told))
 
     def set_trace(self, key: PlanKey, trace: bool) -> None:
-        """Workers write the plan's events to their logs, or do not, whatever its text says."""
+        """Turn the logging of the plan's events by workers on or off, whatever its text says."""
         with self._writing() as connection:
             connection.execute(PLANS.update().where(_is_plan(key)).values(trace=trace))
 
     def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> None:
-        """Its stages count at that level, whatever its text says."""
+        """Set the statistics level of the plan's stages, whatever its text says."""
         with self._writing() as connection:
             connection.execute(PLANS.update().where(_is_plan(key)).values(statistics=level))
 

@@ -132,14 +132,7 @@ class ManagerView(Protocol):
         rename: bool = False,
         restore: str = "",
     ) -> Outcome:
-        """Return the plan in `text` is stored and should run.
-
-        In place of a plan that runs it comes as soon as it can; when it cannot, that one runs on. Raises
-        PlanInvalidError with all problems; PlanExistsError when another text is deployed under its name and `replace`
-        is False; BadRequestError when its name is not `name`. With `rename` the plan `name` is renamed first;
-        UnknownPlanError when there was none, PlanExistsError when there is one of the new name. `restore` names the
-        savepoint that it begins from (UnknownSavepointError), or is `none`.
-        """
+        """Store the plan in `text` and run it."""
 
     def plan_key(self, tenant: int, name: str) -> PlanKey:
         """Return the key of the plan of that name.
@@ -156,10 +149,7 @@ class ManagerView(Protocol):
         """
 
     def set_trace(self, key: PlanKey, trace: bool) -> Outcome:
-        """Return workers write the plan's events to their logs, or do not; nothing is restarted.
-
-        Raises UnknownPlanError.
-        """
+        """Turn the logging of the plan's events by workers on or off; nothing is restarted."""
 
     def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> Outcome:
         """Return the plan's stages count at that level; nothing is restarted. Raises UnknownPlanError."""
@@ -172,7 +162,7 @@ class ManagerView(Protocol):
         """
 
     def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
-        """Workers take events in for the plan, or do not; its state is kept. Raises UnknownPlanError."""
+        """Open or close the plan's intake of events at the workers; its state is kept. Raises UnknownPlanError."""
 
     def restart(self, key: PlanKey, restore: str = "") -> Outcome:
         """Restart the plan's topology from its newest checkpoint, or from the savepoint that `restore` names.

@@ -118,7 +118,7 @@ class _RunningSink:
             self.sink.keep_as(FailureOrigin(declaration.plan(), declaration.connector.stream, "sink", self.label))
 
     def name(self) -> str:
-        """By what it is known among the consumers of a stream."""
+        """Return the sink's name among the consumers of a stream."""
         return self.label if self.declared.key is not None else f"artefact {self.label}"
 
     def form(self) -> str:
@@ -268,7 +268,7 @@ class SinkSupervisor:
         )
 
     def tick(self, now_ms: int) -> None:
-        """Time passes for all sinks; those that have delivered the last of what they had are ended."""
+        """Let time pass for all sinks, and end those that have delivered the last of their events."""
         for sink in self._sinks():
             sink.tick(now_ms)
         self._remake(now_ms)
@@ -284,7 +284,7 @@ class SinkSupervisor:
         return all(sink.drained() for sink in self._sinks())
 
     def close(self) -> None:
-        """All sinks end; what they could not deliver is lost."""
+        """End all sinks and drop what they could not deliver."""
         for sink in self._sinks():
             sink.close()
         self._running, self._ending, self._taps = [], [], {}

@@ -140,12 +140,12 @@ class SourceSupervisor:
             found.source.replay(batch, attempt)
 
     def retry(self, now_ms: int) -> None:
-        """There is room again for what waited."""
+        """Let all sources offer again what waited for room."""
         for source in self._sources():
             source.retry(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Time passes for all sources."""
+        """Let time pass for all sources."""
         for source in self._sources():
             source.tick(now_ms)
         for place, running in enumerate(self._running):
@@ -153,7 +153,7 @@ class SourceSupervisor:
                 self._running[place] = self._start(running.declared, running.label, now_ms)
 
     def close(self) -> None:
-        """No source takes anything any more."""
+        """Close all sources."""
         for source in self._sources():
             source.close()
         self._running = []

@@ -266,7 +266,7 @@ class ControlLoop:
         return False
 
     def _step_back(self) -> None:
-        """Another process is the worker of this name: nothing is served any more, and what was accepted stays."""
+        """Stop serving plans because another process is the worker of this name; what was accepted stays on disk."""
         keys = tuple(snapshot.report.key for snapshot in self._flows.snapshots())
         if keys:
             self._flows.apply((), keys)

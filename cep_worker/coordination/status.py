@@ -51,7 +51,7 @@ class StatusCollector:
         """How the plans stand."""
 
     def keep(self, plans: Collection[PlanKey]) -> None:
-        """There are these plans and no others: what went wrong with others is forgotten."""
+        """Forget the errors of all plans but these."""
         self._error_tracker.keep(plans)
 
     def look(self, problems: Mapping[PlanKey, str], now_ms: int, day_ms: int) -> None:

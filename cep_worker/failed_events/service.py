@@ -121,7 +121,7 @@ class ReplayAttempt:
             self._problem = error
 
     def end(self) -> None:
-        """All that has not `failed` is delivered."""
+        """End the attempt: everything that has not `failed` is delivered."""
         try:
             if self._problem is None:
                 self._store.discard(self._entry.origin.key, (self._entry.id,))
@@ -130,7 +130,7 @@ class ReplayAttempt:
         self._finish()
 
     def refuse(self, problem: InputError) -> None:
-        """No try was made: the entry is as it was."""
+        """End the attempt without a try: the entry stays as it was."""
         self._problem = problem
         self._finish()
 

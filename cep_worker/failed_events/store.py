@@ -212,11 +212,7 @@ class FailedEventStore:
         served: Mapping[PlanKey, int] = MappingProxyType({}),
         removed: Collection[RemovedPlan] = (),
     ) -> None:
-        """There are these `plans`; those that are `served` were deployed first at that time.
-
-        Entries of plans that people have undeployed (`removed`) go, in a while; those of plans that are missing stay
-        for some days. Does not wait.
-        """
+        """Note which plans exist; those that are `served` were deployed first at that time."""
         owners = {key: served.get(key, 0) if key in plans else -1 for key in self.counts()}
         if owners != self._owners:
             self._owners = owners
@@ -234,7 +230,7 @@ class FailedEventStore:
         return {PlanKey(row.tenant, row.plan): (row.deployed_ms, row.missing_ms) for row in rows}
 
     def close(self) -> None:
-        """Nothing more is kept; another process may use the store."""
+        """Close the store; another process may use it then."""
         with self._lock:
             self._closed = True
             if self._engine is not None:

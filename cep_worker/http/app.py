@@ -244,7 +244,7 @@ def _kept_routes(app: Flask, gateway: Gateway) -> None:
 
 
 def _accept(gateway: Gateway, source: HttpSource, wait_ms: int) -> Response:
-    """Return all events of the request are taken, or none."""
+    """Accept all events of the request, or none."""
     if gateway.leaving():
         raise _RoomError("leaving", "the worker is leaving; send the events to another one or again later")
     reader = _reader(source.form, source.body(), source.timestamp_key)

@@ -44,7 +44,7 @@ def _decoded(body: bytes, coding: str, most_bytes: int) -> bytes:
 
 
 def _inflated(body: bytes, coding: str, form: int, most_bytes: int) -> bytes:
-    """Return a gzip body may have several members, one behind the other."""
+    """Decompress a gzip body, which may have several members, one behind the other."""
     parts: list[bytes] = []
     size = 0
     try:

@@ -70,7 +70,7 @@ class HttpServers:
             self._servers.pop(address).stop()
 
     def close(self) -> None:
-        """All servers are closed."""
+        """Close all servers."""
         for server in self._servers.values():
             server.stop()
         self._servers.clear()

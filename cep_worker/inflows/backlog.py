@@ -34,7 +34,7 @@ class Backlog(Protocol):
 
     @property
     def rows(self) -> int:
-        """Rows that have not been sent yet, or must be sent again."""
+        """Return how many rows have not been sent yet, or must be sent again."""
 
     def __bool__(self) -> bool: ...
 
@@ -76,7 +76,7 @@ class Backlog(Protocol):
         """Note the sequence number under which the last taken frame was sent."""
 
     def acknowledged(self, sequence: int) -> None:
-        """Frames before `sequence` were taken over."""
+        """Forget the frames before `sequence`, which the receiver has taken over."""
 
     def secure(self, position: int, unneeded: int) -> None:
         """Note that the newest checkpoint holds the log up to `position`; up to `unneeded` it can be deleted."""
@@ -94,7 +94,7 @@ class Backlog(Protocol):
         """Pass the time."""
 
     def close(self) -> None:
-        """Nothing is accepted or sent any more."""
+        """Close the backlog: nothing is accepted or sent from now on."""
 
 
 class MemoryBacklog:
@@ -148,7 +148,7 @@ class MemoryBacklog:
         """Do nothing: the link has forgotten the frames."""
 
     def secure(self, position: int, unneeded: int) -> None:
-        """Nothing is kept that could be forgotten."""
+        """Do nothing: without a log there is nothing to forget."""
 
     def give_back(self, frames: Iterable[PendingFrame]) -> None:
         self._again.extendleft(reversed([frame_again(frame) for frame in frames if frame.bodies]))
@@ -159,10 +159,10 @@ class MemoryBacklog:
         return [*again, *self._waiting.take_all()]
 
     def tick(self, now_ms: int) -> None:
-        """Nothing changes with time."""
+        """Do nothing: nothing changes with time."""
 
     def close(self) -> None:
-        """There is nothing to be closed."""
+        """Do nothing: there is nothing to close."""
 
 
 def frame_again(pending: PendingFrame) -> ReadyFrame:

@@ -107,7 +107,7 @@ class BatchingQueue:
         return batches
 
     def clear(self) -> None:
-        """Nothing waits any more."""
+        """Drop everything that waits."""
         self._batches.clear()
         self.rows = 0
 

@@ -99,7 +99,7 @@ class Inflow:
 
     @property
     def needs_endpoint(self) -> bool:
-        """There is no link to a receiver, nor one in the making."""
+        """Return whether there is no link to a receiver, nor one being opened."""
         return self._out.needs_endpoint
 
     @property

@@ -112,7 +112,7 @@ class ReceiverLink:
 
     @property
     def needs_endpoint(self) -> bool:
-        """There is no link, nor one in the making: `connect` should be called."""
+        """Return whether there is no link, nor one being opened: `connect` should be called then."""
         return self._link is None
 
     @property
@@ -129,12 +129,12 @@ class ReceiverLink:
 
     @property
     def waiting_rows(self) -> int:
-        """Rows that have not been sent yet, or must be sent again."""
+        """Return how many rows have not been sent yet, or must be sent again."""
         return self._backlog.rows
 
     @property
     def under_way_rows(self) -> int:
-        """Rows that were sent over the link and are not acknowledged."""
+        """Return how many rows were sent over the link and are not acknowledged."""
         return 0 if self._link is None else self._link.outbox.in_flight_rows
 
     @property
@@ -328,7 +328,7 @@ class ReceiverLink:
             self._told_resting = True
 
     def _note_clock(self, monotonic_ms: int) -> None:
-        """Where this side's clock has been set, the server's is ahead by that much less."""
+        """Adjust the server's lead when this side's clock has been set."""
         offset_ms, before_ms = self._wall_ms() - monotonic_ms, self._offset_ms
         self._offset_ms = offset_ms
         if before_ms is not None and abs(offset_ms - before_ms) > SET_MS:

@@ -76,7 +76,7 @@ class LinkIngress:
         self._event_loop.watch(self._server.socket, self._handle)
 
     def retry(self, now_ms: int) -> None:
-        """Frames that waited are taken as far as there is room now."""
+        """Take waiting frames as far as there is room now."""
         for client in list(self._parked):
             while client.parked and self._take(client, client.parked[0], now_ms):
                 client.parked.popleft()
@@ -112,7 +112,7 @@ class LinkIngress:
                 self._forget(gone.link.peer)
 
     def close(self) -> None:
-        """Nobody can connect any more; links are ended, what waits is not acknowledged."""
+        """Stop listening and end all links; what waits is not acknowledged."""
         if self._server is None:
             return
         for peer, client in list(self._clients.items()):

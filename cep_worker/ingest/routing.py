@@ -51,10 +51,11 @@ class Route:
     def offer(
         self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int, origin: BatchOrigin | None = None
     ) -> None:
-        """All inflows have taken `batch`, once if it has an `origin`; the caller has asked `has_room`.
+        """Give `batch` to all inflows, once if it has an `origin`; the caller has asked `has_room`.
 
         Raises:
-            WalFullError: one of them cannot now, BatchTooLargeError when one never can: none has taken it then.
+            WalFullError: one of them cannot take it now; none has taken it then.
+            BatchTooLargeError: one of them can never take it; none has taken it then.
         """
         prepared = []
         for inflow, fit in zip(self.inflows, self._fits, strict=True):

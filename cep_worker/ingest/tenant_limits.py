@@ -21,10 +21,7 @@ class RateLimit:
     """
 
     def __init__(self) -> None:
-        """Nothing is limited until `set`.
-
-        `taken_events` counts all that were taken, limited or not.
-        """
+        """Limit nothing until `set` is called."""
         self.events_per_s = 0
         self.taken_events = 0
         self._left = 0.0
@@ -93,6 +90,6 @@ class TenantLimits:
             limit.set(self._told.get(tenant, 0), now_ms)
 
     def refill(self, now_ms: int) -> None:
-        """Time has passed for every budget."""
+        """Refill every budget for the time that has passed."""
         for limit in self._limits.values():
             limit.refill(now_ms)

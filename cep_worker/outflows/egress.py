@@ -105,7 +105,7 @@ class Listener:
         return self._outbox.in_flight_rows
 
     def lag_ms(self, now_ms: int) -> int:
-        """For how long the oldest unacknowledged frame has been under way."""
+        """Return how long the oldest unacknowledged frame has been under way."""
         return now_ms - self._sent_ms[0][1] if self._sent_ms else 0
 
     def next_frame(self, now_ms: int) -> list[Any] | None:
@@ -171,10 +171,7 @@ class Egress:
         self._beat_ms = 0
 
     def listen(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
-        """Clients can subscribe.
-
-        Raises PortInUseError.
-        """
+        """Start listening; clients can subscribe from now on."""
         socket = listening_socket(
             context, SocketKind.EGRESS, self._config.host, MAXIMUM_CONTROL_BYTES, high_water_mark=0
         )

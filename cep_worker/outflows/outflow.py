@@ -110,7 +110,7 @@ class Outflow:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where publisher stages connect to."""
+        """The address to which publisher stages connect."""
         return self._server.endpoint
 
     @property
@@ -147,7 +147,7 @@ class Outflow:
         )
 
     def leave(self) -> None:
-        """Nothing more is taken; what was taken is acknowledged as it is delivered."""
+        """Take nothing more; what was taken is acknowledged as it is delivered."""
         self._leaving = True
 
     def delivered(self) -> bool:
@@ -155,7 +155,7 @@ class Outflow:
         return not any(link.attachment.taken for link in self._server.links.values())
 
     def report(self) -> tuple[OutflowReport, ...]:
-        """Events that came and were delivered, and those that wait in memory, by stream."""
+        """Return by stream the events that came, were delivered, and wait in memory."""
         waiting = Counter(self._undelivered)
         for link in self._parked:
             for frame in link.attachment.parked:
@@ -164,7 +164,7 @@ class Outflow:
         return tuple(OutflowReport(stream, *self._counts.of(stream), waiting[stream]) for stream in self._schemas)
 
     def retry(self, now_ms: int) -> None:
-        """Frames that waited are taken as far as there is room now."""
+        """Take waiting frames as far as there is room now."""
         if self._leaving:
             return
         for link in list(self._parked):
@@ -239,7 +239,7 @@ class Outflow:
         self._event_loop.defer(self._flush)
 
     def _newest_attempt(self) -> int:
-        """Of those that have linked here, and those of whom there are results or news."""
+        """Return the newest attempt among those that have linked here or that results or reports name."""
         if self._prepared is None:
             return self._attempt
         return max(self._attempt, self._prepared.newest_attempt(self._plan.epoch))
@@ -397,7 +397,7 @@ class Outflow:
             trace.note(batch, now_ms)
 
     def _delivered(self, offered: OfferedFrame) -> None:
-        """All consumers have delivered the frame."""
+        """Account for a frame that all consumers have delivered, and acknowledge it if its publisher waits for that."""
         frame, message = offered.frame, offered.message
         publisher: InFlightFrames = frame.link.attachment
         publisher.moves += 1

@@ -42,7 +42,7 @@ class _SharedStreamTap:
         self._ways: list[tuple[pa.Schema, TopicPublisher]] = []
 
     def add(self, publisher: TopicPublisher) -> None:
-        """Of two with the same attributes the first counts."""
+        """Add a stream; of two with the same attributes the first counts."""
         self._ways.append((arrow_schema(publisher.offered), publisher))
 
     def has_room(self) -> bool:
@@ -105,7 +105,7 @@ class SharedStreams:
         self._tap()
 
     def _rename(self, imported: Iterable[_Bound], exported: Iterable[_Bound]) -> None:
-        """Plans are shown under the names that they have now."""
+        """Show plans under their present names."""
         self._subscriptions = {one: self._subscriptions[one] for one in imported}
         self._publishers = {one: self._publishers[one] for one in exported}
         for (key, bound), subscription in self._subscriptions.items():
@@ -114,7 +114,7 @@ class SharedStreams:
             publisher.offered, publisher.plans = _schema(key, bound), (key,)
 
     def tick(self, now_ms: int) -> None:
-        """Time passes: publishers of which nothing can come any more end."""
+        """Let time pass, and end publishers from which nothing can come any longer."""
         ended = [bound for bound, (_, since_ms) in self._former.items() if now_ms - since_ms >= FINISHING_MS]
         for bound in ended:
             self._topics.end_publisher(self._former.pop(bound)[0])

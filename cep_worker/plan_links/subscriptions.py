@@ -85,7 +85,7 @@ class SubscriptionFeed:
         disk_sync: DiskSync,
         failed: KeepFailed,
     ) -> None:
-        """Events that can wait no longer are given to `failed`."""
+        """Prepare the subscriptions; events that can wait no longer are given to `failed`."""
         self._failed = failed
         self.subscription = subscription
         self.part = f"{subscription.topic.kind} {subscription.topic.name} from {offered.stream}"
@@ -141,7 +141,7 @@ class SubscriptionFeed:
             self._waiting.append(offered)
 
     def retry(self, now_ms: int) -> None:
-        """There may be room again."""
+        """Offer again what waited for room."""
         while self._waiting and self._route is not None and self._route.has_room():
             if not self._take(self._waiting[0], now_ms):
                 return
@@ -158,7 +158,7 @@ class SubscriptionFeed:
             former._waiting.clear()
 
     def close(self) -> None:
-        """Nobody publishes or subscribes any more; what waits is given up."""
+        """Close all subscriptions and drop what waits."""
         if self._route is not None:
             self._route.leave()
             self._route = None

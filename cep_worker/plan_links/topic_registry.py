@@ -123,12 +123,12 @@ class TopicPublisher:
         self._end(before)
 
     def tick(self, now_ms: int) -> None:
-        """Time passes."""
+        """Let time pass for all topics."""
         stalled = [feed.subscription.stream.schema.stream for feed in self.feeds if feed.stalls(now_ms)]
         self.stall = f"{self.offered.stream} waits for {', '.join(stalled)}, which takes no more" if stalled else ""
 
     def close(self) -> None:
-        """Nothing more is published; what waits is given up."""
+        """Stop publishing and drop what waits."""
         feeds, self.feeds = self.feeds, []
         self._end(feeds)
 
@@ -185,7 +185,7 @@ class TopicRegistry:
         return subscription
 
     def end_subscription(self, subscription: Subscription) -> None:
-        """Its stream takes nothing more after the next `reroute`."""
+        """End the subscription: its stream takes nothing more after the next `reroute`."""
         self._subscriptions.pop(subscription, None)
 
     def has_subscribers(self, topic: Topic) -> bool:
@@ -212,12 +212,12 @@ class TopicRegistry:
                 feed.retry(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Time passes."""
+        """Let time pass."""
         for publisher in self._publishers:
             publisher.tick(now_ms)
 
     def leave(self) -> None:
-        """Nothing more is taken from publishers: their results go to another worker."""
+        """Take nothing more from publishers: their results go to another worker."""
         self.leaving = True
 
     def problems(self) -> dict[PlanKey, str]:

@@ -38,7 +38,7 @@ class ErrorTracker:
         self._found: dict[tuple[PlanKey, str, int], PlanError] = {}
 
     def look(self, found: Iterable[PlanError], day_ms: int) -> None:
-        """All parts of all plans are found so at the time of day `day_ms`."""
+        """Record the state of all parts of all plans at the time of day `day_ms`."""
         before, self._found = self._found, {}
         alike: Counter[tuple[PlanKey, str]] = Counter()
         for plan_error in found:
@@ -55,7 +55,7 @@ class ErrorTracker:
             log.note(plan_error.code, plan_error.text, day_ms, count=max(1, dropped), instance=plan_error.part)
 
     def keep(self, plans: Collection[PlanKey]) -> None:
-        """There are these plans and no others."""
+        """Forget the errors of all plans but these."""
         self._logs = {key: log for key, log in self._logs.items() if key in plans}
 
     def of(self, key: PlanKey) -> tuple[ErrorRecord, ...]:

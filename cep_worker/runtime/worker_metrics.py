@@ -42,7 +42,7 @@ class ConnectorMetrics:
 
     @property
     def failing(self) -> bool:
-        """Something is wrong with it now."""
+        """Return whether something is wrong with it now."""
         return bool(self.error)
 
     def report(self) -> ConnectorReport:

@@ -82,7 +82,7 @@ class PlanFlow:
         self._switch_traces()
 
     def tick(self, now_ms: int) -> None:
-        """Time passes."""
+        """Let time pass."""
         full = self.outflows.is_full()
         for inflow in self.inflows.values():
             inflow.pause(full)

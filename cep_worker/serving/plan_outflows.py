@@ -108,7 +108,7 @@ class PlanOutflows:
             self._prepared.learn(told)
 
     def retry(self, now_ms: int) -> None:
-        """Consumers have room again."""
+        """Retry delivery to consumers that have room again."""
         if self._prepared is not None:
             self._prepared.retry()
         for outflow in self._all():
@@ -116,7 +116,7 @@ class PlanOutflows:
                 outflow.retry(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Time passes."""
+        """Let time pass."""
         self._tick_former(now_ms)
         if self._prepared is not None:
             self._prepared.tick(now_ms)
@@ -148,7 +148,7 @@ class PlanOutflows:
         return self._prepared.waiting_rows() if self._prepared is not None else {}
 
     def leave(self) -> None:
-        """Nothing more is taken from publishers."""
+        """Take nothing more from publishers."""
         for outflow in self._all():
             outflow.leave()
 
@@ -183,13 +183,13 @@ class PlanOutflows:
         self.present = None
 
     def close(self) -> None:
-        """Everything is closed; what is held stays on the disk."""
+        """Close everything; results that are held stay on disk."""
         self.close_services()
         if self._prepared is not None:
             self._prepared.close()
 
     def discard(self) -> None:
-        """As `close`, and what is held is given up."""
+        """Close everything, and drop the results that are held."""
         if any(outflow.parked() for outflow in self._all()):
             logger.warning("results of a plan that was undeployed lost: plan=%s", self._plan.key.topology())
         self.close_services()

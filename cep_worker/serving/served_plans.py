@@ -119,7 +119,7 @@ class ServedPlans:
         return all(flow.drained() for flow in self.flows.values())
 
     def close(self) -> None:
-        """Everything is closed; what is held stays on the disk."""
+        """Close everything; results that are held stay on disk."""
         for flow in self.flows.values():
             flow.close_inflows()
         for outflow in self.outflows():
@@ -153,7 +153,7 @@ class ServedPlans:
         return flow.plan.imported if flow is not None else ()
 
     def _finish_ended(self, now_ms: int) -> bool:
-        """Plans that are not deployed any more, and whose results are delivered, are gone; True when there were any."""
+        """End plans that are no longer deployed and have delivered their results; return whether there were any."""
         finished = [key for key, flow in self._ending.items() if flow.outflows.ended(now_ms)]
         for key in finished:
             self._ending.pop(key).outflows.discard()

@@ -270,10 +270,7 @@ class _EmailWriter:
         self._server.hang_up()
 
     def _deliver(self, letter: EmailMessage, stopping: threading.Event) -> None:
-        """Each recipient has the mail once.
-
-        WriteError, afterwards, when some can never have it.
-        """
+        """Send the mail to each recipient once."""
         missing = _recipients(letter)
         refused = ""
 

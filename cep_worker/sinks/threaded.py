@@ -174,10 +174,7 @@ class ThreadedSink:
         self._put(_QueuedWork(batch.num_rows, DeliveryReceipt(1, _ignore), batch, attempt=attempt))
 
     def keep_as(self, origin: FailureOrigin) -> None:
-        """Events that go into the failed-event store from now on come from `origin`.
-
-        Any thread may call.
-        """
+        """Store failed events with `origin` from now on."""
         self._origin = origin
 
     def tick(self, now_ms: int) -> None:

@@ -116,17 +116,17 @@ class FileSource(UncountedSource):
 
     @property
     def error(self) -> str:
-        """What is wrong now, or which line was left out last."""
+        """The present error, or the last line that was skipped."""
         return self._trouble or self._left_out
 
     def retry(self, now_ms: int) -> None:
-        """Batches wait in the worker's intake, not here."""
+        """Do nothing: batches wait in the worker's intake, not here."""
 
     def reroute(self, declared: DeclaredConnector, now_ms: int) -> None:
         self._stream = declared.stream
 
     def tick(self, now_ms: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def close(self) -> None:
         """Stop reading; the next source reads again what was not accepted."""

@@ -41,7 +41,7 @@ class HttpPathSource(UncountedSource):
         self._http_servers.replace(self._address, self._path, self._source)
 
     def tick(self, now_ms: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def close(self) -> None:
         self._http_servers.remove(self._address, self._path)

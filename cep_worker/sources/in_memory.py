@@ -26,7 +26,7 @@ class InMemorySource(UncountedSource):
         self._subscription.stream = declared.stream
 
     def tick(self, now_ms: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def close(self) -> None:
         self._topics.end_subscription(self._subscription)

@@ -37,7 +37,7 @@ class DiskSync:
         """Before anything else."""
 
     def opened(self, log: Syncable) -> None:
-        """There is another log."""
+        """Note that a log was opened."""
 
     def closed(self, log: Syncable) -> None:
         """Note that the log is closed, and sync it if the policy asks for it."""
@@ -46,7 +46,7 @@ class DiskSync:
         """Note that a synced log has been written to."""
 
     def created(self, folder: Path) -> None:
-        """There is another file in `folder`."""
+        """Note that a file was created in `folder`."""
 
     def sealed(self, descriptor: int) -> None:
         """Sync a complete file if the policy asks for it, and close it."""
@@ -61,7 +61,7 @@ class DiskSync:
         call()
 
     def stop(self) -> None:
-        """Nothing is left to be done."""
+        """Finish all work and stop."""
 
 
 class BackgroundSync(DiskSync):
@@ -204,10 +204,7 @@ def open_disk_sync(config: WalConfig, defer: Callable[[Callable[[int], None]], N
 
 
 def synchronise(log: Syncable) -> None:
-    """All that `log` held when this was called is on the disk.
-
-    Raises OSError.
-    """
+    """Sync everything that `log` held at the time of the call."""
     log.unsynced = False
     descriptor = log.descriptor()
     if descriptor is None:

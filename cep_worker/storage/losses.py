@@ -58,7 +58,7 @@ class Losses:
 
     @property
     def rows(self) -> int:
-        """How many events are lost."""
+        """Return how many events are lost."""
         return self._lost.rows
 
     def note(self, rows: int, place: str) -> None:
@@ -75,7 +75,10 @@ class Losses:
         self._noted(LossRecord(self._lost.rows + rows - known, dict(newest), self._lost.records))
 
     def note_record(self, rows: int, place: str, position: int) -> None:
-        """As `note`, of a damaged record of a file, which `place` names: the one at `position`, or right before it."""
+        """Count the events of a damaged record at `position`, or right before it.
+
+        `place` names the file of the record.
+        """
         records = dict(self._lost.records)
         positions = list(records.pop(place, ()))
         full = len(positions) >= MOST_POSITIONS

@@ -57,7 +57,7 @@ class PlanDeployments:
         """When this process began to look after them."""
 
     def put(self, plan: PlanToRun, driver: ClusterMember[RegisterDriver] | None, now_ms: int) -> list[Instruction]:
-        """Return the plan should run, in place of any other of its key; when it is a change, then as soon as it can."""
+        """Run the plan in place of any other of its key; a change takes effect as soon as it can."""
         before = self.plans.get(plan.key)
         if before is None and plan.former is not None:
             self.plans[plan.key] = before = new_record(plan.former, self._default_workers, now_ms, self._default_host)
@@ -143,7 +143,7 @@ class PlanDeployments:
         return [*instructions, LogLine("info", f"plan {what} plan={key.topology()}")]
 
     def not_removed(self, key: PlanKey, reason: str) -> list[Instruction]:
-        """Return the plan store could not remove a plan that is drained; it is asked again."""
+        """Note that the plan store could not remove a drained plan; it is asked again."""
         if key in self.plans:
             self._change(self.plans[key], goes=False)
         return [LogLine("error", f"drained plan not removed plan={key.topology()} reason={reason!r}")]
@@ -173,7 +173,7 @@ class PlanDeployments:
         return not isinstance(report, TopologyReport) or record.owns(report)
 
     def set_intake(self, key: PlanKey, intake: bool) -> list[Instruction]:
-        """Workers take events in for the plan, or do not."""
+        """Open or close the plan's intake of events at the workers."""
         record = self.plans.get(key)
         if record is None or record.intake is intake:
             return []
@@ -181,12 +181,12 @@ class PlanDeployments:
         return [LogLine("info", f"plan {'activated' if intake else 'deactivated'} plan={key.topology()}")]
 
     def set_trace(self, key: PlanKey, trace: bool) -> None:
-        """Workers write the plan's events to their logs, or do not."""
+        """Turn the logging of the plan's events by workers on or off."""
         if key in self.plans:
             self._change(self.plans[key], trace=trace)
 
     def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> None:
-        """Its stages count at that level."""
+        """Set the statistics level of the plan's stages."""
         if key in self.plans:
             self._change(self.plans[key], statistics=level)
 
@@ -238,7 +238,7 @@ class PlanDeployments:
         return self._move(self.plans[key], PlanState.DEPLOYING, "about to be submitted again", now_ms)
 
     def epoch_not_raised(self, key: PlanKey, reason: str, now_ms: int) -> list[Instruction]:
-        """Return the plan store could not count; it is asked again when the plan is reconciled after two leases."""
+        """Note that the plan store could not count; it is asked again when the plan is reconciled after two leases."""
         record = self.plans.get(key)
         if record is None or record.submission is not Submission.RAISING:
             return []

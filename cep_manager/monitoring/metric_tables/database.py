@@ -64,10 +64,7 @@ class MetricDatabase:
                 )  # fmt: skip
 
     def remove_before(self, at_ms: int) -> bool:
-        """Of the rows of before that time of day the oldest are gone; True when none are left.
-
-        Each transaction removes few: all at once may take longer than a statement may.
-        """
+        """Delete some of the oldest rows before that time of day; return whether none are left."""
         none_left = [self._remove_oldest(table, at_ms) for table in TABLES.values()]
         return all(none_left)
 

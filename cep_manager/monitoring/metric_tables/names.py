@@ -19,15 +19,12 @@ def source_of(key: PlanKey) -> str:
 
 
 def of_plan(key: PlanKey, what: str) -> str:
-    """Something of a whole plan."""
+    """Return the name of a metric of a whole plan."""
     return f"{PREFIX}.{key.identity}.{what}"
 
 
 def of_part(key: PlanKey, kind: str, name: str, what: str) -> str:
-    """Something of a stream, query, table, stage of a plan.
-
-    A name that the tables have no room for is cut, and ends with a sum of all of it.
-    """
+    """Return the name of a metric of a stream, query, table or stage of a plan."""
     full = f"{PREFIX}.{key.identity}.Siddhi.{kind}.{name}.{what}"
     if len(full) <= LONGEST_NAME:
         return full

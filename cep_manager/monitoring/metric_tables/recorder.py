@@ -86,7 +86,7 @@ class MetricRecorder(threading.Thread):
         return MetricTablesView("", self._config.interval_ms, self._config.retention_ms)
 
     def close(self) -> None:
-        """Nothing more is recorded."""
+        """Stop recording."""
         self._closing.set()
         if self.ident is not None:
             self.join()

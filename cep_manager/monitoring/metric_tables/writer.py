@@ -128,7 +128,7 @@ class MetricWriter(threading.Thread):
             return self._unwritten or self._hanging()
 
     def _tidy(self) -> None:
-        """Of what is old some is gone, if it is time for that."""
+        """Delete some of the old rows if it is time for that."""
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._removed_ms < REMOVE_EVERY_MS:
             return

@@ -177,7 +177,7 @@ def _workers(picture: AlertContext) -> Iterator[Alert]:
 
 
 def _strangers(picture: AlertContext) -> Iterator[Alert]:
-    """Workers that are refused, or that came back without what they had."""
+    """Yield workers that are refused, or that came back without their former data."""
     for one in picture.snapshot.strangers:
         report = one.report
         process = f"process {report.process_id} on {report.host}"

@@ -17,7 +17,7 @@ WORKER_STREAM = (*WORKER_PLAN, "stream")
 
 
 def cluster_metrics(overview: Overview) -> Iterator[Metric]:
-    """Everything that is not a plan's own."""
+    """Yield the metrics that do not belong to one plan."""
     snapshot = overview.snapshot
     manager = overview.manager
     yield gauge("cep_build_info", "1, with the version", ("version",), [((manager.version,), 1)])

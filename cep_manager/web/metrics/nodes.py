@@ -13,7 +13,7 @@ NODE = ("node",)
 
 
 def node_metrics(nodes: Sequence[NodeView]) -> Iterator[Metric]:
-    """Everything about nodes; nothing where there are none."""
+    """Yield the metrics of nodes; none where there are no nodes."""
     if not nodes:
         return
     active = [((one.name,), one.role == "active") for one in nodes]

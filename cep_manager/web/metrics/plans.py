@@ -67,7 +67,7 @@ _TASK: tuple[MetricFamily[RegisterTask], ...] = (
 
 
 def plan_metrics(snapshot: ClusterSnapshot) -> Iterator[Metric]:
-    """Everything about plans but what their stages did."""
+    """Yield the metrics of plans, except those of their stages."""
     statuses = {key: plan_status(snapshot, key) for key in sorted(snapshot.plans)}
     yield gauge(
         "cep_plan_state",

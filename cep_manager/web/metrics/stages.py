@@ -47,7 +47,7 @@ class _Component(msgspec.Struct, frozen=True):
 
 
 def stage_metrics(snapshot: ClusterSnapshot) -> Iterator[Metric]:
-    """Everything about stages."""
+    """Yield the metrics of stages."""
     components = list(_components(snapshot))
     instances = [instance for component in components for instance in component.instances]
     yield from _by_stream(components)

@@ -35,12 +35,12 @@ class StormOperations:
         self.kills = Kills(self._undeploy)
 
     def activate(self, found: StormTopology) -> dict[str, Any]:
-        """Workers take events in for it."""
+        """Open the topology's intake of events."""
         self._view.set_intake(found.key, intake=True)
         return _done(found, "activate")
 
     def deactivate(self, found: StormTopology) -> dict[str, Any]:
-        """Workers take no events in for it."""
+        """Close the topology's intake of events."""
         self._view.set_intake(found.key, intake=False)
         return _done(found, "deactivate")
 
@@ -71,7 +71,7 @@ class StormOperations:
         return _done(found, "kill")
 
     def debug(self, found: StormTopology, action: str) -> dict[str, Any]:
-        """Return workers write its events to their logs, or do not."""
+        """Turn the logging of the topology's events by workers on or off."""
         self._view.set_trace(found.key, trace=action == "enable")
         return _done(found, f"debug/{action}")
 

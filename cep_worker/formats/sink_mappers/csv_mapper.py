@@ -23,11 +23,7 @@ from query_plan.connectors.options import read_options
 
 
 def csv_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:
-    """Events as lines of values.
-
-    Raises:
-        ConfigError: options that cannot be used.
-    """
+    """Return a mapper that writes events as lines of values."""
     payload, others = split_options(given, "payload")
     options = read_options(CsvSinkOptions, others, where)
     order = _order(payload, [name for name, _ in schema.attributes], where)

@@ -27,11 +27,7 @@ _SAMPLES = {"string": "x", "bool": True, "object": None}
 
 
 def json_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:
-    """Events in envelopes, or in the template.
-
-    Raises:
-        ConfigError: options that cannot be used.
-    """
+    """Return a mapper that writes events in envelopes, or by the template."""
     options = read_options(JsonSinkOptions, given, where)
     start, end = _around(options.enclosing_element, where)
 
@@ -50,11 +46,7 @@ def json_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> S
 
 
 def ndjson_mapper(given: Mapping[str, str], _schema: StreamSchema, where: str) -> SinkMapper:
-    """Events with their times, one to a line.
-
-    Raises:
-        ConfigError: options that cannot be used.
-    """
+    """Return a mapper that writes events with their times, one to a line."""
     if read_options(NdjsonSinkOptions, given, where).payload:
         raise ConfigError(f"{where}: payload does not go with ndjson; use json or text")
     return SinkMapper("application/x-ndjson", by_row(msgspec.json.encode, timed=True), join_lines)

@@ -25,11 +25,7 @@ _CONTENT_TYPE = "text/plain; charset=utf-8"
 
 
 def text_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:
-    """Events as Siddhi's text, or in the template.
-
-    Raises:
-        ConfigError: options that cannot be used.
-    """
+    """Return a mapper that writes events as Siddhi's text, or by the template."""
     options = read_options(TextSinkOptions, given, where)
     end = "\r\n" if "r" in options.new_line_character.replace("\r", "r") else "\n"
     join = f"{end}{options.delimiter}{end}".encode().join

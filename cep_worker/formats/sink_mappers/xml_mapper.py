@@ -35,11 +35,7 @@ _IN_TEMPLATE = {**_IN_ELEMENT, ord('"'): "&quot;", ord("'"): "&apos;"}
 
 
 def xml_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:
-    """Events as elements, or in the template.
-
-    Raises:
-        ConfigError: options that cannot be used.
-    """
+    """Return a mapper that writes events as elements, or by the template."""
     options = read_options(XmlSinkOptions, given, where)
     start, end = _tags(options.enclosing_element or ("" if options.payload else "<events>"), where)
     if options.payload:

@@ -43,5 +43,5 @@ class OldestAge:
             self._spacing_ms *= 2
 
     def age_ms(self, now_ms: int) -> int:
-        """For how long the oldest event that is still needed has been there; 0 when there is none."""
+        """Return how long the oldest event that is still needed has been there; 0 when there is none."""
         return max(0, now_ms - self._marks[0][1]) if self._marks else 0

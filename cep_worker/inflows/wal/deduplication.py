@@ -41,7 +41,7 @@ class SeenOrigins:
             del self._newest[next(iter(self._newest))]
 
     def note_all(self, origins: Iterable[BatchOrigin]) -> None:
-        """As `note`, one after the other."""
+        """Note the batches one after the other."""
         for origin in origins:
             self.note(origin)
 

@@ -107,7 +107,7 @@ def read_former(folder: Path, epoch: int) -> str:
 
 
 def write_former(folder: Path, former: LastReceiver) -> None:
-    """As `write_identity`, for `former`."""
+    """Write the last receiver durably, as `write_identity` does."""
     write_checked(folder / FORMER_FILE, former)
 
 
@@ -118,18 +118,18 @@ def read_begun(folder: Path) -> int:
 
 
 def write_begun(folder: Path, position: int) -> None:
-    """As `write_identity`, for the position at which the log begins now."""
+    """Write the position at which the log begins now durably, as `write_identity` does."""
     write_checked(folder / BEGUN_FILE, LogStart(position))
 
 
 def read_failed(folder: Path) -> int:
-    """Up to where events that cannot be converted are with the failed events; 0 when none is."""
+    """Return up to which position events that cannot be converted are with the failed events; 0: none."""
     failed = read_checked(folder / FAILED_FILE, FailedMark)
     return failed.position if failed is not None else 0
 
 
 def write_failed(folder: Path, position: int) -> None:
-    """As `write_identity`, for the position up to which events that cannot be converted were dealt with."""
+    """Write durably up to which position events that cannot be converted were handled."""
     write_checked(folder / FAILED_FILE, FailedMark(position))
 
 
@@ -140,5 +140,5 @@ def read_given_up(folder: Path) -> frozenset[int]:
 
 
 def write_given_up(folder: Path, positions: Collection[int]) -> None:
-    """As `write_identity`, for the positions of records that are not sent any more."""
+    """Write the positions of records that are no longer sent durably, as `write_identity` does."""
     write_checked(folder / GIVEN_UP_FILE, SkippedRecords(tuple(sorted(positions))))

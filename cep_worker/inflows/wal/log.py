@@ -124,27 +124,27 @@ class StreamLog:
 
     @property
     def size_bytes(self) -> int:
-        """What its segments hold."""
+        """Bytes in all segments."""
         return self._sealed_bytes + (self._writer.segment.size if self._writer is not None else 0)
 
     @property
     def lost_rows(self) -> int:
-        """Rows that were accepted and cannot be read, over all processes that had it open."""
+        """Rows that were accepted and cannot be read, over all processes that had the log open."""
         return self._losses.rows
 
     @property
     def segments(self) -> int:
-        """How many files it has."""
+        """Number of segment files."""
         return len(self._segments)
 
     @property
     def spare_bytes(self) -> int:
-        """What is on disk beside them, to be written over."""
+        """Bytes of spare files, which are written over."""
         return self._spares.size_bytes
 
     @property
     def damaged_file_bytes(self) -> int:
-        """What damaged files take that were set aside."""
+        """Bytes of damaged files that were set aside."""
         return self._aside.size_bytes
 
     @property
@@ -167,7 +167,7 @@ class StreamLog:
             logger.warning("the new name of a plan cannot be noted: folder=%s reason=%s", self.folder, error.strerror)
 
     def define(self, attributes: Attributes) -> None:
-        """Events that are appended from now on have these attributes.
+        """Append events with these attributes from now on.
 
         Raises OSError.
         """
@@ -182,11 +182,11 @@ class StreamLog:
             write_identity(self.folder, self.identity)
 
     def failed_to(self) -> int:
-        """Up to this position events that cannot be converted are with the failed events already."""
+        """Return up to which position events that cannot be converted are with the failed events already."""
         return read_failed(self.folder)
 
     def note_failed(self, position: int) -> None:
-        """Events that cannot be converted are with the failed events up to `position`."""
+        """Note that events that cannot be converted are with the failed events up to `position`."""
         try:
             write_failed(self.folder, position)
         except OSError as error:  # a full disk: they may come there twice
@@ -331,7 +331,7 @@ class StreamLog:
             self._losses.note(rows, place)
 
     def rows_waiting(self) -> int:
-        """Rows that are not secured."""
+        """Return how many rows are not secured."""
         reader = self.reader(self.secured)
         try:
             return reader.rows_left(self.rows_ever)
@@ -361,7 +361,7 @@ class StreamLog:
         write_former(self.folder, former)
 
     def close(self) -> None:
-        """All files are closed; what is there stays, but for spare files."""
+        """Close all files; segments stay, spare files are deleted."""
         self._disk_sync.closed(self)
         self._losses.close()
         self._seal()
@@ -390,9 +390,9 @@ class StreamLog:
         return self.size_bytes + self._aside.size_bytes >= self._limits.maximum_bytes
 
     def _note_begun(self) -> None:
-        """Not when the log is opened: where the disk is full, it must still be read.
+        """Note where this process begins to give out positions.
 
-        Raises WalFullError.
+        Not when the log is opened: where the disk is full, it must still be readable. Raises WalFullError.
         """
         try:
             write_begun(self.folder, self._next_position)
@@ -448,10 +448,10 @@ class StreamLog:
         writer.write(record_parts(b"", 0, 0, NOWHERE, 0, writer.seed, origins), length)
 
     def _free_last(self) -> None:
-        """Nothing that the last segment holds is needed any more.
+        """Free the last segment, which nobody needs any longer.
 
-        Where origins are to be remembered another one takes its place; on a full disk that something may count twice is
-        the lesser evil.
+        Where origins are to be remembered another segment takes its place; on a full disk it is the lesser evil that
+        something may be counted twice.
         """
         if self._origins:
             try:

@@ -28,7 +28,7 @@ class RecycledSegments:
     """
 
     def __init__(self, maximum_bytes: int, segment_bytes: int, delete: Callable[[Path], None]) -> None:
-        """For a log of at most `maximum_bytes` in segments of `segment_bytes`."""
+        """Prepare for a log of at most `maximum_bytes` in segments of `segment_bytes`."""
         self.size_bytes = 0
         self._most_bytes = maximum_bytes // SHARE
         self._segment_bytes = segment_bytes
@@ -65,7 +65,7 @@ class RecycledSegments:
             self._unused = len(self._files)
 
     def clear(self) -> None:
-        """There are no spare files."""
+        """Delete all spare files."""
         self._drop(len(self._files))
 
     def _suits(self, segment: Segment) -> bool:

@@ -154,7 +154,7 @@ class SegmentWriter:
         return cls(segment, descriptor, segment.size)
 
     def reserve(self, length: int) -> None:
-        """Another `length` bytes can be written for certain.
+        """Reserve disk space for another `length` bytes.
 
         Raises:
             WalFullError: the disk is full.
@@ -189,9 +189,10 @@ class SegmentWriter:
         appended(self.segment.path, self.segment.size)
 
     def seal(self) -> int:
-        """Nothing more is written: the file is as long as what it holds.
+        """Cut the file off behind its last record; nothing is written to it from now on.
 
-        Gives the descriptor, which the caller closes.
+        Returns:
+            The descriptor, which the caller closes.
         """
         # Give back the space that was reserved ahead; nothing is written here any more.
         os.ftruncate(self.descriptor, self.segment.size)

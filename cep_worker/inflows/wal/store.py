@@ -145,7 +145,7 @@ class WalStore:
         return StreamLog(folder, identity, self._limits, DiskSync()) if identity is not None else None
 
     def close(self) -> None:
-        """Another process may use the folder."""
+        """Unlock the folder; another process may use it then."""
         os.close(self._lock)
 
     def _folder_of(self, key: PlanKey, stream: str) -> Path:
@@ -190,7 +190,7 @@ class WalStore:
         return identity
 
     def _clear(self, folder: Path, served_ms: int | None, disk_sync: DiskSync, failed: KeepFailed | None) -> None:
-        """No stream wants the log.
+        """Delete a log that no stream wants, set it aside, or move what waits in it to the failed events.
 
         `served_ms` says when the plan of its name that is served was deployed.
         """

@@ -189,7 +189,7 @@ class ConsumerDeliveries:
             paced_logger.over(str(where), "delivery positions are saved again: folder=%s", where)
 
     def close(self) -> None:
-        """Nothing more is offered."""
+        """Stop offering results."""
         self._closed = True
         for one in self._deliveries.values():
             if one.release is not None:

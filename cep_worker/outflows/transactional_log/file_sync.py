@@ -35,7 +35,7 @@ class FileSync:
         self._tasks.put(lambda: self._post(call))
 
     def close(self) -> None:
-        """Everything that was given is on the disk."""
+        """Wait until everything that was handed over is on disk."""
         self._tasks.put(None)
         self._thread.join()
 

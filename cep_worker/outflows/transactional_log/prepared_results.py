@@ -249,7 +249,7 @@ class PreparedResults:
         return not any(log.prepared_rows() for log in self._logs.values())
 
     def retry(self) -> None:
-        """Consumers may have room again."""
+        """Retry delivery to consumers that were full."""
         if not self.is_empty():
             self._pump_later()
 
@@ -286,7 +286,7 @@ class PreparedResults:
         return self._figures
 
     def close(self) -> None:
-        """Nothing more is taken or released; what is held stays on the disk."""
+        """Stop taking and releasing results; those that are held stay on disk."""
         self._closed = True
         for deliveries in self._deliveries.values():
             deliveries.close()
@@ -295,7 +295,7 @@ class PreparedResults:
         self._losses.close()
 
     def discard(self) -> None:
-        """As `close`, and what is held is deleted: the plan is not deployed any more."""
+        """Close, and delete the results that are held: the plan is no longer deployed."""
         self.close()
         rows = sum(log.prepared_rows() for log in self._logs.values())
         if rows:

@@ -94,11 +94,11 @@ class PublisherLog:
         return sum(group.size_bytes for group in self.groups)
 
     def prepared_rows(self) -> int:
-        """Events that its files hold."""
+        """Return how many events its files hold."""
         return sum(group.rows for group in self.groups)
 
     def group_id(self, group: ResultGroup) -> GroupId:
-        """By what a complete group is known to consumers."""
+        """Return the id by which consumers recognise a complete group."""
         header = group.header
         return GroupId(self._key, header.publisher, header.epoch, header.attempt, group.checkpoint or 0, header.log)
 
@@ -201,10 +201,7 @@ class PublisherLog:
             self._writer = None
 
     def remove(self) -> None:
-        """As `close`, and the folder is deleted, but for what was set aside in it.
-
-        Raises OSError.
-        """
+        """Close, and delete the folder, except for what was set aside in it."""
         if any(self.folder.glob(f"*{ASIDE}")):
             for path in (*self.folder.glob(f"*{SUFFIX}"), self.folder / PROGRESS):
                 path.unlink(missing_ok=True)
@@ -213,7 +210,7 @@ class PublisherLog:
         self.close()
 
     def _begin_group(self, header: GroupHeader) -> None:
-        """Another file is written from now on; an empty one before it is deleted, any other one gets to the disk."""
+        """Begin another file; delete an empty one before it, or see that any other one gets to disk."""
         rows_before = self.groups[-1].all_rows if self.groups else self.dropped_rows
         header = msgspec.structs.replace(header, rows_before=rows_before)
         writer = GroupWriter.create(group_path(self.folder, self._ordinal + 1), header)
@@ -370,7 +367,7 @@ class PublisherLog:
             self._note_lost(group.path, group.rows + group.lost_rows + group.missing_rows)
 
     def _give_up(self, path: Path) -> int:
-        """Nobody knows whose results are in the file; gives how many there are."""
+        """Give up a file whose owner nobody knows; return how many results it holds."""
         rows = rows_in(path)
         if rows:
             logger.error("prepared results lost, the beginning of their file is damaged, set aside: file=%s events=%d",

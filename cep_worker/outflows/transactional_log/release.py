@@ -96,7 +96,7 @@ class GroupDelivery:
         return self._unsettled == 1 and self._at_end
 
     def close(self) -> None:
-        """Nothing more is offered."""
+        """Stop offering results."""
         self._ended = True
         if self._reader is not None:
             self._reader.close()
@@ -197,11 +197,11 @@ class UnloggedDelivery:
             self._finished()
 
     def pump(self, now_ms: int, *, written: bool) -> None:
-        """There is nothing to offer."""
+        """Do nothing: there is nothing to offer."""
 
     def is_caught_up(self) -> bool:
         """Return whether all that the group has by now is settled."""
         return not self._unsettled
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""

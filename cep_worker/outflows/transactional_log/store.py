@@ -151,7 +151,7 @@ class TransactionalLogStore:
         return self._orphans.reports() if self._orphans is not None else ()
 
     def close(self) -> None:
-        """Everything is on the disk; another process may use the folder."""
+        """Wait until everything is on disk and unlock the folder."""
         if self._sync is not None:
             self._sync.close()
             self._sync = None
@@ -163,10 +163,7 @@ class TransactionalLogStore:
         return self._folder / str(key.tenant) / safe_component(key.identity)
 
     def _clear(self, folder: Path, removed: Collection[RemovedPlan]) -> None:
-        """No plan that is deployed has the results in `folder`.
-
-        Raises OSError.
-        """
+        """Delete or set aside results in `folder` that belong to no deployed plan."""
         owner = read_checked(folder / OWNER_FILE, LogOwner)
         rows = prepared_rows(folder)
         if owner is not None and RemovedPlan(owner.key(), owner.deployed_ms) in removed:
