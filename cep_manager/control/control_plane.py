@@ -104,6 +104,7 @@ class ControlPlane:
     def handle(self, peer: bytes, message: Message, now_ms: int) -> tuple[Message, list[Instruction]]:
         """Return the answer to `message`, and what is to be done besides."""
         self.news = self.news or not isinstance(message, HEARTBEATS)
+        # Before the names are translated: the driver is told the new names of what it still calls by old ones.
         stale = renames(message, self._deployments.plans) if isinstance(message, RegisterDriver) else ()
         message = present_names(message, self._deployments.plans)
         farewell = self._fence.farewell(message, now_ms)
@@ -132,6 +133,7 @@ class ControlPlane:
         return Rejected(code="unexpected-message", reason=f"a manager does not take {message.TYPE}"), []
 
     def _worker(self, peer: bytes, message: RegisterWorker, now_ms: int) -> tuple[Message, list[Instruction]]:
+        # Answered, but with no plans: two systems that share a network must not take each other's workers.
         if self._admission.is_foreign(message, now_ms):
             adopts = self._admission.is_adopted(message.worker)
             return WorkerRegistered(self._heartbeat_ms, 0, system=self._system, adopts=adopts), []
@@ -139,6 +141,7 @@ class ControlPlane:
         refusal = self._admission.refuse(message, holder, now_ms, self._lease_ms)
         if refusal is not None:
             return refusal, []
+        # Before it is recorded, while its former identity is still known as away.
         self._admission.returned(message, self._members.away_workers, now_ms)
         notes: list[Instruction] = []
         plans = tuple(report for report in message.plans if self._deployments.speaks_of_plan(report))
@@ -149,6 +152,7 @@ class ControlPlane:
         self.news = self.news or new or message.leaving or any(one.needs_epoch for one in plans)
         self.news = self.news or any(record.draining is not None for record in self._deployments.plans.values())
         if new:
+            # It was taken for alive, so its process has ended without leaving: a crash, or a kill.
             if former is not None and not former.latest.leaving:
                 last = former.latest
                 text = f"worker {last.worker} was started again while it was taken for alive"
@@ -173,6 +177,7 @@ class ControlPlane:
         if new:
             task = describe_task(self._members.tasks[message.key][message.epoch, message.task])
             notes.append(LogLine("info", f"task registered plan={message.key.topology()} task={task!r}"))
+        # The fence has let the message pass, so the plan exists.
         record = self._deployments.plans[message.key]
         samples = self._samples.orders(message.key, now_ms)
         order, sources = state_transfer.order(record, message.epoch, self._members.tasks[message.key])
@@ -180,6 +185,7 @@ class ControlPlane:
             order = "pause"
         changes = record.trial is not None or record.rests
         self.news = self.news or new or changes or record.state not in (PlanState.ACTIVE, PlanState.INACTIVE)
+        # During a change each step waits for reports of all tasks, so they report more often.
         heartbeat_ms = min(CHANGING_HEARTBEAT_MS, self._heartbeat_ms) if changes else self._heartbeat_ms
         level = record.statistics_level()
         answer = TaskRegistered(heartbeat_ms, self._lease_ms, order, sources, samples=samples, statistics=level)
@@ -193,6 +199,7 @@ class ControlPlane:
                 f"driver {other.driver} on {other.host} (process {other.process_id}) is alive; one driver at a time"
             )
             return Rejected(code="driver-exists", reason=reason), []
+        # Refused for good, so that it ends: two drivers of one name would take over from each other forever.
         if self._members.was_replaced(message, now_ms):
             return self._driver_replaced(message, now_ms)
         topologies = tuple(report for report in message.topologies if self._deployments.speaks_of_plan(report))
@@ -212,6 +219,7 @@ class ControlPlane:
         driver = self._members.live_driver(now_ms)
         told = [(one.key, one.epoch, one.state, one.restarts, one.reason) for one in message.topologies]
         news = told, message.savepoints, message.executors, message.slots_total, message.slots_free
+        # Drivers repeat the same report with every heartbeat; only what changed needs a look at all plans.
         if news != self._reported or before is None:
             self._reported, self.news = news, True
         if driver is not None:
@@ -231,6 +239,7 @@ class ControlPlane:
     def _list_plans(self) -> PlansListed:
         records = (self._deployments.plans[key] for key in sorted(self._deployments.plans))
         plans = tuple(_deployed(record, record.compiled) for record in records if record.compiled is not None)
+        # Workers must keep the data of plans that only this version of the manager cannot compile.
         kept = tuple(key for key, record in sorted(self._deployments.plans.items()) if record.compiled is None)
         return PlansListed(self._revision, plans, kept, self._removed, self._system)
 
@@ -358,6 +367,7 @@ class ControlPlane:
 
     def tick(self, now_ms: int) -> list[Instruction]:
         """Return the instructions that follow from time and messages. Call it after messages, and often."""
+        # First: whatever is heard while this tick's instructions are carried out calls for another one.
         self.news = False
         self._adapt_lease(now_ms)
         instructions = self._registry.expire(now_ms)
@@ -379,6 +389,7 @@ class ControlPlane:
                 text = f"the driver {latest_driver.driver} fell silent"
                 self._process_lost("driver-lost", text, latest_driver.host, latest_driver.process_id, now_ms)
         self._driver_lost = lost
+        # Epochs may change in `reconcile`; everything that is kept by epoch follows at once below.
         before = {key: record.epochs() for key, record in self._deployments.plans.items()}
         instructions += self._deployments.step_drains(self._members, now_ms)
         missing, served = self._driver_missing(now_ms), self._members.served_plans(now_ms)
@@ -444,6 +455,7 @@ class ControlPlane:
         self._members.keep_tasks(key, epochs)
         self._histories.keep(key, epochs, instances)
         self._checkpoints.keep_epochs(key, epochs)
+        # The plan is gone for good; while it is only changed its history is kept.
         if record is None:
             self._errors.keep(self._deployments.plans)
             self._deliveries.keep(self._deployments.plans)

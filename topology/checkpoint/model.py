@@ -116,9 +116,12 @@ class Lineage(msgspec.Struct, frozen=True):
 
     def counts(self, epoch: int, attempt: int, checkpoint: int) -> bool:
         """Return whether a run may begin from the checkpoint with this number, taken by that attempt."""
+        # Voided when the plan was deployed again or restarted from elsewhere: an old state must not come back.
         if checkpoint <= self.void or not self.spans:
             return False
         newest = self.spans[-1]
+        # The running attempt may complete more checkpoints at any time; former ones count only up to the one from which
+        # their successor began.
         if (epoch, attempt) == (newest.epoch, newest.attempt):
             return True
         return any((epoch, attempt) == (span.epoch, span.attempt) and checkpoint <= span.last for span in self.spans)
@@ -168,6 +171,7 @@ def needed_packs(states: Iterable[StoredState], packs: Iterable[Pack]) -> tuple[
     for pack in packs:
         here = []
         for chunk in pack.chunks:
+            # A chunk may be in several packs; the first one counts, so that the others may become garbage.
             if chunk[0] in missing:
                 missing.remove(chunk[0])
                 here.append(chunk)
@@ -184,6 +188,7 @@ def with_span(spans: tuple[CheckpointSpan, ...], span: CheckpointSpan) -> tuple[
     Former attempts without final results are left out, which means the same.
     """
     others = tuple(one for one in spans if one.last and (one.epoch, one.attempt) != (span.epoch, span.attempt))
+    # Bounded, since it is rewritten with every checkpoint of a plan that may run for years.
     return (*others, span)[-MOST_SPANS:]
 
 
@@ -199,6 +204,7 @@ def unseal(data: bytes, kind: type[Sealed], what: str) -> Sealed:
     Raises:
         CheckpointUnreadableError: When it cannot be read; the message calls it `what`.
     """
+    # A header that is cut off is told from a file that is something else altogether.
     if data[: len(_MAGIC)] != _MAGIC:
         reason = "torn" if len(data) < _SEAL.size else "foreign"
         raise CheckpointUnreadableError(reason, f"{what} is no checkpoint of this system")
@@ -206,10 +212,13 @@ def unseal(data: bytes, kind: type[Sealed], what: str) -> Sealed:
         raise CheckpointUnreadableError("torn", f"{what} ends within its header")
     _, version, digest, length = _SEAL.unpack_from(data)
     body = memoryview(data)[_SEAL.size :]
+    # Before the digest, for the message: a wrong length is an interrupted write, a wrong digest with the right length
+    # is damage.
     if len(body) != length:
         raise CheckpointUnreadableError("torn", f"{what} has {len(body)} of {length} bytes")
     if hashlib.sha256(body).digest() != digest:
         raise CheckpointUnreadableError("damaged", f"{what} is not what was written")
+    # After the digest: an intact file of another version must not be reported as damaged.
     if version != FORMAT_VERSION:
         known = f"this version reads format {FORMAT_VERSION}: run the version that wrote it"
         raise CheckpointUnreadableError(OTHER_VERSION, f"{what} was written in format {version}, {known}")

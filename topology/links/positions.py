@@ -56,12 +56,15 @@ class Positions:
 
     def take(self, channel: str, log: str, position: int) -> bool:
         """`log` has been taken up to `position`. False when it had been before: then the events came already."""
+        # The sender keeps no log and cannot send again; everything it sends is new.
         if not log or not position:
             return True
+        # Sent again after a lost link or a restart. Taking it twice would count its events twice.
         if position <= self.of(channel, log):
             return False
         place = _place(channel, log)
         if place not in self.taken:
+            # The channel has begun a new log; positions of the former one would only grow the state.
             self._forget_logs_of(channel)
         self.taken[place] = LogPosition(log, position)
         return True
@@ -83,6 +86,7 @@ class Positions:
         kept by anybody."""
         self.secured.update(self._marked.get(checkpoint, {}))
         self.unneeded.update(self._marked.get(oldest, {}))
+        # Older marks can no longer become `unneeded`.
         self._marked = {number: marked for number, marked in self._marked.items() if number >= oldest}
 
     def abandon(self, checkpoint: int) -> None:
@@ -116,6 +120,8 @@ def _farthest(states: Iterable[bytes]) -> dict[str, LogPosition]:
             raise TopologyError(STATE_UNREADABLE, reason) from error
         for place, position in positions.items():
             known = found.get(place)
+            # After a change of the number of receivers several may know a log; whatever any of them took is in the
+            # state.
             if known is None or known.position < position.position:
                 found[place] = position
     return found

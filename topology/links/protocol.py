@@ -55,6 +55,7 @@ class Outbox:
         """True when another frame may be sent now."""
         if self.window_rows is None:
             return False
+        # A frame larger than the whole window must still get through, alone.
         return self.in_flight_rows < self.window_rows or not self.pending
 
     def sent(self, frame: PendingFrame) -> None:
@@ -92,8 +93,10 @@ class Inbox:
     def arrived(self, sequence: int, rows: int) -> None:
         """Notes a frame. Raises InputError when it is out of sequence or beyond the window: the peer breaks the
         protocol."""
+        # Connections deliver in order, so a gap means a lost frame: only a new link can repair that.
         if sequence != self.received + 1:
             raise InputError("out-of-sequence", f"frame {sequence} came where {self.received + 1} was next")
+        # The mirror of `Outbox.has_room`: the first frame may be of any size.
         if self._rows and self.held_rows >= self.window_rows:
             raise InputError("window-exceeded", f"{self.held_rows} rows are held already, {self.window_rows} agreed")
         self.received = sequence
@@ -102,6 +105,7 @@ class Inbox:
 
     def done(self, sequence: int) -> None:
         """All frames up to `sequence` have been handed on and may be acknowledged."""
+        # Refused frames are passed over in turn: acknowledging one early would acknowledge those before it, too.
         while self._rows and (self._rows[0][0] <= sequence or self._rows[0][0] in self._refused):
             last, rows = self._rows.popleft()
             self._refused.discard(last)
@@ -116,6 +120,7 @@ class Inbox:
 
     def due_acknowledgement(self) -> int | None:
         """The sequence to acknowledge now, or None when the peer knows already."""
+        # Acknowledgements are cumulative, so a repeated one says nothing new.
         if self.handed_on == self.acknowledged:
             return None
         self.acknowledged = self.handed_on

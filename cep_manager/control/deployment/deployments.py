@@ -59,12 +59,14 @@ class PlanDeployments:
     def put(self, plan: PlanToRun, driver: ClusterMember[RegisterDriver] | None, now_ms: int) -> list[Instruction]:
         """Run the plan in place of any other of its key; a change takes effect as soon as it can."""
         before = self.plans.get(plan.key)
+        # A manager that has just come to lead finds a change that an earlier one began, and goes on with it.
         if before is None and plan.former is not None:
             self.plans[plan.key] = before = new_record(plan.former, self._default_workers, now_ms, self._default_host)
         self._take_name(plan.key)
         record = new_record(plan, self._default_workers, now_ms, self._default_host)
         if before is not None:
             counted = max(record.counted, before.counted)
+            # The same plan in a new form: topologies of all its epochs remain its own.
             record = msgspec.structs.replace(record, first_epoch=before.first_epoch, counted=counted)
             record = msgspec.structs.replace(record, released=before.released)
         what = f"plan={plan.key.topology()} epoch={plan.epoch}"
@@ -117,6 +119,7 @@ class PlanDeployments:
         if record is None:
             return []
         instructions = self._signal(record, StateSignal.UNDEPLOY, "undeployed", now_ms)
+        # Whether or not a driver is there: a driver that comes later finds its topology among the orphans.
         del self.plans[key]
         if driver is not None:
             killed = KillTopology(key, drain=drain, forget=max(record.epochs()), deployed_ms=record.created_ms)
@@ -134,6 +137,7 @@ class PlanDeployments:
         if record is None:
             return []
         instructions: list[Instruction] = []
+        # Only one topology can be drained, and a trial has taken in nothing yet.
         if workers is not None and record.trial is not None:
             record, instructions = plan_change.reject(record, record.trial, driver, "the plan is being undeployed")
             self.plans[key] = record
@@ -155,6 +159,7 @@ class PlanDeployments:
         instructions: list[Instruction] = []
         for record in list(self.plans.values()):
             if record.draining is not None and not record.goes:
+                # A manager that has just come to lead must first give all workers the time to report what they hold.
                 knows_all = record.first_epoch > 0 or now_ms - self._since_ms >= LOST_AFTER_LEASES * self.lease_ms
                 drained, done = drain(record, members, now_ms, knows_all=knows_all)
                 self.plans[record.key] = drained
@@ -215,6 +220,7 @@ class PlanDeployments:
         One that holds slots at once, so that they do not go to another plan of its tenant.
         """
         record = self.plans.get(key)
+        # Late or overtaken: commands and answers of the plan store pass each other.
         if record is None or epoch <= record.epoch or record.change() is not None:
             return []
         holds_slots = record.submission is Submission.SENT and record.state is not PlanState.FAILED
@@ -228,6 +234,7 @@ class PlanDeployments:
     def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """Note that the plan store counted `epoch`; the plan is submitted at the next `reconcile`."""
         record = self.plans.get(key)
+        # Overtaken by a change or restart with a higher epoch.
         if record is None or epoch <= max(record.epochs()):
             return []
         told_now = bool(record.restore) and epoch > record.counted + 1  # the store has left epochs out
@@ -251,6 +258,7 @@ class PlanDeployments:
         These are unknown plans, others under a known name, and leftovers beside a current epoch. Each may take a last
         checkpoint, since an order to end it that way may already have been sent.
         """
+        # Those that are stopping have their order already.
         topologies = [report for report in driver.latest.topologies if report.state != "stopping"]
         listed = {(report.key, report.epoch) for report in topologies}
         instructions: list[Instruction] = []
@@ -288,6 +296,7 @@ class PlanDeployments:
                 needed[plan.key] = max(needed.get(plan.key, 0), plan.needs_epoch)
         for key, known in list(self.plans.items()):
             mine, told = tasks.get(key, {}), reports.get(key, [])
+            # A thousand steady plans must not cost anything at each tick.
             if driver is not None and self._is_steady(known, driver, told, mine, needed.get(key, 0), now_ms):
                 continue
             if driver is not None:

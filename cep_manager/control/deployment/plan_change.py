@@ -72,6 +72,7 @@ class Evidence(msgspec.Struct, frozen=True):
 def judge(evidence: Evidence) -> tuple[ChangeVerdict, str]:
     """Decide whether the trial goes on, succeeds or fails, and why."""
     verdict, reason = _judge(evidence)
+    # The former topology pauses while its state is moved, and events pile up at the workers: that must end.
     if verdict in (ChangeVerdict.WAIT, ChangeVerdict.MOVE_STATE) and evidence.moving_ms >= state_transfer.LONGEST_MS:
         return (
             ChangeVerdict.REJECT,
@@ -82,6 +83,7 @@ def judge(evidence: Evidence) -> tuple[ChangeVerdict, str]:
 
 def _judge(evidence: Evidence) -> tuple[ChangeVerdict, str]:
     report = evidence.trial
+    # Nothing is left to protect, so the new version need not prove itself beside it.
     if evidence.former is None or evidence.former.state not in GOES_ON:
         return ChangeVerdict.IN_PLACE, "the former topology does not run any more"
     if report is None:
@@ -92,6 +94,7 @@ def _judge(evidence: Evidence) -> tuple[ChangeVerdict, str]:
         case "starting":
             return ChangeVerdict.WAIT, "the driver is starting its tasks"
         case "running":
+            # Running is the driver's word for having started the tasks; only their own reports show that they work.
             if evidence.tasks_live >= evidence.tasks_needed:
                 return _complete(evidence, evidence.former)
             return ChangeVerdict.WAIT, f"{evidence.tasks_live} of {evidence.tasks_needed} tasks have registered"
@@ -119,6 +122,7 @@ def _unlisted(evidence: Evidence) -> tuple[ChangeVerdict, str]:
 
 def _complete(evidence: Evidence, former: TopologyReport) -> tuple[ChangeVerdict, str]:
     moved = evidence.tasks_restored >= evidence.tasks_needed
+    # A former topology that does not run cannot hand its state over; the checkpoint has it.
     if moved or not evidence.moves_state or former.state != "running":
         return ChangeVerdict.TAKE_OVER, ""
     moved_so_far = (
@@ -161,6 +165,7 @@ def step(
     now_ms: int,
 ) -> tuple[PlanRecord, list[Instruction]]:
     """Advance the plan's trial by one step; an instruction reports a change that has ended."""
+    # Both may run at once within the quota, so the change costs no interruption.
     if trial.submission is Submission.NEW and not room.one_by_one:
         return _submit(record, trial, driver, now_ms)
     process = (driver.latest.driver, driver.latest.process_id)
@@ -200,6 +205,8 @@ def step(
     taken = msgspec.structs.replace(
         with_version(record, trial.version), submission=sent, sent_to=process, sent_ms=now_ms, fallback=record.version()
     )
+    # In place, the former topology takes a last checkpoint for its successor; otherwise its state has been moved
+    # already.
     killed = _kill(record, record.epoch, driver, drain=verdict is ChangeVerdict.IN_PLACE)
     if verdict is ChangeVerdict.IN_PLACE:
         if trial.submission is Submission.NEW:

@@ -35,6 +35,7 @@ class SeenOrigins:
 
     def note(self, origin: BatchOrigin) -> None:
         """Note that the log has taken the batch, the newest of its source."""
+        # Removed and inserted again, so that the dictionary is in order of use and its first key is the one to forget.
         self._newest.pop(origin.source, None)
         self._newest[origin.source] = origin.number
         if len(self._newest) > MOST_SOURCES:

@@ -70,6 +70,7 @@ class LogReader:
             return held
         while self._segment is not None or self._enter(self._first()):
             records = self._chunk()
+            # Positions rise, but a segment may begin before `after`, and a record may repeat only origins.
             wanted = [record for record in records or () if record.position > self._after]
             if wanted:
                 self._after = wanted[-1].position
@@ -94,6 +95,7 @@ class LogReader:
         """Return the segment that holds what follows `after`."""
         chosen = None
         for segment in self._segments():
+            # The last segment that begins early enough; the first one if all begin later, for the rest is gone.
             if chosen is None or segment.header.first_position <= self._after + 1:
                 chosen = segment
         return chosen
@@ -115,6 +117,7 @@ class LogReader:
             missing = segment.header.rows_before - begin - (self._rows - self._skipped)
             if missing > 0:
                 self._tell("rows are missing", missing, f"before {segment.header.first_position}")
+        # Segments may be recycled only while nobody reads them, so each is given up as soon as the next one is entered.
         self.close()
         self._segment, self._offset, self._rows, self._seed = segment, SEGMENT_HEADER_BYTES, 0, segment.header.seed()
         self._skipped = 0
@@ -132,11 +135,14 @@ class LogReader:
             return None
         rest = segment.size - self._offset
         try:
+            # Chunks first, so that memory stays bounded; the whole rest only when damage hides where the next record
+            # begins.
             found = self._scan(min(CHUNK_BYTES, rest)) or self._scan_large(rest) or self._scan(rest)
         except OSError as error:
             logger.error("segment cannot be read: file=%s reason=%s", segment.path, error.strerror)  # noqa: TRY400 - the text says it all
             found = []
         if not found:
+            # Only a following segment can prove that nothing is missing; then the rest is padding and no damage.
             if not self._has_all_rows(segment):
                 logger.error("segment damaged: file=%s offset=%d bytes=%d", segment.path, self._offset, rest)
             self._offset = segment.size
@@ -163,6 +169,7 @@ class LogReader:
         begin = self._offset
         lost = 0
         for found in scan(memoryview(os.pread(self._descriptor, length, begin)), seed=self._seed):
+            # Behind damaged records, too: the scan resynchronises at the next intact header.
             self._offset = begin + found.end
             self._rows += found.rows
             if isinstance(found, DamagedRecord):
@@ -171,6 +178,8 @@ class LogReader:
                              self._segment.path if self._segment else "", begin + found.start,
                              found.end - found.start)  # fmt: skip
                 continue
+            # Reported with the first intact record behind the damage, whose position tells whether the lost one was
+            # still needed.
             if lost and found.position > self._after:
                 self._tell(
                     "a record is damaged", lost, self._segment.path.name if self._segment else "", found.position

@@ -41,6 +41,7 @@ class RecycledSegments:
     def add(self, segment: Segment) -> None:
         """Keep the file of a segment that is no longer needed for reuse, or delete it."""
         path = renamed(segment.path)
+        # A file that could not be renamed would be taken for a segment at the next start.
         if path == segment.path or not self._suits(segment):
             self._delete(path)
             return
@@ -50,6 +51,7 @@ class RecycledSegments:
     def take(self) -> Path | None:
         """Return the newest spare file, which the caller owns then; None when there is none."""
         while self._files:
+            # The newest: its pages are most likely still cached, and the oldest can age and go.
             path, size = self._files.pop()
             self.size_bytes -= size
             self._unused = min(self._unused, len(self._files))
@@ -60,6 +62,8 @@ class RecycledSegments:
     def tick(self, now_ms: int) -> None:
         """Delete spare files that have not been used for long."""
         if self._since_ms is None or now_ms - self._since_ms >= IDLE_MS:
+            # Only as many as were never needed in the whole interval: a burst must not lose its spares for being quiet
+            # once.
             self._drop(self._unused if self._since_ms is not None else 0)
             self._since_ms = now_ms
             self._unused = len(self._files)
@@ -71,6 +75,7 @@ class RecycledSegments:
     def _suits(self, segment: Segment) -> bool:
         """Return whether readers would see what is written over it."""
         whole = self._segment_bytes // SMALLEST_SHARE <= segment.size <= self._segment_bytes
+        # A reader with the file open would see new records in the place of old ones.
         return whole and not segment.readers and self.size_bytes + segment.size <= self._most_bytes
 
     def _drop(self, count: int) -> None:

@@ -67,6 +67,7 @@ class CountFile:
         Raises OSError.
         """
         data = self._path.read_bytes() if self._path.exists() else b""
+        # The first intact copy counts: writing is not atomic, so a crash may tear either of them, but not both.
         for offset in range(0, len(data) - _NOTE.size + 1, _NOTE.size):
             *noted, unneeded, checksum = _NOTE.unpack_from(data, offset)
             if checksum == crc32(data[offset : offset + _CHECKED.size]):
@@ -90,6 +91,7 @@ class CountFile:
         try:
             if self._descriptor is None:
                 self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            # Not synced: a sync for each batch would cost more than the batch itself.
             os.pwrite(self._descriptor, one + one, 0)
         except OSError as error:
             paced_logger.problem(str(self._path), "cannot save the row counts of a log: file=%s reason=%s",
@@ -131,6 +133,7 @@ class RowCounts:
         Raises OSError.
         """
         one, other = self._accepted_file.read(), self._secured_file.read()
+        # Counts only grow, so the larger is the newer.
         self.accepted, self.secured = max(one.accepted, other.accepted), max(one.secured, other.secured)
         self.unneeded = max(one.unneeded, other.unneeded)
 
@@ -156,14 +159,17 @@ class RowCounts:
     def missing(self, segments: Sequence[Segment], last: RecoveredSegment | None) -> MissingRows | None:
         """Return what is not in the `segments`, of which the `last` one holds that; None when too little is known."""
         accepted, secured = self.accepted, self.secured
+        # Written by a version without row counts: guessing would report losses that never happened.
         if UNKNOWN in (accepted.rows, secured.rows):
             return None
+        # Everything was taken over, so segments may be missing rightly.
         if secured.position >= accepted.position:
             return MissingRows()
         kept = secured.rows
         if not segments or last is None:
             return MissingRows(behind=max(0, accepted.rows - kept))
         first, end = segments[0].header, segments[-1].header
+        # Each header carries the count of all rows before its segment, so a missing file shows as a gap between counts.
         before = max(0, first.rows_before - kept)
         behind = accepted.rows - max(kept, end.rows_before + last.rows - last.rows_after) - last.rows_after
         return MissingRows(before, max(0, behind))

@@ -63,6 +63,8 @@ class WalStore:
             self.name = name or _kept_name(path / NAME_FILE)
             self._folder = path / safe_component(self.name)
             self._folder.mkdir(exist_ok=True, mode=0o700)
+            # Before anything in the folder is read: two processes that append to one log would give the same positions
+            # to different events.
             self._lock = _lock(self._folder / LOCK_FILE, self.name)
             self.ownership = Ownership(self._folder, self._folder / LOCK_FILE)
             self.orphans = OrphanedFolders(
@@ -93,6 +95,7 @@ class WalStore:
             identity = self._identity_in(folder, key, binding, deployed_ms)
             log = StreamLog(folder, identity, self._limits, disk_sync)
             with contextlib.ExitStack() as opened:
+                # From here on the log holds files: whatever fails must close them.
                 opened.callback(log.close)
                 log.rename(key)
                 log.define(binding.attributes)
@@ -122,6 +125,7 @@ class WalStore:
         processed of a stream that a plan does not import any more, which is `served` and was deployed at that time, is
         given to `failed`.
         """
+        # By folder rather than by identity: a log whose identity cannot be read must not be deleted either.
         kept = {self._folder_of(key, stream) for key, stream in wanted}
         plans = {self._plan_folder(key) for key in whole}
         going_on = {self._plan_folder(key): deployed_ms for key, deployed_ms in served.items()}
@@ -163,8 +167,10 @@ class WalStore:
             OSError: the disk fails.
         """
         identity = read_identity(folder)
+        # Names are reused: events of an undeployed plan must not flow into a new one that merely has its name.
         if identity is not None and deployed_ms and identity.deployed_ms not in (0, deployed_ms):
             self._clear(folder, None, disk_sync, None)
+        # An empty folder would block the return of an orphaned log to its place.
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
         if not folder.exists():
@@ -196,6 +202,7 @@ class WalStore:
         """
         identity = read_identity(folder)
         if identity is None:
+            # Segments without an owner may hold accepted events, so they are set aside for a person to judge.
             if any(folder.glob(f"*{SEGMENT_SUFFIX}")):
                 self._orphan_list(folder, None, 0, "nobody can tell whose log it is")
             else:
@@ -209,6 +216,7 @@ class WalStore:
                                 "among the failed ones")  # fmt: skip
             else:
                 self._delete(folder, disk_sync)
+        # Deleted only on evidence that this very plan was undeployed; a plan that is merely missing keeps its events.
         elif RemovedPlan(key, identity.deployed_ms) in self._removed:
             if waiting:
                 logger.error("accepted events are dropped, their plan was undeployed: folder=%s events=%d",
@@ -234,6 +242,8 @@ class WalStore:
             for record in reader.records():
                 schema = arrow_schema(StreamSchema(identity.stream, identity.attributes_at(record.position)))
                 lost += failed(key, identity.stream, decode_batch(record.body, schema, record.rows), reason)
+                # Secured record by record, so that an interruption repeats as little as possible; behind a lost record
+                # nothing more is secured, and the log is set aside.
                 if not lost:
                     log.secure(record.position)
         except DecodeError as error:
@@ -247,6 +257,8 @@ class WalStore:
     def _delete(self, folder: Path, disk_sync: DiskSync) -> None:
         if folder.is_dir():
             removed = self._folder / f"{REMOVED}{secrets.token_hex(8)}"
+            # Renamed first, which is atomic: a half-deleted log must never be opened, and deleting large files may take
+            # long.
             folder.rename(removed)
             disk_sync.deleted(removed)
 
@@ -260,6 +272,7 @@ def safe_component(name: str) -> str:
     if quoted.startswith("."):
         quoted = f"%2E{quoted[1:]}"
     if len(quoted) > LONGEST_COMPONENT:
+        # `%` followed by hex digits cannot come from quoting at this length, so shortened names never meet others.
         quoted = f"{quoted[:LONGEST_COMPONENT]}%{hashlib.sha256(name.encode()).hexdigest()[:16]}"
     return quoted
 
@@ -284,6 +297,7 @@ def _kept_name(file: Path) -> str:
     """Return the name in `file`; one is made up at first."""
     made = f"{socket.gethostname()}-{secrets.token_hex(3)}"
     passing = file.with_name(f"{NAME_FILE}.{made}")
+    # A hard link makes the name appear complete or not at all, and fails for all but the first of several processes.
     passing.write_text(made, encoding="utf-8")
     try:
         os.link(passing, file)  # fails when another process was first
@@ -307,6 +321,7 @@ def _lock(file: Path, name: str) -> int:
             f"wal.path: {file.parent} is used by process {owner}; give each worker on a host a name of its own "
             f"(name; this one is {name}) or another wal.path"
         ) from error
+    # Under the lock; the process id only serves the message that another process gets.
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor
