@@ -95,14 +95,18 @@ class LoggedBacklog:
             return False
         if not linked:
             return True
+        # While the disk is being worked off, sources may only add less than leaves it; otherwise the backlog would
+        # never end.
         return self._credit > 0 if self._behind() else self._waiting.rows < self._most_rows
 
     def prepare(self, batch: pa.RecordBatch, body: Any, origin: BatchOrigin | None = None) -> Any:
         body = encode_batch(batch) if body is None else body
+        # Everything that can fail happens here, before any inflow of the route has taken the batch.
         self._log.reserve(memoryview(body).nbytes, origin)
         return body
 
     def append(self, waiting: QueuedBatch) -> None:
+        # Behind events on disk everything goes to disk: memory must not overtake it.
         stays_on_disk = self._behind() or self._waiting.rows >= self._most_rows
         rows = waiting.batch.num_rows
         length = memoryview(waiting.body).nbytes
@@ -127,6 +131,8 @@ class LoggedBacklog:
             if not self._waiting:
                 return None
             last = self._watch.next_zone(self._before)
+            # An event that was processed but is not on the passive node would be lost by a takeover, though its results
+            # are out.
             if self._log.mirrors:
                 if self._waiting.first_position > self._mirrored:
                     return None
@@ -135,6 +141,7 @@ class LoggedBacklog:
         self._before = frame.position
         if self._behind():
             self._credit = min(self._credit + frame.rows // ACCEPTED_SHARE, self._most_rows)
+        # Marked as sent again, so that it is not counted twice.
         if frame.position <= self._furthest:
             return replace(frame, again=True)
         self._furthest = frame.position
@@ -150,12 +157,14 @@ class LoggedBacklog:
 
     def resume(self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0) -> None:
         self._secures = secures
+        # Sequence numbers belong to one link; the new link counts from 1.
         self._sent.clear()
         position = self._go_back(position) if goes_back else max(position, self._log.secured)
         self._taken_over = position
         self._credit = 0
         if poison := self._watch.link_established(position, attempt):
             self._give_up(poison)
+        # Read again from the log: frames at hand join several records, of which a suspicious one must be sent alone.
         if self._watch.zones:
             self._go_to(position)  # what was joined into one frame goes one by one now
             return
@@ -186,6 +195,7 @@ class LoggedBacklog:
         before = self._taken_over
         while self._sent and self._sent[0][0] < sequence:
             self._taken_over = self._sent.popleft()[1]
+        # Without checkpoints an acknowledgement is all there is; with them only a checkpoint may free the log.
         if self._taken_over > before and not self._secures:
             self._log.secure(self._taken_over)
 
@@ -195,6 +205,7 @@ class LoggedBacklog:
     def give_back(self, frames: Iterable[PendingFrame]) -> None:
         again = [frame_again(frame) for frame in frames if frame.bodies]
         self._watch.link_lost([frame.position for frame in again if frame.position], self._taken_over)
+        # In front of everything else, in the old order: events of a stream are never reordered.
         self._again.extendleft(reversed([frame for frame in again if frame.position]))
         self._sent.clear()
         self._before = self._taken_over
@@ -251,6 +262,7 @@ class LoggedBacklog:
                     self._unreadable(record.rows, error.message, "records without sense", record.position)
                     continue
                 self._waiting.append(waiting)
+            # Nothing came though something should be there: it is lost, and counted below.
             self._at_hand = records[-1].position if records else self._log.last_position
             if failed:
                 self._fail(failed, self._at_hand)
@@ -281,6 +293,7 @@ class LoggedBacklog:
         problem = conversion_problem(had, has)
         if not problem:
             return QueuedBatch(converted(batch, has), None, record.watermark_ms, record.position)
+        # Those before were kept as failed events by an earlier process.
         if record.position > self._failed_to:
             failed.append(batch)
         return QueuedBatch(_nothing(has), None, record.watermark_ms, record.position)

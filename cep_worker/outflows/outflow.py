@@ -90,6 +90,7 @@ class Outflow:
         self._consumers = consumers
         self._nowhere: frozenset[str] = frozenset()
         """Streams whose results have nowhere to go any more."""
+        # Results of an earlier process may be there: they count for what publishers need not send again.
         self._prepared = logs.kept() if plan.delivery == "exactly-once" else None
         self.problem = ""
         """Why results cannot be stored now, or nothing."""
@@ -187,6 +188,7 @@ class Outflow:
             for link in list(self._server.links.values()):
                 if link.attachment.waits(now_ms):
                     self._spill(link, now_ms)
+        # Messages that wait in the socket may be the sign of life of a publisher that looks silent.
         if not readable(self._server.socket):
             for gone in self._server.expire(now_ms):
                 self._gone(gone)
@@ -200,15 +202,19 @@ class Outflow:
     def _accept(self, opening: OpenLink) -> Rejected | None:
         if opening.key != self._plan.key:
             return Rejected("wrong-endpoint", f"this is the outflow of {self._plan.key.topology()}")
+        # Stages of a former epoch may still run; their results will come again from the present one.
         if opening.epoch != self._plan.epoch:
             return Rejected("stale-epoch", f"epoch {opening.epoch} where {self._plan.epoch} is deployed")
         newest = self._newest_attempt()
+        # The same within an epoch, after Spark has restarted the topology.
         if opening.attempt < newest:
             return Rejected(STALE_ATTEMPT, f"attempt {opening.attempt} where {newest} has begun")
         for stream in opening.streams:
             if self._schemas.get(stream.stream) != stream.attributes:
                 return Rejected("schema-mismatch", f"{stream.stream} is no exported stream, or of other attributes")
         prepared_to = self._prepared.prepared_to(opening) if self._prepared is not None else opening.position
+        # Acknowledged results are gone from the topology, so missing ones can only be computed again. Going on would
+        # leave a gap that nobody notices.
         if prepared_to < opening.position:
             what = f"{opening.position} results of attempt {opening.attempt} were acknowledged"
             logger.error("results are missing, their topology must send them again: plan=%s publisher=%s held=%d of=%d",
@@ -225,10 +231,12 @@ class Outflow:
             match event:
                 case LinkArrived(link=link):
                     link.attachment = InFlightFrames(moved_ms=now_ms)
+                    # A new attempt has begun from a checkpoint and sends again what its predecessor sent since then.
                     self._end_older(link.opening.attempt)
                     self._changed()
                 case FrameArrived(link=link):
                     publisher = link.attachment
+                    # Behind parked frames everything waits: results of a publisher must keep their order.
                     if publisher.parked or self._leaving or not self._take(event, now_ms):
                         if not publisher.parked:
                             publisher.parked_ms = now_ms
@@ -236,6 +244,7 @@ class Outflow:
                         self._parked[link] = None
                 case LinkGone():
                     self._gone(event)
+        # Once at the end of the turn, so that one acknowledgement covers all its frames.
         self._event_loop.defer(self._flush)
 
     def _newest_attempt(self) -> int:
@@ -293,6 +302,7 @@ class Outflow:
 
     def _offer(self, frame: FrameArrived, batch: pa.RecordBatch, message: Data, now_ms: int) -> bool:
         consumers = () if message.stream in self._nowhere else tuple(self._consumers(message.stream))
+        # All or none: a frame that only some consumers took could not be offered again.
         if not all(consumer.has_room() for consumer in consumers):
             return False
         self._note(message.stream, message.rows, batch, now_ms)
@@ -329,6 +339,7 @@ class Outflow:
         fresh = publisher.in_memory()
         try:
             logs = self._logs.keep()
+            # What is there already came first and must be delivered first.
             if not logs.has_room() or logs.holds(link.opening):
                 return
             where = self._plan.key.topology(), link.opening.sender

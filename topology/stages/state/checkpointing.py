@@ -72,13 +72,17 @@ class Checkpointing:
         while not self._orders.empty():
             order, checkpoint, oldest = self._orders.get()
             if order in ("begin", "end") and works and not self.ending:
+                # Before the markers go out: whatever changes after them is not in this checkpoint.
                 self._began[checkpoint] = self.changes
                 for name in self._sources:
                     self._mark(name, checkpoint, now_ms)
                 self.ending = order == "end"
             elif order in ("begin", "end"):
+                # Answered with an error rather than not at all, so that the driver need not wait until the checkpoint
+                # times out.
                 self.taken.put(TakenPart(checkpoint, {}, error="the task stands by, gives its state away, or ends"))
             elif order == "complete":
+                # The count at its markers, not the present one: events since then are in no checkpoint yet.
                 self._kept = self._began.pop(checkpoint, self._kept)
                 self._began = {later: count for later, count in self._began.items() if later > checkpoint}
                 self._complete = max(self._complete, checkpoint)
@@ -91,11 +95,13 @@ class Checkpointing:
                 for instance in self._told:
                     instance.abandon(checkpoint)
                 self._part.abandon(checkpoint)
+                # Producers may wait behind markers that will never come; their bundles go on now.
                 for name, aligner in self._aligners.items():
                     self._follow(name, aligner.abandon(checkpoint), now_ms)
 
     def deliver(self, target: str, bundle: Bundle, now_ms: int) -> None:
         """Instance `target` has taken `bundle` in, or holds it back for a marker."""
+        # Also outside checkpoints: the first marker may be in any bundle.
         aligner = self._aligners[target]
         steps = aligner.push(bundle)
         self._follow(target, steps, now_ms)
@@ -104,6 +110,8 @@ class Checkpointing:
 
     def note_flushed(self) -> None:
         """Publishers whose results are with their workers have done their part."""
+        # A publisher's part is complete only when its worker has the results: a checkpoint that forgets the events must
+        # not lose what came of them.
         for publisher in self._publishers:
             for checkpoint in publisher.flushed:
                 self._done(checkpoint, publisher.name)
@@ -124,6 +132,7 @@ class Checkpointing:
     def _mark(self, name: str, checkpoint: int, now_ms: int) -> None:
         instance = self._instances[name]
         self._part.snapshot_taken(checkpoint, name, instance.mark(checkpoint), now_ms)
+        # Publishers are done later, see `note_flushed`.
         if not isinstance(instance, Publisher):
             self._done(checkpoint, name)
 

@@ -79,6 +79,7 @@ class CheckpointReporter:
         self._beat = beat
         self._heartbeat_ms, self._lease_ms = JOIN_EACH_MS, 0
         self._next_beat_ms = 0
+        # One thread only: parts must be stored, completed and abandoned in the order in which this was ordered.
         self._writing = writing or ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
         self._reports: list[Future[ReportPart]] = []
         self._begun = 0
@@ -110,6 +111,7 @@ class CheckpointReporter:
         checkpointing = self._task.checkpointing
         news = self._lease_ms and (checkpointing.settled, checkpointing.idle) != self._told
         if news or now_ms >= self._next_beat_ms:
+            # From now rather than from the last beat: after a long pause one beat is enough.
             self._next_beat_ms = now_ms + self._heartbeat_ms
             self._join()
             if self._lease_ms:
@@ -149,6 +151,7 @@ class CheckpointReporter:
                 self._begin(checkpoint, final=final)
             case CompleteCheckpoint(checkpoint=checkpoint, oldest=oldest):
                 checkpointing.complete(checkpoint, oldest)
+                # Behind writes that are under way: what they store must exist before it is kept or dropped.
                 if self._writer is not None:
                     self._writing.submit(self._writer.complete, checkpoint)
             case AbandonCheckpoint(checkpoint=checkpoint):
@@ -163,6 +166,7 @@ class CheckpointReporter:
 
     def _begin(self, checkpoint: int, *, final: bool) -> None:
         """The driver asks again for what it has not heard of: what is done is told again, and nothing done twice."""
+        # Orders may be repeated, since messages between driver and tasks can get lost.
         if checkpoint > self._begun:
             self._begun = checkpoint
             self._task.checkpointing.begin(checkpoint, final=final)
@@ -173,6 +177,7 @@ class CheckpointReporter:
         taken = self._task.checkpointing.taken
         while not taken.empty():
             self._reports.append(self._writing.submit(self._stored, taken.get()))
+        # Only finished ones, so that heartbeats go on while a slow store is written to.
         for report in [report for report in self._reports if report.done()]:
             self._reports.remove(report)
             self._reported = report.result()
