@@ -217,7 +217,7 @@ def _check_time(value: Any, where: str) -> None:
 
 
 def _fits(value: Any, type_: AttributeType) -> bool:
-    """Return whether `value` may stand for an attribute of that type."""
+    """Return whether `value` is valid for an attribute of that type."""
     if value is None or type_ is AttributeType.OBJECT:
         return True
     if type_ is AttributeType.STRING:

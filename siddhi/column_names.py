@@ -26,5 +26,5 @@ def column_name(attribute: str) -> str:
 
 
 def attribute_name(column: str) -> str:
-    """Return the attribute that stands in `column`, which is neither the times nor the kinds; undoes `column_name`."""
+    """Return the attribute of `column`, which is neither the times nor the kinds; the inverse of `column_name`."""
     return _ATTRIBUTES.get(column, column)

@@ -48,7 +48,7 @@ class _Field:
     shift: int = 0
 
     def number(self, text: str) -> int:
-        """Return the number that `text` stands for; `CronError` when it stands for none of this field."""
+        """Return the number that `text` means; raise `CronError` when it is not valid in this field."""
         if text in self.names:
             return self.names.index(text) + 1
         if text.isdecimal() and self.low <= int(text) <= self.high:

@@ -81,7 +81,7 @@ class _ElementAnalyser:
         return tuple(found)
 
     def _names_outside(self, elements: tuple[ast.ExecutionElement, ...]) -> Iterator[str]:
-        """Yield the names of the queries that stand in no partition."""
+        """Yield the names of the queries outside partitions."""
         number = 0
         for element in elements:
             if isinstance(element, ast.Partition):
@@ -91,7 +91,7 @@ class _ElementAnalyser:
                 yield _written_name(element, Problems()) or f"query_{number}"
 
     def _name(self, query: ast.Query, taken: set[str]) -> str:
-        """Return the name of the next query, put to those that are `taken` where it stands."""
+        """Return the name of the next query, and add it to the names that are `taken`, with its place."""
         self._queries += 1
         name = _written_name(query, self._context.problems) or f"query_{self._queries}"
         self._take(name, query, taken)

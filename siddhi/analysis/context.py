@@ -28,5 +28,5 @@ class Context:
     playback: bool = False
 
     def expressions(self, scope: Scope) -> ExpressionAnalyser:
-        """Return an analyser for expressions that stand in `scope`."""
+        """Return an analyser for expressions in `scope`."""
         return ExpressionAnalyser(scope, self.symbols, self.calls, self.problems)

@@ -40,7 +40,7 @@ _ORDER = (
 
 
 def analyse_definitions(context: Context, definitions: tuple[ast.Definition, ...]) -> None:
-    """Make symbols of all definitions. Those that stand on others come after them, wherever they were written."""
+    """Add the symbols of all definitions; those that depend on others come after them, in any text order."""
     for kind in _ORDER:
         for definition in definitions:
             if isinstance(definition, kind):

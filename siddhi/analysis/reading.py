@@ -1,4 +1,4 @@
-"""What queries do with the values of their events, as the app's text tells."""
+"""What queries do with the values of their events, according to the app's text."""
 
 from __future__ import annotations
 

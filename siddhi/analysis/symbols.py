@@ -59,7 +59,7 @@ class Symbols:
         return (*self.streams, *self.tables, *self.windows, *self.aggregations)
 
     def find_source(self, source: ast.SingleInput, problems: Problems) -> tuple[SourceKind, str, Schema] | None:
-        """Kind, id and schema of what `source` names; None when it is unknown (put down) or broken."""
+        """Return kind, id and schema of what `source` names; None when it is unknown (reported) or broken."""
         if source.inner:
             return self._find_inner(source, problems)
         if source.fault:

@@ -1,4 +1,7 @@
-"""What an app may hold. In a module of its own: whoever only configures engines need not load one."""
+"""Limits on what an app may hold.
+
+They have a module of their own, so that code which only configures engines need not load one.
+"""
 
 from __future__ import annotations
 

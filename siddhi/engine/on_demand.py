@@ -140,7 +140,7 @@ def _step() -> Step:
 
 
 def _raise_failure(step: Step) -> None:
-    """`SiddhiRuntimeError` when rows failed in `step`."""
+    """Raise `SiddhiRuntimeError` when rows failed in `step`."""
     failures = step.taken_failures()
     if failures is not None:
         raise _failure(failures.messages[0])

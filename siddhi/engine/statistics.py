@@ -1,4 +1,4 @@
-"""What a running app tells of itself."""
+"""The statistics of a running app."""
 
 from __future__ import annotations
 

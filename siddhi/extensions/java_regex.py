@@ -144,7 +144,7 @@ def _escape(pattern: str, place: int, *, in_class: bool) -> tuple[str, int]:
 
 
 def _coded(octal: str | None, hexadecimal: str | None, control: str | None) -> str:
-    """Return the character that a code stands for."""
+    """Return the character of a code."""
     if octal:
         return chr(int(octal, 8))
     if hexadecimal:

@@ -68,7 +68,10 @@ class ExpressionAnalyser:
         return typed
 
     def analyse_test(self, expression: ast.Expression, place: str, code: str) -> TypedExpression | None:
-        """As `analyse_condition`, but as in Siddhi no bare attribute, constant or aggregate will do: `code` then."""
+        """Return the typed test, as `analyse_condition` does.
+
+        As in Siddhi it may not be a bare attribute, constant or aggregate; for these the problem is `code`.
+        """
         typed = self.analyse_condition(expression, place)
         if isinstance(typed, AttributeValue | OutputValue | ConstantValue | Aggregate):
             written = expression.name if isinstance(expression, ast.Attribute) else "…"
@@ -78,7 +81,7 @@ class ExpressionAnalyser:
         return typed
 
     def analyse_arguments(self, call: ast.FunctionCall) -> tuple[TypedExpression, ...] | None:
-        """Return the typed arguments of a call; `*` stands for all attributes of the own input, or of all inputs."""
+        """Return the typed arguments of a call; `*` means all attributes of the own input, or of all inputs."""
         typed = self._all_attributes(call) if call.star else [self._argument(argument) for argument in call.arguments]
         found = tuple(argument for argument in typed if argument is not None)
         return found if len(found) == len(typed) else None

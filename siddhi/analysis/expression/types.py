@@ -28,7 +28,7 @@ def arithmetic_type(left: AttributeType, right: AttributeType) -> AttributeType 
 def comparison_type(operator: str, left: AttributeType, right: AttributeType) -> AttributeType | None:
     """Return the type in which `left operator right` compares; None when the two cannot be compared.
 
-    The order of a long and a float is told in float, as in Java; whether they are equal in double.
+    A long and a float are ordered in float, as in Java; whether they are equal is decided in double.
     """
     if is_number(left) and is_number(right):
         if operator in _EQUALITIES and {left, right} == _LONG_AND_FLOAT:

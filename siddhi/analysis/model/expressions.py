@@ -136,7 +136,7 @@ class IsNullValue:
 
 @dataclass(frozen=True, slots=True)
 class IsEmptySlot:
-    """`e1 is null` of a state query: no event stands in that slot (at that index)."""
+    """`e1 is null` of a state query: that slot (at that index) has no event."""
 
     slot: int
     index: ast.EventIndex | None = None

@@ -88,7 +88,7 @@ def _check_durations(context: Context, definition: ast.AggregationDefinition) ->
 
 
 def _check_key(context: Context, definition: ast.AggregationDefinition) -> None:
-    """Buckets are known by their start and groups; nobody may choose another key."""
+    """Check `@PrimaryKey`: an aggregation may not declare one, as start and groups identify a bucket."""
     key = find_only(definition.annotations, "PrimaryKey", context.problems)
     if key is not None and any(element.key is None for element in key.elements):
         hint = "leave it out: the start of a bucket and its groups are the key"

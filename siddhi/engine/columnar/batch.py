@@ -212,7 +212,7 @@ class EventBatch:
         return None if self.only_current else mask_or_none(self.kinds <= EXPIRED)
 
     def chunk_ids(self) -> Int64Array:
-        """`chunks`, with the row numbers in place of None."""
+        """Return `chunks`, with the row numbers in place of None."""
         return np.arange(self.size) if self.chunks is None else self.chunks
 
     @staticmethod
@@ -252,7 +252,7 @@ class EventBatch:
 
 
 def _apart(numbers: Sequence[Int64Array]) -> Int64Array:
-    """Lines of non-decreasing numbers one after the other, those of later lines above those of earlier ones."""
+    """Return lines of non-decreasing numbers one after the other, those of later lines above those of earlier ones."""
     parts, above = [], 0
     for line in numbers:
         if len(line):

@@ -87,7 +87,7 @@ class Column:
 
     @property
     def values(self) -> AnyArray:
-        """The values as numpy; what stands at a null is unspecified (codes: `NULL_CODE`, objects: None)."""
+        """Return the values as numpy; the value at a null is unspecified (codes: `NULL_CODE`, objects: None)."""
         if self._values is None:
             self._load()
         values: AnyArray = self._values
@@ -173,9 +173,9 @@ class Column:
         return array.take(pa.array(positions))
 
     def describe(self, plan: bytearray, at: int) -> object:
-        """From byte `at` on `plan` tells `siddhi.engine.arrow_c.write_kernels` where the values lie; not for objects.
+        """Write where the values are into `plan` from byte `at` on, for `siddhi.engine.arrow_c.write_kernels`.
 
-        Returns what keeps them there.
+        Return an object that keeps them alive. Columns of objects are not supported.
         """
         values, type_ = self._values, self.type
         if values is None:

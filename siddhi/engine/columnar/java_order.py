@@ -71,7 +71,7 @@ def _folded(bits: int) -> int:
 
 
 def hash_ranks(hashes: Sequence[int]) -> list[int]:
-    """Return the ranks of these hash codes, told apart by their difference in 32 bits, as Siddhi does."""
+    """Return the ranks of these hash codes, ordered by their difference in 32 bits, as in Siddhi."""
 
     def difference(one: int, other: int) -> int:
         return (one - other + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
@@ -81,9 +81,9 @@ def hash_ranks(hashes: Sequence[int]) -> list[int]:
 
 
 def hash_map_order(keys: Iterable[str], among: int | None = None) -> list[str]:
-    """`keys`, given in order of insertion, as a `HashMap` of them is walked: by bucket, inside one by insertion.
+    """Return `keys` in the order in which a `HashMap` of them is walked: by bucket, then by insertion.
 
-    `among`: how many keys the map has when `keys` are but some of them.
+    `keys` are given in order of insertion. `among` is how many keys the map has when `keys` are only some of them.
     """
     listed = list(keys)
     return [listed[place] for place in hash_order([string_hash(key) for key in listed], among)]

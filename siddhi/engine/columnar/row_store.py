@@ -62,7 +62,7 @@ class RowStore:
         return self.end - size
 
     def append_values(self, size: int, timestamps: Int64Array, values: Sequence[tuple[str, AnyArray]]) -> int:
-        """As `append`, for rows of which every attribute has these values, where none is null but by its code."""
+        """Append rows with these values of every attribute, as `append` does; no value is null except by its code."""
         start = self._place_for(size)
         places = slice(start, start + size)
         if size == 1:
@@ -91,7 +91,7 @@ class RowStore:
         self._valid[name][places] = True if valid is None else valid
 
     def forget(self, before: int) -> None:
-        """Rows with sequence numbers below `before` are gone."""
+        """Drop the rows with sequence numbers below `before`."""
         self.first = max(self.first, before)
 
     def keep(self, sequences: Int64Array) -> None:

@@ -150,7 +150,10 @@ def shortened(numbers: Int64Array) -> AnyArray:
 
 
 class _Reader:
-    """Makes values of what MessagePack does not know; the arrays that stand behind the tree come from `arrays`."""
+    """A reader of values that MessagePack does not know.
+
+    Arrays that follow the tree come from `arrays`.
+    """
 
     def __init__(self, arrays: memoryview) -> None:
         self._arrays = arrays

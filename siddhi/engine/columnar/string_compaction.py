@@ -27,7 +27,7 @@ class HoldsCodes(Protocol):
         """Return all codes that are held, repeated or not."""
 
     def recode(self, change: CodeChange) -> None:
-        """Every code that is held becomes what `change` makes of it."""
+        """Replace every code that is held by the one that `change` gives."""
 
     def state_size(self) -> StateSize:
         """Return how much is held."""
@@ -49,7 +49,7 @@ class StringCompaction:
         holders: Sequence[HoldsCodes],
         shared: Callable[[], Sequence[HoldsCodes]] = lambda: (),
     ) -> None:
-        """`shared` are further holders, which come and go."""
+        """Create the policy; `shared` are further holders, which come and go."""
         self._pool = pool
         self._always = holders
         self._shared = shared

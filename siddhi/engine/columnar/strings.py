@@ -35,10 +35,10 @@ _UTF8 = pa.utf8()
 
 
 class StringPool:
-    """Gives every distinct string of an app a code, dense from 0; null is `NULL_CODE`.
+    """The strings of an app, each distinct one with a code, dense from 0; null is `NULL_CODE`.
 
     One pool serves all streams and operators of an app, so that equal codes mean equal strings everywhere. Codes stay
-    valid until `compact`. Surrogates that stand alone, which UTF-8 does not know, become `?`, as in Java.
+    valid until `compact`. Unpaired surrogates, which UTF-8 does not know, become `?`, as in Java.
     """
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class StringPool:
             self._make_room(lack)
 
     def _make_room(self, size: int) -> None:
-        """One more string of `size` bytes has room."""
+        """Make room for one more string of `size` bytes."""
         self._starts = grown(self._starts, self._count + 2)
         self._heap = grown(self._heap, int(self._starts[self._count]) + size)
         if 2 * self._count + 2 > len(self._slots):
@@ -192,7 +192,7 @@ class StringPool:
         return remap
 
     def absorb(self, other: StringPool) -> Int64Array:
-        """All strings of `other` are in this pool too; returns their codes here, with `NULL_CODE` behind them."""
+        """Add all strings of `other` to this pool; return their codes here, followed by `NULL_CODE`."""
         codes: Int64Array = np.full(len(other) + 1, NULL_CODE, dtype=np.int64)
         for start in range(0, len(other), _STRINGS_AT_ONCE):
             part = np.arange(start, min(start + _STRINGS_AT_ONCE, len(other)))
@@ -204,7 +204,7 @@ class StringPool:
         return [self._heap[: starts[-1]].copy(), starts]
 
     def restore(self, state: State) -> None:
-        """As `Stateful.restore`; ValueError when the strings do not lie one behind the other."""
+        """Restore the pool as `Stateful.restore` does; raise ValueError when the strings are not contiguous."""
         heap, starts = state
         if not len(starts) or starts[0] or starts[-1] != len(heap) or (starts[1:] < starts[:-1]).any():
             raise ValueError("the strings do not lie one behind the other")

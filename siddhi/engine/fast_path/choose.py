@@ -1,4 +1,4 @@
-"""Which queries that keep something have a short way."""
+"""The choice of a fast path for queries with state."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def fast_route(
 
 
 def _joining(query: QueryNode, head: JoinOperator, stream: str, types: Mapping[str, AttributeType]) -> FastRoute | None:
-    """As `fast_route`, for a query that joins."""
+    """Return the fast route of a query that joins, as `fast_route` does."""
     join = query.analysed.input
     if not query.hands_on or not isinstance(join, model.Join):
         return None

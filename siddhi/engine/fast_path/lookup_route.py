@@ -1,4 +1,4 @@
-"""The short way of events that look for their rows in a table by the code of a string."""
+"""The fast path of events that look up rows of a table by the code of a string."""
 
 from __future__ import annotations
 

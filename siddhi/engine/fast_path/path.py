@@ -59,7 +59,10 @@ class FastPath:
         """The attributes whose strings it puts into the app's pool."""
 
     def is_open(self, rows: int) -> bool:
-        """Batches of so many rows may go: they are few, and nobody has to be told what is on the way."""
+        """Return whether batches of this many rows may take the fast path.
+
+        They must be small, and nothing on the way may have listeners.
+        """
         if rows > self._most_rows:
             return False
         for source in self._sources:
@@ -102,14 +105,14 @@ class FastPath:
         return Passed(rows, latest, results)
 
     def _report(self, watch: QueryWatch, rows: int, worked_ns: Sequence[int]) -> None:
-        """Tells how long each query worked; that of a partition's entrance is the query's."""
+        """Report how long each query worked; the time of a partition's entrance is added to the query's."""
         if len(self._stages) > len(self._ways):
             watch.worked(self._stages[0].node.name, rows, 0)
         for (stage, _, _), length_ns in zip(self._ways, worked_ns, strict=True):
             watch.worked(stage.node.name, rows, length_ns)
 
     def tell(self, passed: Passed) -> None:
-        """All is counted, and whoever listens has the results."""
+        """Count the results and pass them to the listeners."""
         for source in self._sources:
             source.events += passed.rows
         for target, count, _ in passed.results:

@@ -1,4 +1,4 @@
-"""The short cut of a plain query: one loop over the rows of a batch."""
+"""The fast path of a plain query: one loop over the rows of a batch."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ class PlainRoute:
         self.most_rows = min(FEW if query.tests else _FEW_UNTESTED, _MOST_VALUES // len(self._plan))
 
     def lay_out(self, layout: RecordLayout) -> None:
-        """Batches have their columns as `layout` says."""
+        """Prepare for batches with the columns of `layout`."""
         places = layout.attributes
         self._tests[:, COLUMN] = [places[name][1] for name in self._tested]
         self._columns[0] = layout.timestamp
         self._columns[2:] = [places[name][1] for name in self._selected]
 
     def run(self, records: pa.RecordBatch, rows: int, clock: AppClock, *, written: bool) -> Outcome | None:
-        """As `Way.run`."""
+        """Run the rows as `FastRoute.run` does."""
         records._export_to_c(self._read_at)
         count, latest = pass_records(
             self._read_at, rows, self._tests, self._texts_at, self._plan, self._columns, self._positions,
@@ -81,5 +81,5 @@ class PlainRoute:
         return None if count == REFUSED else (count, latest)
 
     def give(self) -> pa.RecordBatch:
-        """As `Way.give`."""
+        """Return the results as `FastRoute.give` does."""
         return pa.RecordBatch._import_from_c(self._written_at, self._schema)

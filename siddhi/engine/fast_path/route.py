@@ -1,4 +1,4 @@
-"""What a short cut consists of."""
+"""The interface of the routes that a fast path consists of."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FastRoute(Protocol):
     strings: frozenset[str]
 
     def lay_out(self, layout: RecordLayout) -> None:
-        """Batches have their columns as `layout` says, which has timestamps and nothing to be cast."""
+        """Prepare for batches with the columns of `layout`, which has timestamps and nothing to be cast."""
 
     def run(self, records: pa.RecordBatch, rows: int, clock: AppClock, *, written: bool) -> Outcome | None:
         """Return the result of the `rows` rows of `records`, at least one, where `clock` is the app's clock.

@@ -85,7 +85,7 @@ class SmallBatch:
         self._array_at = address_of(self._array)
 
     def lay_out(self, layout: RecordLayout) -> None:
-        """Batches have their columns as `layout` says, which has timestamps and nothing to be cast."""
+        """Prepare for batches with the columns of `layout`, which has timestamps and nothing to be cast."""
         self._plan[0, PLACE] = layout.timestamp
         self._plan[1:, PLACE] = [layout.attributes[name][1] for name in self._names]
         if self._filter is not None:
@@ -127,7 +127,7 @@ class _RowFilter:
         self._stamps = layout.timestamp
 
     def passing(self, array_at: int, rows: int) -> tuple[int, int]:
-        """As `passing_records`."""
+        """Return the result of `passing_records` for these rows."""
         told: tuple[int, int] = passing_records(
             array_at, rows, self._tests, self._texts_at, self._stamps, self._positions
         )

@@ -29,11 +29,11 @@ class SmallBatchRoute(ABC):
         self._count = 0
 
     def lay_out(self, layout: RecordLayout) -> None:
-        """As `Way.lay_out`."""
+        """Prepare for batches as `FastRoute.lay_out` does."""
         self.few.lay_out(layout)
 
     def run(self, records: pa.RecordBatch, rows: int, clock: AppClock, *, written: bool) -> Outcome | None:
-        """As `Way.run`."""
+        """Run the rows as `FastRoute.run` does."""
         few = self.few
         passed = few.read(records, rows)
         if passed != rows:
@@ -50,7 +50,7 @@ class SmallBatchRoute(ABC):
         return count, few.latest(rows)
 
     def give(self) -> pa.RecordBatch:
-        """As `Way.give`."""
+        """Return the results as `FastRoute.give` does."""
         try:
             return self.write(self._count)
         finally:
@@ -58,7 +58,7 @@ class SmallBatchRoute(ABC):
 
     @abstractmethod
     def cut(self, rows: int) -> None:
-        """From now on the first `rows` values of each line are those of a batch."""
+        """Use the first `rows` values of each line for the following batches."""
 
     @abstractmethod
     def take_in(self, rows: int, clock: AppClock) -> int:

@@ -42,7 +42,7 @@ class RecordLayout:
 
 
 class _WatchedColumn(Column):
-    """A column as it came, which tells its inlet once its values are asked for."""
+    """A column as it came, which notifies its inlet once its values are read."""
 
     __slots__ = ("_inlet", "_name")
 
@@ -118,7 +118,7 @@ class _RecordColumns(dict[str, Column]):
             self.__missing__(name)
 
     def _complete(self) -> None:
-        """All columns are there, in the order of the attributes: a dictionary's own views show only what it holds."""
+        """Build all columns, in the order of the attributes, as a dictionary's own views show only what it holds."""
         made = {name: self[name] for name in self._places}
         self.clear()
         self.update(made)
@@ -215,7 +215,7 @@ class BatchReader:
         self._choose_reader()
 
     def _want(self, name: str) -> None:
-        """Values of the attribute `name` will be asked for of batches to come, too."""
+        """Read the values of the attribute `name` of later batches at once, too."""
         if name not in self._wanted:
             self._wanted[name] = self._types[name]
             self._choose_reader()
@@ -282,5 +282,5 @@ def _castable(actual: pa.DataType, target: pa.DataType) -> bool:
 def root_batch(
     columns: Mapping[str, Column], timestamps: Int64Array, orders: Int64Array, clocks: Int64Array
 ) -> EventBatch:
-    """Events from outside: current rows, each a chunk of its own."""
+    """Return events from outside: current rows, each a chunk of its own."""
     return EventBatch(timestamps, None, orders, clocks, columns, None, None, None, True)  # noqa: FBT003 - names cost time

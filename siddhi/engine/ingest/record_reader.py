@@ -57,7 +57,7 @@ class RecordReader:
         self._used = 0
 
     def read(self, records: pa.RecordBatch, rows: int, columns: dict[str, Column]) -> Int64Array:
-        """`columns` has the attributes that are wanted; returns the timestamps of `records`."""
+        """Read the attributes that are wanted into `columns`; return the timestamps of `records`."""
         plan, pool = self._plan, self._pool
         masks = len(plan) * rows
         if self._used + 2 * masks > len(self._memory):

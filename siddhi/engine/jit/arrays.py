@@ -21,7 +21,7 @@ NO_POSITIONS: Int64Array = np.zeros(0, dtype=np.int64)
 
 
 def filled(count: int, value: int) -> Int64Array:
-    """`count` times `value`: `np.full` without its set-up, which tells in steps of one row."""
+    """Return `count` times `value`, without the set-up of `np.full`, which is noticeable in steps of one row."""
     array: Int64Array = np.empty(count, INT64)
     array.fill(value)
     return array

@@ -1,4 +1,4 @@
-"""What an edit of an app would keep of its state, told from both texts alone."""
+"""A preview of the state that an edit of an app would keep, from both texts alone."""
 
 from __future__ import annotations
 

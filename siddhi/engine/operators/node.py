@@ -1,4 +1,4 @@
-"""What stands in the graph of a running app: queries, named windows, triggers."""
+"""The nodes in the graph of a running app: queries, named windows, triggers."""
 
 from __future__ import annotations
 

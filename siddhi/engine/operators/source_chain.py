@@ -1,4 +1,4 @@
-"""The handlers of one source in a row: filters, stream functions, the window, and what stands behind it."""
+"""The handlers of one source: filters, stream functions, the window, and the handlers behind it."""
 
 from __future__ import annotations
 

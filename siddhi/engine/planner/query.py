@@ -235,7 +235,7 @@ class QueryNode(AppNode):
             self.fused.let_time_pass(clock)
 
     def restore_but_rate(self, state: State) -> None:
-        """As `restore`, of a query that let out what it selects at another rate: that begins."""
+        """Restore the state, as `restore` does, of a query with another output rate, which starts over."""
         kept = self.parts[:-1] if self.limiter is not None else self.parts
         for part, saved in zip(kept, state, strict=False):
             part.restore(saved)
@@ -243,7 +243,7 @@ class QueryNode(AppNode):
     # ---- a head that works for several queries
 
     def share_head(self, shared: SharedHead | None) -> None:
-        """From now on `shared` has the state of the head (None: the head itself), which goes on where it stands."""
+        """Use the state of the head in `shared` from now on (None: the head itself); it continues where it is."""
         if shared is None and self._shared is not None and self.head is not None:
             self.head.restore(self._shared.snapshot())
         self._shared = shared

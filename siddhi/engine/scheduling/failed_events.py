@@ -1,4 +1,4 @@
-"""What becomes of events that failed: they are counted and told of, go to no later reader, and to the fault stream."""
+"""Handling of failed events: they are counted and reported, and go to the fault stream but to no later reader."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class FailureTracker:
         return []
 
     def tell(self, failed: FailedEvents) -> None:
-        """Whoever wants to know of failed events knows of these."""
+        """Report failed events to the listeners."""
         for listener in self.listeners:
             listener(failed)
         if not self.listeners and not failed.redirected:

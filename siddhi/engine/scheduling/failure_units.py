@@ -92,7 +92,7 @@ def tell_apart(
 
 
 def _ambiguous(batches: Sequence[EventBatch], starts: Sequence[BoolArray]) -> bool:
-    """Return whether an order stands for more than one unit, or may also be that of a timer of the node itself."""
+    """Return whether an order belongs to more than one unit, or may also be that of a timer of the node itself."""
     for batch, start in zip(batches, starts, strict=True):
         orders = batch.orders
         if (start & (orders[1:] == orders[:-1])).any() or not (orders & 1).all():

@@ -42,11 +42,14 @@ class Maintenance:
         return None if first == NEVER else first
 
     def fast_path(self, stream: str) -> FastPath | None:
-        """As `StepRunner.fast_path`; there is none where time makes a partition forget keys."""
+        """Return the fast path as `StepRunner.fast_path` does.
+
+        There is none where time makes a partition purge keys.
+        """
         return None if self._purging else self._steps.fast_path(stream)
 
     def run_batch(self, key: str, batch: EventBatch, clocks: Int64Array, floor: int, shown: int) -> None:
-        """As `StepRunner.run_batch`."""
+        """Run a batch as `StepRunner.run_batch` does."""
         if self._purging:
             self.run({key: [batch]}, clocks, floor, shown)
             return
@@ -54,7 +57,7 @@ class Maintenance:
         self._compaction.run_if_due()
 
     def run(self, roots: Roots, clocks: Int64Array, floor: int, shown: int) -> None:
-        """As `StepRunner.run`."""
+        """Run a step as `StepRunner.run` does."""
         while self._purging and (due := self._next_purge_ms(int(clocks[0]) if roots else None)) <= int(clocks[-1]):
             before = int(np.searchsorted(clocks, due))
             if before:

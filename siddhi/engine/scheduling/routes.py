@@ -107,7 +107,7 @@ class Routes:
         return route
 
     def explain(self) -> Iterator[tuple[QueryNode, dict[str, str], str]]:
-        """Tell of each query why events from outside come to it one by one, by stream, and with whom it shares work."""
+        """Yield for each query why events from outside come one by one, by stream, and with whom it shares work."""
         graph, everywhere = self._graph, set(range(len(self._stages)))
         inside = self.fed if graph.acyclic else frozenset[str]()
         outside = [key for key in self._junctions if key not in inside and graph.readers.get(key)]
@@ -132,7 +132,7 @@ class Routes:
         return reason
 
     def flush_rules(self, clock: int) -> None:
-        """All queries know of the events that they do not want, as before a snapshot."""
+        """Bring all queries up to date on events that they do not want, as before a snapshot."""
         for rules in (self._rule_sets or {}).values():
             rules.catch_up(clock)
 
@@ -176,7 +176,7 @@ class Routes:
         )
 
     def fast_path(self, stream: str) -> FastPath | None:
-        """Return the short cut of events that come on `stream` from outside, None when there is none."""
+        """Return the fast path of events that come on `stream` from outside, None when there is none."""
         route = self.of((stream,))
         if route is None or stream in self.fed or self.sessions((stream,), alone=False):
             return None

@@ -85,7 +85,7 @@ class StepRunner:
                 stage.node.timer_arrival = tuple(of_timer[source] for source in stage.node.sources)
 
     def _with_faults(self, place: GraphPlace) -> GraphPlace:
-        """`place` that also feeds the fault streams of the streams it reads."""
+        """Return `place`, extended to feed the fault streams of the streams that it reads."""
         read = dict.fromkeys(self._outside.get(key, key) for key in place.inputs)
         faults = tuple(f"!{key}" for key in read if self._junctions[key].redirects)
         return replace(place, outputs=place.outputs + faults)
@@ -111,11 +111,11 @@ class StepRunner:
         return self._routes.shared_heads()
 
     def unshare(self, clock: int) -> None:
-        """Each query has its own state, until the next step."""
+        """Give each query its own state, until the next step."""
         self._routes.rebuild_rules(clock)
 
     def settle(self, clock: int) -> None:
-        """All queries have seen all events, as before a snapshot."""
+        """Bring all queries up to date on all events, as before a snapshot."""
         self._routes.flush_rules(clock)
 
     def next_deadline_ms(self) -> int | None:
@@ -167,7 +167,7 @@ class StepRunner:
         self.failures.tell(FailedEvents(node.name, "", refused, "its table has that primary key already"))
 
     def fast_path(self, stream: str) -> FastPath | None:
-        """Return the short cut of events that come on `stream` from outside, None when there is none."""
+        """Return the fast path of events that come on `stream` from outside, None when there is none."""
         return self._routes.fast_path(stream)
 
     # ---- column by column
@@ -231,7 +231,7 @@ class StepRunner:
             self._routes.rebuild_rules(step.final_clock)
 
     def _report(self, projected: Sequence[Projected], watch: QueryWatch, length_ns: int) -> None:
-        """Tell how long rules that were answered together worked: each for its share of the results."""
+        """Report how long rules that were processed together worked: each for its share of the results."""
         results = sum(batch.size for _, _, batch in projected)
         for _, producers, _ in projected:
             for number, count in zip(*np.unique(producers, return_counts=True), strict=True):
@@ -327,7 +327,7 @@ class StepRunner:
         ])  # fmt: skip
 
     def _run_in_turns(self, stage: ScheduledNode, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
-        """As `_run_stage`; the stage's own timers of one time fire before what other timers send to it."""
+        """Run the stage as `_run_stage` does; its own timers of one time fire before the output of other timers."""
         outs = [
             self._run_stage(stage, piece, step if place is None else step.until(*place))
             for place, piece in cut_at_timers(inputs)
@@ -468,7 +468,7 @@ def _has_rows(batches: Sequence[EventBatch]) -> bool:
 
 
 def _not_before(out: EventBatch, shown: int) -> EventBatch:
-    """Return `out` with the time `shown` where a timer has told its own time, and that lies before."""
+    """Return `out` with the time `shown` where a timer has given its own time, and that is earlier."""
     early = (out.orders & 1 == 0) & (out.timestamps == out.clocks) & (out.timestamps < shown)
     return out.with_timestamps(np.where(early, shown, out.timestamps)) if early.any() else out
 

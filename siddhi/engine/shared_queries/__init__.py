@@ -1,1 +1,1 @@
-"""Queries over one stream as rules that share work: an index over their conditions tells whom an event concerns."""
+"""Queries over one stream as rules that share work, with an index over their conditions."""

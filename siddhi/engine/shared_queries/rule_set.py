@@ -136,7 +136,7 @@ class RuleSet:
         return any(shared.is_full for shared in self._shared)
 
     def hand_back(self, clock: int) -> None:
-        """All queries know of all events, and each has its own state."""
+        """Bring all queries up to date on all events, and give each its own state."""
         self.catch_up(clock)
         for shared in self._shared:
             shared.hand_back()
@@ -218,7 +218,10 @@ class RuleSet:
         return late
 
     def catch_up(self, clock: int) -> None:
-        """Every pattern has seen that events came which it does not want: one that has nothing but the last time."""
+        """Advance every pattern to the last event that it does not want.
+
+        It is given as an event that has only the last time.
+        """
         for shared in self._shared:
             shared.catch_up(clock, self._latest)
         self._catch_up(clock)

@@ -269,7 +269,7 @@ class SharedPattern:
         self._pieces = self._sizes = None
 
     def hand_back(self) -> None:
-        """Every pattern goes on by itself with its own part of the state, for good if these are too large together."""
+        """Give every pattern its own part of the state, for good if these are too large together."""
         for member in self._members:
             member.share_head(None)
             if self.is_full and isinstance(member.head, ChainOperator):

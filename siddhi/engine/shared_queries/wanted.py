@@ -1,4 +1,4 @@
-"""Which events of a stream a query can want, as far as plain tests of its filters tell."""
+"""Which events of a stream a query can want, according to plain tests of its filters."""
 
 from __future__ import annotations
 

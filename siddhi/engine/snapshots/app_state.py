@@ -73,7 +73,7 @@ class AppState:
         return SavedApp(app, clock, strings, parts, waits)
 
     def restore(self, saved: SavedApp) -> None:
-        """Every part goes on as `saved` says, which is of the same parts. `SnapshotError` when it cannot."""
+        """Restore every part from `saved`, which has the same parts; raise `SnapshotError` when that fails."""
         if len(saved.parts) != len(self.parts):
             raise unusable("snapshot-damaged", f"it has {len(saved.parts)} parts, and the app has {len(self.parts)}")
         self._restore(saved.strings, zip(self.parts, (part.state for part in saved.parts), strict=True))

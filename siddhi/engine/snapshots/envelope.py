@@ -26,7 +26,7 @@ _HEADER = struct.Struct("<4sH16sIQ")
 
 
 def fingerprint(text: str) -> bytes:
-    """Return what stands for `text`: equal texts have equal fingerprints, others differ."""
+    """Return the fingerprint of `text`: equal texts have equal fingerprints, others differ."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
@@ -40,7 +40,7 @@ def sealed(body: Sequence[Buffer], app: bytes) -> bytes:
 
 
 def format_of(data: Buffer) -> int:
-    """Return the format in which a snapshot was written, told by its first bytes; 0 when they begin no snapshot."""
+    """Return the format in which a snapshot was written, by its first bytes; 0 when they begin no snapshot."""
     if len(data) < _HEADER.size or bytes(data[: len(_MAGIC)]) != _MAGIC:
         return 0
     version: int = _HEADER.unpack_from(data)[1]

@@ -79,7 +79,7 @@ class RestoreReport:
 
     @property
     def complete(self) -> bool:
-        """True when nothing was lost and nothing begins anew."""
+        """Return whether nothing was lost and nothing starts over."""
         return not self.left and not self.begun
 
 
@@ -136,7 +136,7 @@ def report_of(
     saved: Sequence[PartDefinition],
     present: Sequence[PartDefinition],
 ) -> RestoreReport:
-    """Tell what became of the parts `before`; rows of those in `lacking` had not the attributes that are needed now."""
+    """Return a report on the parts `before`; rows of those in `lacking` had not the attributes that are needed now."""
     taken = tuple(name for name in now if name in matches and name not in lacking)
     formers = {former: name for name, (former, _) in matches.items()}
     definitions, present_by_name = {name_of(one): one for one in saved}, {name_of(one): one for one in present}

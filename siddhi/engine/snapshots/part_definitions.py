@@ -68,7 +68,7 @@ class PartDefinition:
 
 
 def query_definition(app: model.AnalysedApp, query: model.AnalysedQuery, partition: str | None) -> PartDefinition:
-    """Return the definition of `query`, which stands in `partition`."""
+    """Return the definition of `query`, which is in `partition`."""
     text = print_element(replace(query.syntax, annotations=()))
     surroundings = [*_clock(app), *(_source(app, one) for one in _sources(query)), *_mentioned(app, query)]
     return _definition(PartKind.QUERY, query.name, [text], surroundings, partition)

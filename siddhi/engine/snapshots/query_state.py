@@ -58,7 +58,7 @@ class QueryStateDefinition:
 
 
 def query_state(query: QueryNode, surroundings: Iterable[str]) -> QueryStateDefinition:
-    """Return what the state of `query` follows from; `surroundings` stand for what it reads, calls and is driven by."""
+    """Return what defines the state of `query`; `surroundings` identify what it reads, calls and is driven by."""
     analysed = query.analysed
     source = analysed.input
     windowed = not isinstance(source, model.SourceInput) or source.window is not None
@@ -111,7 +111,7 @@ def _expressions(selection: model.AnalysedSelection) -> Iterator[model.TypedExpr
 
 
 def _kept_parts(query: QueryNode) -> tuple[Stateful, ...]:
-    """Return the parts whose state stands for `whole`: all but the limiter."""
+    """Return the parts whose state `whole` covers: all but the limiter."""
     return query.parts[:-1] if query.limiter is not None else query.parts
 
 

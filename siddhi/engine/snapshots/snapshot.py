@@ -14,7 +14,7 @@ from siddhi.engine.streams.clock import ClockState
 
 
 class HoldsState(Protocol):
-    """What stands behind a part: a node of the graph, a table, the instances of a partition."""
+    """The holder of a part's state: a node of the graph, a table, the instances of a partition."""
 
     def snapshot(self) -> State:
         """Return the whole state."""

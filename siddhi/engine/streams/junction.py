@@ -38,7 +38,7 @@ class Junction:
             self.empty = self.empty.with_partitions(np.zeros(0, dtype=np.int64))
 
     def tell_written(self, records: pa.RecordBatch) -> None:
-        """As `tell`, where the batch is written, and counted, already."""
+        """Pass on a batch as `tell` does, where it is written, and counted, already."""
         for listener in self.listeners:
             listener(records)
 

@@ -6,7 +6,10 @@ from typing import Protocol
 
 
 class QueryWatch(Protocol):
-    """Is told how long each query, or other node of the graph, works. The engine reads no clock of its own."""
+    """A record of how long each query, or other node of the graph, works.
+
+    The engine reads no clock of its own.
+    """
 
     def now_ns(self) -> int:
         """Return the time, in nanoseconds since whenever."""

@@ -27,7 +27,7 @@ class ScheduledNode:
         self._outlet: BatchWriter | None = None
 
     def place(self) -> GraphPlace:
-        """Return where the stage stands in the graph."""
+        """Return the place of the stage in the graph."""
         node = self.node
         outputs = () if node.target is None else (node.target,)
         return GraphPlace(

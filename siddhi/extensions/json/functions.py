@@ -19,7 +19,7 @@ from siddhi.nesting import ObjectError, TooDeepError, read_object, write_object
 
 
 def parsed(value: object) -> object:
-    """Return the value that a JSON text tells; an object stands for itself. `RowError` for a text that is no object."""
+    """Return the value of a JSON text, or an object unchanged; raise `RowError` for a text that is no object."""
     if not isinstance(value, str):
         return value
     try:
@@ -29,7 +29,7 @@ def parsed(value: object) -> object:
 
 
 def _read(text: str) -> object:
-    """Return the value that a text tells, JSON or nearly so. Raises ObjectError."""
+    """Return the value of a text that is JSON or nearly so; raise ObjectError."""
     try:
         return read_object(text)
     except TooDeepError:
@@ -78,7 +78,7 @@ def _alone(found: object) -> object:
 
 
 def _single(read: Callable[[str], object]) -> Callable[..., object]:
-    """Return `read` of the text of the one value at a path; the only value of a list stands for the list."""
+    """Return `read` of the text of the one value at a path; a list with one value counts as that value."""
 
     def single(found: object) -> object:
         value = _alone(found)
@@ -115,7 +115,7 @@ def _set_element(value: object, text: str | None, element: object, *keys: str | 
 
 
 def _element(element: object) -> object:
-    """Return a text that tells a map or a list is put in as that, with its numbers as doubles."""
+    """Return a text of a map or a list as that object, with its numbers as doubles."""
     if element is None:
         raise RowError("the element must not be null")
     if not isinstance(element, str):
@@ -141,7 +141,7 @@ def _with_doubles(value: object) -> object:
 
 
 def _to_object(text: str) -> object:
-    """Null for a text that tells no value; one that tells more than may be held fails."""
+    """Return the value of a text, null when it has none; a text with more than may be held fails."""
     try:
         return _read(text)
     except TooDeepError as error:

@@ -76,7 +76,7 @@ def _refuse_document_type(*_: object) -> None:
 
 
 def _value(text: str) -> object:
-    """Return what the text of an element tells: a bool, a number as Java reads it, or the text itself."""
+    """Return the value of an element's text: a bool, a number as Java reads it, or the text itself."""
     if text in {"true", "false"}:
         return text == "true"
     if not _NUMBER.fullmatch(text) or _NO_OCTAL.fullmatch(text):

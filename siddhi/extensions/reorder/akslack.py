@@ -81,7 +81,7 @@ class AlphaKSlack(KSlack):
         return math.floor(behind * self.alpha + 0.5) if behind < self.maximum else self.maximum
 
     def _adapt(self, newest: int) -> None:
-        """α follows what the last batch has shown."""
+        """Adapt α to the last batch."""
         coverage = 1.0 if self.span == 0 else covered(self.seen, newest - self.span)
         error = least_coverage(self.sample, self.threshold, self.critical) - coverage
         self.moved = abs(self.moved + _PROPORTIONAL * error + _DERIVATIVE * (error - self.error))

@@ -92,7 +92,7 @@ class KSlack(RowWindow):
         self._arm(out.clock)
 
     def slack_for(self, behind: int) -> int:
-        """K when an event came `behind` the greatest."""
+        """Return K when an event came `behind` the greatest."""
         return max(self.slack, min(behind, self.maximum))
 
     def fire(self, due: int, out: Emission) -> None:

@@ -166,7 +166,7 @@ def _split(text: str, regex: str, number: int) -> str:
 
 
 def _compare(one: str, other: str) -> int:
-    """Java's compareTo: the difference of the first code units that differ, else of the lengths."""
+    """Return Java's compareTo: the difference of the first code units that differ, else of the lengths."""
     left, right = one.encode("utf-16-be"), other.encode("utf-16-be")
     for place in range(0, min(len(left), len(right)), 2):
         difference = int.from_bytes(left[place : place + 2]) - int.from_bytes(right[place : place + 2])

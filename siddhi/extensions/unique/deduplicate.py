@@ -49,7 +49,7 @@ class Deduplicate(Operator):
         return batch if len(kept) == batch.size else batch.take(np.array(kept, dtype=np.int64))
 
     def _forget(self, clock: int) -> None:
-        """Keys that passed longer than T ago are not known any more; they lie in the order in which they passed."""
+        """Drop keys that passed longer than T ago; they are in the order in which they passed."""
         while self.passed:
             key = next(iter(self.passed))
             if self.passed[key] + self.duration >= clock:

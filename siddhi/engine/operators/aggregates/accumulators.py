@@ -143,7 +143,7 @@ class Accumulators:
         self.cells = grown(self.cells, count)
 
     def make_room(self, rows: int) -> None:
-        """Every aggregate can add `rows` rows."""
+        """Make room for `rows` more rows in every aggregate."""
         if self.lists and self.pool[loops.NODES_LEFT] < rows * self.lists:
             self._add_nodes(rows * self.lists)
         if self.counters and 2 * (self.pool[loops.ENTRIES] + rows * self.counters) > len(self.table):
@@ -184,7 +184,7 @@ class Accumulators:
         return np.empty(shape, INT64), np.empty(shape, BOOL)
 
     def begin(self) -> None:
-        """No null has been written from now on: as `room_for`, for arrays that are there already."""
+        """Clear the record of nulls, as `room_for` does, for arrays that exist already."""
         self.nulls = self._no_nulls
 
     @property
@@ -238,7 +238,7 @@ class Accumulators:
         return values
 
     def distinct_values(self) -> int:
-        """Return how many values are told apart, by group and aggregate."""
+        """Return how many distinct values are held, by group and aggregate."""
         kinds, cells = self.plan[:, loops.KIND], self.plan[:, loops.CELL]
         return int(self.cells[:, cells[kinds == loops.DISTINCT]].sum())
 
@@ -325,7 +325,7 @@ class Accumulators:
         self._fill(live, 2 * len(live))
 
     def _used_nodes(self) -> tuple[Int64Array, Int64Array]:
-        """Cells and nodes up to the last in use; as if there never had been others, when they are most of these."""
+        """Return the cells and nodes up to the last in use, or renumbered ones when most of these are unused."""
         used = np.flatnonzero(self.nodes[:, loops.TIMES] > 0)
         end = int(used.max(initial=0)) + 1
         if 2 * len(used) < end - _FEW_NODES:
@@ -333,7 +333,7 @@ class Accumulators:
         return self.cells, self.nodes[:end]
 
     def _closed_up(self, used: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Cells and nodes as if there never had been nodes but those in use."""
+        """Return the cells and nodes renumbered, with only the nodes in use."""
         numbers = np.zeros(len(self.nodes), dtype=np.int64)
         numbers[used] = np.arange(1, len(used) + 1)
         nodes: Int64Array = np.zeros((len(used) + 1, 4), dtype=np.int64)

@@ -69,5 +69,5 @@ class UnionSet(Aggregator):
 
 
 def _as_one(element: object) -> object:
-    """`element`, and for any NaN the one that stands for all: as in Java they are equal in a set."""
+    """Return `element`, with any NaN replaced by a common one: as in Java they are equal in a set."""
     return element if element == element else math.nan  # noqa: PLR0124 - false for NaN alone

@@ -56,7 +56,7 @@ class Aggregator(ABC):
         """Return the aggregate of each row's group after that row."""
 
     def distinct_values(self) -> int:
-        """Return how many values are told apart, over all groups."""
+        """Return how many distinct values are held, over all groups."""
         return 0
 
     @abstractmethod
@@ -80,7 +80,7 @@ class Aggregator(ABC):
 
 
 def numbered_on(states: Sequence[State], counts: Sequence[int]) -> State:
-    """As `Aggregator.joined`, of states that are lists of items with the number of a group in front."""
+    """Return one state of states that are lists of items with a group number in front, as `Aggregator.joined` does."""
     firsts = itertools.accumulate(counts, initial=0)
     return [
         [first + group, *item]

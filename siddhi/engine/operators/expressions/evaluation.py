@@ -34,7 +34,7 @@ class Reasons:
         self._booked: list[tuple[Int64Array, str]] = []
 
     def add(self, rows: Int64Array, text: str) -> None:
-        """Books `rows` as failed for the reason `text`."""
+        """Record `rows` as failed for the reason `text`."""
         self._booked.append((rows, text))
 
     @property
@@ -105,7 +105,7 @@ class Evaluation:
         return self.reasons.first
 
     def fail(self, rows: BoolArray, message: str) -> None:
-        """Books the active ones of `rows` as failed; from then on they count no more."""
+        """Record the active ones of `rows` as failed; they do not count from then on."""
         if self.active is not None:
             rows = rows & self.active
         if not rows.any():
@@ -163,7 +163,7 @@ class ExpressionNode(ABC):
         """Return the value for all rows; rows that are not active may hold anything."""
 
     def truth(self, evaluation: Evaluation) -> BoolArray:
-        """Where the value is true (null is false); for expressions of type bool."""
+        """Return where the value is true (null is false); for expressions of type bool."""
         values, valid = self.evaluate(evaluation)
         if valid is not None:
             values = values & valid
@@ -182,7 +182,7 @@ class ExpressionNode(ABC):
 
 
 def broadcast(value: Value, size: int) -> Value:
-    """`value` with an array of `size` in place of a scalar."""
+    """Return `value` with an array of `size` in place of a scalar."""
     values = value.values
     if values.ndim == 0:
         values = np.full(size, values)
@@ -198,13 +198,13 @@ def to_column(value: Value, type_: AttributeType, pool: StringPool, size: int) -
 
 
 def both_valid(left: BoolArray | None, right: BoolArray | None) -> BoolArray | None:
-    """Where both are not null."""
+    """Return where both are not null."""
     if left is None:
         return right
     return left if right is None else left & right
 
 
 def as_type(values: AnyArray, type_: AttributeType) -> AnyArray:
-    """Numbers as Java widens or narrows them to the dtype of `type_`."""
+    """Return numbers as Java widens or narrows them to the dtype of `type_`."""
     dtype = DTYPES[type_]
     return values if values.dtype == dtype else values.astype(dtype)

@@ -32,7 +32,7 @@ class ConstantNode(ExpressionNode):
 
 
 class StringConstantNode(ExpressionNode):
-    """A string of the plan's text; its code is asked for anew, since codes change when the pool is compacted."""
+    """A string of the plan's text; its code is looked up each time, since codes change when the pool is compacted."""
 
     type = AttributeType.STRING
 
@@ -68,7 +68,7 @@ class OutputNode(ExpressionNode):
 
 
 class EmptySlotNode(ExpressionNode):
-    """True where no event stands in a slot, told by the slot's `@present` column."""
+    """A test of whether a slot has no event, by the slot's `@present` column."""
 
     type = AttributeType.BOOL
 

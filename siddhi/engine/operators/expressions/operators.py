@@ -187,7 +187,7 @@ def decision(condition: ExpressionNode) -> ExpressionNode:
 
 
 class NoDecisionNode(ExpressionNode):
-    """What stands for a condition and is none: every row fails."""
+    """A condition whose expression is no condition: every row fails."""
 
     type = AttributeType.BOOL
     can_fail = True

@@ -13,7 +13,10 @@ from siddhi.language.ast import AttributeType
 
 class _Choice(CallNode):
     def first_valid(self, evaluation: Evaluation) -> Value:
-        """For each row the first argument that is not null, null when all are. Every argument sees every row."""
+        """Return for each row the first argument that is not null, null when all are.
+
+        Every argument sees every row.
+        """
         values, valid = broadcast(self.arguments[0].evaluate(evaluation), evaluation.size)
         for argument in self.arguments[1:]:
             if valid is None and not (argument.can_fail or argument.stateful):

@@ -70,7 +70,10 @@ def convert(
 
 
 def number_as(values: AnyArray, target: AttributeType) -> AnyArray:
-    """Numbers as Java casts them: wrapping between integers, truncating and saturating from fractions, NaN to 0."""
+    """Return numbers as Java casts them.
+
+    They wrap between integers, and truncate and saturate from fractions; NaN becomes 0.
+    """
     dtype: Any = DTYPES[target]
     if values.dtype.kind != "f" or dtype.kind == "f":
         return values.astype(dtype)

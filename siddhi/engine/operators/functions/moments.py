@@ -26,7 +26,7 @@ def event_timestamp(_: model.Call, arguments: tuple[ExpressionNode, ...], __: St
 
 
 class TimeOfEvent(ExpressionNode):
-    """The timestamp of an event that a pattern or a join names; the row fails where none stands there."""
+    """The timestamp of an event that a pattern or a join names; the row fails where there is none."""
 
     type = AttributeType.LONG
     can_fail = True

@@ -202,7 +202,10 @@ class RowFunction(CallNode):
         return broadcast(from_list(results, self.type, self.pool), len(rows)), failed
 
     def _remembered(self, evaluation: Evaluation, values: list[Value], changing: list[int]) -> Value:
-        """As `evaluate`, with a memory of the values of the arguments `changing`. What fails is tried again."""
+        """Return the values as `evaluate` does, with a memory of the values of the arguments `changing`.
+
+        Failed calls are tried again.
+        """
         size = evaluation.size
         rest = tuple(value.values.item() for place, value in enumerate(values) if place not in changing)
         key = (self.pool.generation, tuple(changing), repr(rest))  # NaN equals itself so

@@ -73,7 +73,7 @@ def _whole(result: float, type_: AttributeType) -> int:
 
 
 def _plain(item: object) -> object:
-    """`item`, of what objects are made of: values, lists, dicts and sets."""
+    """Return `item` as the parts of objects: values, lists, dicts and sets."""
     if item is None or isinstance(item, bool | int | float | str):
         return item
     if isinstance(item, list | tuple):

@@ -146,7 +146,7 @@ class FusedSelection(Operator):
             self.accumulators.grow_groups(self.groups.capacity)
 
     def forget_partitions(self, partitions: Int64Array) -> Int64Array | None:
-        """Nothing is kept for partition instances: the new numbers of groups are None."""
+        """Return None for the new numbers of groups: nothing is kept for partition instances."""
         return None
 
 

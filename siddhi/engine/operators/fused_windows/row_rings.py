@@ -40,7 +40,7 @@ class RowRings:
         self._look()
 
     def _look(self) -> None:
-        """Each line as an array of its own, in its own dtype, and where it lies."""
+        """Set the view of each line in its own dtype, and its address."""
         reals = self.wide.view(np.float64)
         self._arrays: list[AnyArray] = [
             self.narrow[place] if source == NARROW else (reals if source == REAL else self.wide)[place]
@@ -63,7 +63,7 @@ class RowRings:
             self._look()
 
     def put(self, read: Iterable[Line], sequence: int, count: int) -> None:
-        """`count` rows from `sequence` on have the values of `read` in its lines."""
+        """Write the values of `read` into the lines of `count` rows from `sequence` on."""
         start = sequence & (self.capacity - 1)
         stop = start + count
         arrays, told = self._arrays, len(self.valid) > 0
@@ -98,7 +98,7 @@ class RowRings:
             lines[:, to] = lines[:, columns]
 
     def _tell_nulls(self, line: int) -> None:
-        """There is a place to tell which values of `line` are null, where none has been until now."""
+        """Make room for the marks of nulls in `line`, where there has been none."""
         if not len(self.valid):
             self.valid = np.ones((len(self.sources), self.capacity), dtype=np.bool_)
         if not self.lines[line, MASK]:

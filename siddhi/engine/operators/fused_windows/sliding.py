@@ -208,7 +208,7 @@ class SlidingSelection(FusedSelection):
     def _take_in_late(
         self, times: Int64Array, keys: Int64Array, clocks: Int64Array, start: int, out: Int64Array, out_valid: BoolArray
     ) -> Int64Array:
-        """As `take_in`, of rows from `start` on that come out of order."""
+        """Add rows from `start` on that come out of order, as `take_in` does."""
         size, state = len(times), self.state
         if self.attribute is not None:
             newest = self._newest if start > state[FIRST] else LONG_AGO
@@ -246,7 +246,7 @@ class SlidingSelection(FusedSelection):
         places[moved] = begin + np.argsort(place)[places[moved] - begin]
 
     def _bring_to_front(self, clock: int, end: int) -> None:
-        """Of the rows held before `end`, those whose time is over at `clock` stand in front, the oldest time first."""
+        """Move the rows held before `end` whose time is over at `clock` to the front, the oldest time first."""
         first, mask = int(self.state[FIRST]), self.rows.capacity - 1
         times = self.rows.wide[TIME_LINE, np.arange(first, end) & mask]
         self._move(np.argsort(np.where(times + self._duration <= clock, times, NEVER), kind="stable"), first)
@@ -258,7 +258,7 @@ class SlidingSelection(FusedSelection):
         self.rows.move((begin + place) & mask, to & mask)
 
     def _look_at_times(self) -> None:
-        """`_newest` is right for the rows held."""
+        """Set `_newest` from the times of the rows held."""
         if self._time_line is None:
             return
         times = self.rows.wide[TIME_LINE, np.arange(int(self.state[FIRST]), self.end) & (self.rows.capacity - 1)]
@@ -333,7 +333,7 @@ class SlidingSelection(FusedSelection):
         return result.with_chunks(None) if (chunks[1:] != chunks[:-1]).all() else result
 
     def _last_ones(self, positions: Int64Array, chunks: Int64Array, columns: Int64Array) -> Int64Array:
-        """Of `positions` the last of each group in each chunk, in order of their first."""
+        """Return the last of each group in each chunk of `positions`, in order of their first."""
         if not self.shape.keys:
             of_chunks = chunks[positions]
             last: Int64Array = positions[np.append(of_chunks[1:] != of_chunks[:-1], np.True_)[: len(positions)]]
@@ -352,14 +352,14 @@ class SlidingSelection(FusedSelection):
         return used, key_values(self.groups.keys[used, place], self.shape.keys[place][1], self.pool)
 
     def keep_groups(self, kept: Int64Array) -> None:
-        """All groups but `kept` (ascending), which are numbered from 0 from now on, are forgotten; no row is held."""
+        """Drop all groups but `kept` (ascending), which are numbered from 0 from now on; no row is held."""
         self.accumulators.grow_groups(self.groups.capacity)
         self.accumulators.keep_groups(kept)
         self.groups.keep(kept)
         self.accumulators.grow_groups(self.groups.capacity)
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        """As for all operators, of states whose groups are numbered without a gap."""
+        """Return one state of states whose groups are numbered without a gap, as all operators do."""
         if self.holds or not self.shape.keys:
             return super().joined(states, ids)
         aggregates = [state["aggregates"] for state in states]

@@ -145,7 +145,7 @@ class Aggregation(Stateful):
         return max(point, self._cleaned_ms + interval)
 
     def _grid_points(self, clocks: Int64Array) -> Int64Array:
-        """For each clock the last time at or before it at which old buckets may be given up."""
+        """Return for each clock the last time at or before it at which old buckets may be purged."""
         return clocks - (clocks - self._first_ms) % self.retention.interval_ms
 
     def _give_up(self, point_ms: int) -> None:

@@ -75,7 +75,7 @@ class _MeasuresBuilder:
         return Measures(self.taken, self.accumulators, self.columns, outputs)
 
     def over_columns(self, expression: model.TypedExpression) -> model.TypedExpression:
-        """`expression` over the columns of the measures: aggregates, and the latest values of plain attributes."""
+        """Return `expression` over the columns of the measures: aggregates, and latest values of plain attributes."""
         match expression:
             case model.Aggregate():
                 return self._aggregate(expression)

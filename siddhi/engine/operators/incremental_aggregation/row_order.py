@@ -31,7 +31,7 @@ class GroupTexts:
         self._factors: list[int] = []
 
     def clear(self) -> None:
-        """Group ids have been given out anew."""
+        """Clear the texts, as group ids have been reassigned."""
         self._hashes.clear()
         self._factors.clear()
 

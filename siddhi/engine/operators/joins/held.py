@@ -150,7 +150,7 @@ class HeldThen(Held):
         return _one(judge.narrowed(blocks, named)), fetch, judge.unanswered
 
     def _events_before(self, rows: Int64Array, events: EventBatch) -> Int64Array:
-        """For each of the `rows` that the window let out, how many of `events` go before it."""
+        """Return for each of the `rows` that the window released how many of `events` precede it."""
         own, other = self._ranks
         moments = np.stack([events.orders, events.clocks, np.full(events.size, other)])
         counts: Int64Array = np.empty(rows.shape[1], dtype=np.int64)
@@ -220,7 +220,7 @@ _NO_PAIRS = Pairs(NO_POSITIONS, NO_POSITIONS)
 
 
 def _all(probes: Int64Array, size: int) -> Iterator[Pairs]:
-    """Each of `probes` with each of `size` rows, block by block."""
+    """Yield each of `probes` with each of `size` rows, block by block."""
     places = np.arange(size)
     step = max(1, PAIRS_AT_ONCE // max(size, 1))
     for start in range(0, len(probes) if size else 0, step):

@@ -109,7 +109,10 @@ class JoinOperator(MergingOperator):
         return self._chunk_by_chunk(inputs, step)
 
     def _who_is_first(self, inputs: MergedRows) -> tuple[bool, bool]:
-        """Whether the left's stream goes first with events of one time, and with what timers of one time sent."""
+        """Return whether the left's stream comes first.
+
+        The first item is for events of one time, the second for rows that timers of one time sent.
+        """
         if self._left_first is None:
             left, right = self.sides
             ranks = inputs.ranks, inputs.timer_ranks or inputs.ranks
@@ -188,7 +191,10 @@ class JoinOperator(MergingOperator):
     # ---- chunk by chunk
 
     def _chunk_by_chunk(self, inputs: MergedRows, step: Step) -> EventBatch:
-        """Timers first, then the chunk through its side's window, and what comes out of that meets the other side."""
+        """Return the output of the join chunk by chunk.
+
+        Timers come first, then the chunk passes its side's window, and the window's output meets the other side.
+        """
         out: list[EventBatch] = []
         floor, done = step.floor, -1
         for source, batch, order, clock in _chunks(inputs):
@@ -224,7 +230,7 @@ class JoinOperator(MergingOperator):
                     self._meet(side, side.let_out(self._empty[side.slot], now), at, step, out)
 
     def _feed(self, side: Side, batch: EventBatch, order: int, now: Step, step: Step, out: list[EventBatch]) -> bool:
-        """`side` has had `batch`; returns whether some of it failed."""
+        """Process `batch` on `side`; return whether some of it failed."""
         known = step.failure_count
         rows = side.arriving(batch.at_order(1), now)
         for orders, message in zip(now.failures.orders, now.failures.messages, strict=True):
@@ -333,7 +339,7 @@ class _Aggregates(Stateful):
 
 
 def _of_one_instance(batch: EventBatch) -> EventBatch:
-    """`batch` in chunks of rows of one partition instance each."""
+    """Return `batch` in chunks of rows of one partition instance each."""
     chunks, partitions = batch.chunks, batch.partitions
     if chunks is None or partitions is None or not batch.size:
         return batch

@@ -30,7 +30,7 @@ class Judge:
         return None if self._failed is None else Unanswered(self._failed, self._reasons)
 
     def fail(self, events: Int64Array, reasons: Reasons) -> None:
-        """Of `events` it failed."""
+        """Record that the condition failed for `events`."""
         if self._failed is None:
             self._failed = np.zeros(self._events.size, dtype=np.bool_)
         self._failed[events] = True

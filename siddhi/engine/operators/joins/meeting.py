@@ -67,7 +67,7 @@ def _without_unanswered(rows: EventBatch, pairs: Pairs, unanswered: Unanswered, 
 
 
 def _one_to_one(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch: Fetch) -> EventBatch:
-    """Each of `rows` with the one row that it meets."""
+    """Return each of `rows` with the one row that it meets."""
     columns = {column: rows.columns[name] for column, name in side.selected}
     for column, name in other.selected:
         columns[column] = fetch(name, pairs.places)
@@ -76,7 +76,7 @@ def _one_to_one(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch: 
 
 
 def _with_unmatched(side: Side, rows: EventBatch, pairs: Pairs) -> Pairs:
-    """`pairs` with the rows that met nothing beside nulls (place -1): resets, and in outer joins all others."""
+    """Return `pairs`, and rows without a match beside nulls (place -1): resets, and in outer joins all others."""
     lonely = np.full(rows.size, side.keeps_unmatched)
     lonely[pairs.probes] = False
     if not rows.only_current:
@@ -88,7 +88,10 @@ def _with_unmatched(side: Side, rows: EventBatch, pairs: Pairs) -> Pairs:
 
 
 def _coming_and_going(rows: EventBatch, side: Side) -> EventBatch:
-    """Events of a side without window as it lets them out: each comes, goes if someone asks for that, and resets."""
+    """Return events of a side without window as it releases them.
+
+    Each comes, expires if the query reads that, and is reset.
+    """
     kinds = _PASSING_BY[[0, 2]] if side.hides_expired else _PASSING_BY
     passing = rows.with_chunks(rows.chunk_ids()).take(np.repeat(np.arange(rows.size), len(kinds)))
     passing = passing.with_kinds(np.tile(kinds, rows.size))
@@ -97,7 +100,10 @@ def _coming_and_going(rows: EventBatch, side: Side) -> EventBatch:
 
 
 def _come_and_go(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch: Fetch) -> EventBatch:
-    """Each event of a side without window comes, goes and resets at once: it gives its pairs twice, then a reset."""
+    """Return the output of events of a side without window, which come, expire and are reset at once.
+
+    Each event gives its pairs twice, then a reset.
+    """
     numbers = np.concatenate([3 * pairs.probes, 3 * pairs.probes + 1, np.arange(2, 3 * rows.size, 3)])
     places = np.concatenate([pairs.places, pairs.places, np.full(rows.size, -1)])
     order = np.argsort(numbers, kind="stable")

@@ -155,7 +155,7 @@ class _Shelf:
             self._note(rows, only_current=only_current, holds=holds)
 
     def _note(self, rows: EventBatch, *, only_current: bool, holds: bool) -> None:
-        """`rows` are what the window lets out in this step."""
+        """Record `rows` as the output of the window in this step."""
         size = rows.size
         lines = self.lines = np.empty((MOVE_LINES, size), INT64)
         lines[KIND], lines[TIMESTAMP] = (0 if rows.only_current else rows.kinds), rows.timestamps
@@ -204,7 +204,7 @@ class _Shelf:
         fill_shelf(self.cells, slots, *lines)
 
     def keep(self, slots: Int64Array) -> None:
-        """Of the rows that the shelf holds, only those in `slots` stay."""
+        """Keep only the rows in `slots` of those that the shelf holds."""
         gone = np.setdiff1d(self.shown(), slots)
         lines = [kernel_array(self.cells[line, slots]) for line in (0, CELL_NUMBER, CELL_INSTANCE, CELL_STAMP, PUT_AT)]
         fill_shelf(self.cells, slots, *lines)
@@ -350,7 +350,7 @@ class MovingJoin(Stateful):
         return self._batch(self._in_turn(pairs) if self._ranks is not None else pairs)
 
     def _in_turn(self, pairs: Int64Array) -> Int64Array:
-        """Pairs of several instances that timers of one time gave come instance by instance."""
+        """Return the order of pairs that timers of one time gave, instance by instance."""
         orders, clocks, instances = pairs[OUT_ORDER], pairs[OUT_CLOCK], pairs[OUT_INSTANCE]
         tied = (orders[1:] == orders[:-1]) & (clocks[1:] == clocks[:-1]) & (instances[1:] != instances[:-1])
         if self._ranks is None or not tied.any():
@@ -382,7 +382,7 @@ class MovingJoin(Stateful):
     def _add_columns(
         self, columns: dict[str, Column], shelf: _Shelf, names: Sequence[tuple[str, str]], slots: Int64Array
     ) -> None:
-        """`columns` has the attributes `names` (column, attribute) of the rows in these slots, null for -1."""
+        """Add the attributes `names` (column, attribute) of the rows in these slots to `columns`, null for -1."""
         missing = slots < 0
         if not missing.any():
             columns.update((column, shelf.store.taken(name, slots)) for column, name in names)
@@ -440,7 +440,7 @@ class MovingJoin(Stateful):
 
 
 def _joined(states: Sequence[State], ids: Sequence[Int64Array], side: Side) -> State:
-    """One state of the shelves of all `states`."""
+    """Return one state of the shelves of all `states`."""
     batches = [restore_batch(saved, side.pool) for saved, _, _, _ in states]
     numbers = [own for _, own, _, _ in states]
     instances = [known[own] for (_, _, own, _), known in zip(states, ids, strict=True)]

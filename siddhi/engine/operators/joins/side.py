@@ -106,7 +106,7 @@ class Side:
         return rows.take((rows.kinds != EXPIRED).nonzero()[0])
 
     def named(self, rows: EventBatch) -> EventBatch:
-        """Rows of this side with their columns called by slot."""
+        """Return rows of this side with their columns named by slot."""
         return rows.with_columns({slot_column(self.slot, name): rows.columns[name] for name in self.types})
 
     def attribute(self, column: str) -> str:
@@ -120,7 +120,7 @@ class Side:
 
 
 def with_nulls(column: Column, missing: BoolArray) -> Column:
-    """`column` with nulls where `missing`."""
+    """Return `column` with nulls where `missing`."""
     if column.type is AttributeType.STRING:
         return Column(column.type, column.pool, values=np.where(missing, NULL_CODE, column.values))
     if column.type is AttributeType.OBJECT:

@@ -229,7 +229,10 @@ class SlidingJoin:
         self.flows[slot].take_in_few(timestamps, values, keys, orders, emission, self._walk)
 
     def meet(self, out: Int64Array, *, goes_on: bool, left_first: tuple[bool, bool]) -> tuple[int, bool, int, int]:
-        """As `siddhi.engine.operators.joins.queues.meet`, of what both sides let out in this step."""
+        """Return the result of `queues.meet` for the output of both sides in this step.
+
+        See `siddhi.engine.operators.joins.queues`.
+        """
         left, right = self.flows
         told: tuple[int, bool, int, int] = meet(
             self._walk,
@@ -299,7 +302,7 @@ class SlidingJoin:
     def _add_columns(
         self, columns: dict[str, Column], flow: _Flow, names: Sequence[tuple[str, str]], positions: Int64Array
     ) -> None:
-        """`columns` has the attributes `names` (column, attribute) of the rows at these positions, null for -1."""
+        """Add the attributes `names` (column, attribute) of the rows at these positions to `columns`, null for -1."""
         if not self._lonely[flow.side.slot]:
             fetch = flow.fetch
             for column, name in names:

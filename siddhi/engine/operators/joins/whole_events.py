@@ -1,4 +1,4 @@
-"""What is asked in a join of events as a whole: whether one stands there, and when it came."""
+"""Tests of whole events in a join: whether there is one, and when it came."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class PartitionPlace:
         return nodes
 
     def next_purge_ms(self, opening_clock: int | None = None) -> int:
-        """As `PartitionInstances.next_purge_ms`."""
+        """Return the time of the next purge, as `PartitionInstances.next_purge_ms` does."""
         return self.instances.next_purge_ms(opening_clock)
 
     def purge(self, clock: int) -> None:

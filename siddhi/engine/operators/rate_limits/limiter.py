@@ -19,7 +19,7 @@ from siddhi.language.ast import AttributeType
 
 
 class Limiter(Operator):
-    """What stands behind a query's selection and lets its rows out at a rate."""
+    """An operator behind a query's selection that limits the rate of its output."""
 
     @abstractmethod
     def groups_in_use(self) -> Int64Array:
@@ -63,7 +63,7 @@ class RateLimiter(Limiter):
         return np.concatenate([waiting, self.own_groups()])
 
     def own_groups(self) -> Int64Array:
-        """As `groups_in_use`, of what the limiter remembers besides the rows that wait."""
+        """Return the groups in use, as `groups_in_use` does, of the state besides the rows that wait."""
         return np.zeros(0, dtype=np.int64)
 
     def renumber_groups(self, numbers: Int64Array) -> None:
@@ -73,7 +73,7 @@ class RateLimiter(Limiter):
         self.renumber_own(numbers)
 
     def renumber_own(self, numbers: Int64Array) -> None:
-        """As `renumber_groups`, for what the limiter remembers besides the rows that wait."""
+        """Renumber groups, as `renumber_groups` does, in the state besides the rows that wait."""
 
     def own_state(self) -> State:
         """Return the state of the limiter besides the rows that wait."""
@@ -84,21 +84,24 @@ class RateLimiter(Limiter):
 
 
 def groups_of(batch: EventBatch) -> Int64Array:
-    """Each row's group, 0 for all when there is no grouping."""
+    """Return each row's group, 0 for all when there is no grouping."""
     column = batch.columns.get(GROUP)
     groups: Int64Array = np.zeros(batch.size, dtype=np.int64) if column is None else column.values
     return groups
 
 
 def without_groups(batch: EventBatch) -> EventBatch:
-    """`batch` without the column `GROUP`."""
+    """Return `batch` without the column `GROUP`."""
     if GROUP not in batch.columns:
         return batch
     return batch.with_columns({name: column for name, column in batch.columns.items() if name != GROUP})
 
 
 def last_of_groups(blocks: Int64Array, groups: Int64Array) -> Int64Array:
-    """Of each block (non-decreasing numbers) the position of the last row of each group, by first appearance."""
+    """Return the position of the last row of each group in each block, by first appearance.
+
+    Blocks are non-decreasing numbers.
+    """
     if len(blocks) == 0:
         return blocks
     count = int(groups.max()) + 1

@@ -46,13 +46,13 @@ class Verdicts(NamedTuple):
         return bool(self.failed.any() or self.lost.any())
 
     def losers(self) -> BoolArray:
-        """Which events the condition failed of, at any row."""
+        """Return for which events the condition failed, at any row."""
         losers = self.lost.copy()
         losers[self.probes[self.failed]] = True
         return losers
 
     def first(self) -> tuple[BoolArray, BoolArray]:
-        """Which events find a row before the condition fails, and which fail before they find one."""
+        """Return which events find a row before the condition fails, and which fail before they find one."""
         found, lost = np.zeros(len(self.lost), dtype=np.bool_), self.lost.copy()
         probes, places = np.unique(self.probes, return_index=True)
         failed = self.failed[places]
@@ -123,7 +123,7 @@ class CarefulMatcher:
         row_column: Callable[[str], str] | None = None,
         makes_index: bool = True,
     ) -> CarefulMatcher | None:
-        """None for a condition that neither fails nor keeps state."""
+        """Return a matcher, None for a condition that neither fails nor keeps state."""
         if condition is None or not needs_care(condition, compiler):
             return None
         return cls(condition, table, compiler, row_name=row_name, row_column=row_column, makes_index=makes_index)

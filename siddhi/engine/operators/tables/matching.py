@@ -141,7 +141,10 @@ class RowMatcher:
     def pairs(
         self, events: EventBatch, outputs: Mapping[str, Value] | None = None, rows: Int64Array | None = None
     ) -> Pairs:
-        """All matches of `events`, or only of the ones in `rows`; `outputs` are the values of the query's output."""
+        """Return all matches of `events`, or only of the ones in `rows`.
+
+        `outputs` are the values of the query's output.
+        """
         if self.index is not None:
             asked = self._by_index(events, outputs)
             asked = asked if rows is None else _only(asked, rows, events.size)
@@ -220,7 +223,7 @@ def _only(pairs: Pairs, rows: Int64Array, size: int) -> Pairs:
 
 
 def taken(value: Value, rows: Int64Array) -> Value:
-    """`value` of these rows."""
+    """Return `value` of these rows."""
     if value.values.ndim == 0:
         return value
     return Value(value.values[rows], None if value.valid is None else value.valid[rows])

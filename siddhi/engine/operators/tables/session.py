@@ -48,7 +48,7 @@ class WriteSession:
             writer.session = self
 
     def add(self, writer: TableWriter, batch: EventBatch) -> None:
-        """`writer` is to write `batch`."""
+        """Add a write of `batch` by `writer`."""
         assert writer.plan is not None  # noqa: S101 - others share no table in a step
         self._writes.append(Write(writer, writer.plan, batch, self._ranks[self._numbers[id(writer)]]))
 

@@ -125,7 +125,7 @@ class Table:
         self.alive = grown(self.alive, self.cells.shape[1])
 
     def make_validity(self) -> None:
-        """There is room to tell where values are null."""
+        """Make room for the marks of nulls."""
         if not self.valid.size:
             self.valid = np.ones(self.cells.shape, dtype=np.bool_)
 
@@ -209,9 +209,9 @@ class Table:
         return 0
 
     def insert_missing(self, index: HashIndex, columns: Mapping[str, Column]) -> tuple[Int64Array, BoolArray]:
-        """Rows of `columns` whose key of `index`, which is the primary key's if there is one, is new are in the table.
+        """Insert the rows of `columns` whose key of `index`, the primary key's if there is one, is new.
 
-        Returns for each row the first place of its key, and whether it was inserted there.
+        Return for each row the first place of its key, and whether it was inserted there.
         """
         size = len(next(iter(columns.values())))
         used = self.used
@@ -240,11 +240,14 @@ class Table:
                 index.add(np.arange(start, stop), self.keys_of(index, columns, size))
 
     def _no_times(self, size: int) -> Column:
-        """Return the times of rows of which nobody knows when they came, as Siddhi tells them."""
+        """Return the times of rows whose arrival is not known, as Siddhi shows them."""
         return Column(AttributeType.LONG, self.pool, np.full(size, -1, dtype=np.int64))
 
     def _set_valid(self, name: str, places: slice | Int64Array, column: Column) -> None:
-        """Book where the values of `column` that now stand at `places` are null; codes and objects tell themselves."""
+        """Record where the values of `column` that are now at `places` are null.
+
+        Codes and objects mark nulls themselves.
+        """
         if column.type in (AttributeType.STRING, AttributeType.OBJECT):
             return
         valid = column.valid
@@ -288,7 +291,7 @@ class Table:
         return len(np.unique(new, axis=0)) < len(new) or not np.isin(others, places).all()
 
     def heads_and_tails(self) -> tuple[Int64Array, Int64Array]:
-        """For each place what is written down about it first and last, -1 for nothing."""
+        """Return for each place the first and the last record about it, -1 for none."""
         room = self.cells.shape[1]
         self._heads, self._tails = grown(self._heads, room, -1), grown(self._tails, room, -1)
         return self._heads, self._tails
@@ -317,7 +320,7 @@ class Table:
         return pairs if self.history is None else self.history.seen(pairs, events, self.alive)
 
     def _compact(self) -> None:
-        """Rows move together, in order, and the indexes follow."""
+        """Move rows together, in order, and update the indexes."""
         kept = self._places()
         self.cells = self.cells[:, kept]
         self._values = {name: values[kept] for name, values in self._values.items()}
@@ -346,7 +349,7 @@ class Table:
         return codes_in(self.snapshot())
 
     def recode(self, change: CodeChange) -> None:
-        """Every string code in the table becomes what `change` makes of it."""
+        """Replace every string code in the table by the one that `change` gives."""
         self.restore(map_codes(self.snapshot(), change))
 
     def snapshot(self) -> State:

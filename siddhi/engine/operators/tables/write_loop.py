@@ -175,7 +175,7 @@ def carry_out(table: Table, writes: Sequence[Write], *, recorded: bool = False) 
 
 
 def _load(table: Table, write: Write, index: HashIndex | None) -> _Load:
-    """`index` is what any of the writes of the step finds rows with."""
+    """Return the load of a write; `index` is the one with which writes of the step find rows."""
     plan, batch, writer = write.plan, write.batch, write.writer
     size = batch.size
     inputs, inputs_valid = plan.program.values(batch, writer.outputs(batch))
@@ -263,7 +263,7 @@ def _units(writes: Sequence[Write], *, in_order: bool) -> tuple[Int64Array, Int6
 
 
 def _starts(batch: EventBatch) -> Int64Array:
-    """Where the chunks of `batch` begin, or what fails together where that is more."""
+    """Return where the chunks of `batch` begin, or the units that fail together where these are larger."""
     ids = batch.chunks if batch.units is None else batch.units
     if ids is None:
         return np.arange(batch.size)

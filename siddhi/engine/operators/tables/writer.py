@@ -194,7 +194,7 @@ class TableWriter:
         return {name: Value(column.values, column.valid) for name, column in batch.columns.items()}
 
     def as_rows(self, batch: EventBatch) -> dict[str, Column]:
-        """Return the output's columns under the names of the table's attributes, which stand in the same order."""
+        """Return the output's columns under the names of the table's attributes, which are in the same order."""
         rows = {name: batch.columns[output] for name, output in self.inserted.items()}
         if self.table.keeps_times:
             rows[EVENT_TIMESTAMP] = self._times(batch)
@@ -254,7 +254,7 @@ class TableWriter:
         return bool(len(found)), refused
 
     def _change_one(self, one: EventBatch, place: Int64Array) -> int:
-        """As `_change`, for one event and one row: what was set before an assignment failed is set."""
+        """Change one row for one event, as `_change` does; assignments before one that fails remain."""
         try:
             return self._change(one, np.zeros(1, dtype=np.int64), place)
         except _EventFailedError as error:
@@ -291,7 +291,7 @@ class TableWriter:
         return self._update_beside(inserted, batch, Pairs(probes[order], places[order]))
 
     def _update_beside(self, inserted: Int64Array, batch: EventBatch, pairs: Pairs) -> int:
-        """As `_update`; the rows at `inserted`, which `batch` has brought, are gone again when that fails."""
+        """Update rows as `_update` does; when that fails, delete the rows at `inserted`, which `batch` has added."""
         try:
             return self._update(batch, pairs)
         except _EventFailedError:
@@ -401,7 +401,7 @@ class TableWriter:
 
 
 def _last_of_each(places: Int64Array) -> Int64Array:
-    """Return where each of `places` stands for the last time."""
+    """Return where each of `places` occurs for the last time."""
     order: Int64Array = np.argsort(places, kind="stable")
     sorted_places = places[order]
     last: Int64Array = order[np.append(sorted_places[1:] != sorted_places[:-1], True)]

@@ -75,7 +75,7 @@ class Condition:
         self.read = references([expression])
 
     def holds(self, window: ExpressionWindowBase, look: Look) -> bool:
-        """Whether the expression is true at `look`, which its aggregates count."""
+        """Return whether the expression is true at `look`, which its aggregates count."""
         if self.sides:
             left, right = self.sides
             return right.holds(window, look) if left.holds(window, look) is self.conjunction else not self.conjunction
@@ -130,7 +130,7 @@ class WindowExpression(Stateful):
         return None if text is None else analyse_window_condition(text, self.schema, 0, builtin_registry())
 
     def begin(self, text: str | None, expression: model.TypedExpression | None) -> None:
-        """`expression`, which is what `text` says, is what counts from now on."""
+        """Use `expression`, which is the one of `text`, from now on."""
         self.text = text
         self.condition = None if expression is None else Condition(expression, self.context)
 
@@ -193,7 +193,7 @@ class ExpressionWindowBase(RowWindow):
         self.take(event, out)
 
     def holds(self, look: Look) -> bool:
-        """Whether the window's expression is true at `look`."""
+        """Return whether the window's expression is true at `look`."""
         condition = self.expression.condition
         return condition is None or condition.holds(self, look)
 
@@ -320,7 +320,7 @@ class ExpressionBatchWindow(ExpressionWindowBase):
         return front
 
     def _is_included(self, slot: int) -> bool:
-        """Whether the event in `slot`, which ends a batch, is its last."""
+        """Return whether the event in `slot`, which ends a batch, is its last."""
         if self.including is None:
             return False
         place = np.array([slot])

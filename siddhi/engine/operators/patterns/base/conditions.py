@@ -116,7 +116,7 @@ class SlotCondition:
         self._closed: set[int] = set()
 
     def __call__(self, partials: Sequence[Partial], event: PatternEvent) -> Sequence[bool]:
-        """For each of `partials`, in whose slot `event` stands already, whether the filters hold."""
+        """Return for each of `partials`, in whose slot `event` is already, whether the filters are true."""
         if self._node is None:
             return [True] * len(partials)
         rows = [partial.slots for partial in partials]
@@ -153,7 +153,7 @@ class SlotCondition:
             self._closed.update(partition for partition in partitions if partition < self._groups)
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        """As for operators; instances are the groups of the aggregates."""
+        """Return one state as operators do; instances are the groups of the aggregates."""
         counts = [max(len(numbers), groups) for numbers, (_, groups, _) in zip(ids, states, strict=True)]
         closed = [int(numbers[one]) for numbers, (_, _, gone) in zip(ids, states, strict=True) for one in gone]
         dense = [grown(numbers, count, -1)[:count] for numbers, count in zip(ids, counts, strict=True)]

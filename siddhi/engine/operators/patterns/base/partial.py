@@ -52,15 +52,15 @@ class Partial:
         return Partial(kept, self.timestamp)
 
     def events(self, slot: int) -> EventChain:
-        """Return the events that stand in `slot`, oldest first."""
+        """Return the events in `slot`, oldest first."""
         return self.slots[slot] or []
 
     def put(self, slot: int, event: PatternEvent) -> None:
-        """`event` alone stands in `slot`."""
+        """Put `event` alone into `slot`."""
         self.slots[slot] = [event]
 
     def append(self, slot: int, event: PatternEvent) -> None:
-        """`event` stands last in `slot`."""
+        """Append `event` to `slot`."""
         chain = self.slots[slot]
         if chain is None:
             self.slots[slot] = [event]
@@ -88,7 +88,7 @@ class Match:
 
     @classmethod
     def of(cls, partial: Partial) -> Match:
-        """Return the match that `partial` stands for now."""
+        """Return the match of `partial` in its current state."""
         slots = tuple(None if chain is None else tuple(chain) for chain in partial.slots)
         return cls(partial, partial.timestamp, slots)
 

@@ -62,7 +62,7 @@ def _cut(values: State, start: int, stop: int) -> State:
 
 
 def _kept(parts: Sequence[State]) -> State:
-    """Columns of values, with masks that are None where no value is null."""
+    """Return columns of values, with masks that are None where no value is null."""
     values = end_to_end([values for values, _ in parts])
     if all(valid is None for _, valid in parts):
         return [values, None]

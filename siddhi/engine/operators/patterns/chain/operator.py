@@ -197,7 +197,7 @@ class ChainOperator(MergingOperator):
         drop_partials(live[oldest], self._state, self._rules)
 
     def _run_through(self) -> None:
-        """Take all events through the state loop; the matches stand in order in the state."""
+        """Run all events through the state loop; the matches are in order in the state."""
         counters = self._state.counters
         counters[memory.CURSOR] = 0
         while not self._run(*self._state, *self._rules, *self.reader.events):

@@ -60,7 +60,7 @@ class _Kept:
         self.valid[partials] = column.valid[rows]
 
     def put_values(self, partials: Int64Array, values: AnyArray, room: int) -> None:
-        """As `put`, for values of which none is null but by its code."""
+        """Keep values as `put` does, none of which is null except by its code."""
         if room > len(self.values):
             self._make_room(room)
         self._set(partials, values)
@@ -155,7 +155,7 @@ class ChainOutput:
     def keep_values(
         self, slot: int, partials: Int64Array, values: Mapping[str, AnyArray], rows: Int64Array, room: int
     ) -> None:
-        """As `keep`, for events of which each attribute has these values, where none is null but by its code."""
+        """Keep events as `keep` does, given the values of each attribute, none of which is null except by its code."""
         for kept in self._of_slot[slot]:
             kept.put_values(partials, values[kept.name][rows], room)
 

@@ -115,7 +115,7 @@ class ChainLayout:
         self.elements = np.column_stack([_table(bounds, 6), starts, ends]).astype(np.int64)
 
     def _add_tests(self, slot: int, tests: Sequence[SlotTest]) -> tuple[int, int]:
-        """(first row, end) of the tests of `slot`."""
+        """Return (first row, end) of the tests of `slot`."""
         first = len(self._tests)
         for test in tests:
             column = self.columns.column(slot, test.event, test.operand_type)
@@ -130,7 +130,7 @@ class ChainLayout:
         return first, len(self._tests)
 
     def _add_comparisons(self, slot: int, comparisons: Sequence[SlotComparison]) -> tuple[int, int, int, int]:
-        """(first row, end, the row that is indexed, the row that is bounded) of the comparisons of `slot`."""
+        """Return (first row, end, the row that is indexed, the row that is bounded) of the comparisons of `slot`."""
         first = len(self._comparisons)
         indexed = bounded = memory.NONE
         for comparison in comparisons:

@@ -45,7 +45,7 @@ _COMBINATIONS = (model.Comparison, model.Logical, model.Negation, model.IsNullVa
 
 
 class NotCompilableError(Exception):
-    """A condition that the compiled loop cannot evaluate; the text says what stands in the way."""
+    """A condition that the compiled loop cannot evaluate; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)

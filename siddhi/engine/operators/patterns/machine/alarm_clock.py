@@ -27,7 +27,7 @@ class AlarmClock:
             heappush(self._queue, (due, key))
 
     def next_due(self) -> int | None:
-        """When the first of all alarms is due."""
+        """Return when the first of all alarms is due."""
         while self._queue:
             due, key = self._queue[0]
             if self._due.get(key) == due:

@@ -79,7 +79,7 @@ class ElementReader:
             function.operator.close_partitions(partitions)
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        """As for operators."""
+        """Return one state as operators do."""
         return [
             function.operator.joined([state[place] for state in states], ids)
             for place, function in enumerate(self._functions)

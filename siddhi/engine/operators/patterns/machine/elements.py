@@ -83,7 +83,7 @@ class PatternStep:
     waits_for_silence = False
 
     def enter(self, partial: Partial) -> None:
-        """`partial` has come here from the element before."""
+        """Accept `partial` from the element before."""
         if self._has_room():
             self.welcome(partial)
 
@@ -92,7 +92,7 @@ class PatternStep:
         return not (self.settings.sequence and self.fresh)
 
     def welcome(self, partial: Partial) -> None:
-        """`partial` is the newest that waits here."""
+        """Add `partial` as the newest that waits here."""
         self.fresh.append(partial)
         if self.settings.limits:
             self._horizon.note(partial)
@@ -203,7 +203,7 @@ class PatternStep:
         return self._judged(candidates, event, passes=passes)
 
     def _judged(self, candidates: list[Partial], event: PatternEvent, *, passes: bool) -> Sequence[bool]:
-        """Return which of `candidates`, in whose slot `event` stands, it passes."""
+        """Return which of `candidates`, in whose slot `event` is, it passes."""
         if not (passes and candidates):
             return [False] * len(candidates)
         verdicts = self.settings.condition(candidates, event)
@@ -229,7 +229,7 @@ class PatternStep:
         self.pass_on(partial)
 
     def pass_on(self, partial: Partial) -> None:
-        """`partial` is done here: a match, or a guest of the next element; the scope that ends here starts again."""
+        """Pass `partial` on: as a match, or to the next element; the scope that ends here starts again."""
         if self.delivers:
             self.emitted = True
         if self.following is not None:

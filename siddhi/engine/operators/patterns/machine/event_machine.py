@@ -291,7 +291,7 @@ class EventMachineOperator(MergingOperator):
         return ranks
 
     def _alarm_place(self, key: int, step: Step) -> tuple[int, int] | None:
-        """(order, due time) of the machine's first alarm; the order is not behind what was answered already."""
+        """Return (order, due time) of the machine's first alarm; the order is not behind what was processed already."""
         alarm = self._machines[key].next_alarm()
         if alarm is None:
             return None

@@ -60,7 +60,7 @@ class Horizon:
         self._until = NEVER
 
     def note(self, partial: Partial) -> None:
-        """`partial` is the last of the list now."""
+        """Record that `partial` is now the last of the list."""
         until = self._end(partial)
         self._ordered = self._ordered and until >= self._newest
         self._newest = until

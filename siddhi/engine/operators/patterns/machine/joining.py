@@ -41,7 +41,7 @@ def joined_machines(states: Sequence[State], ids: Sequence[Int64Array], slot_of_
 
 
 def _slots_of_chains(state: State, slot_of_place: Mapping[int, int]) -> dict[int, int]:
-    """In which slot the events of each chain stand."""
+    """Return the slot in which the events of each chain are."""
     return {
         chain: slot_of_place[place]
         for _, _, of_places in state["partials"]

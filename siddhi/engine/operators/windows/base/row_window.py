@@ -57,7 +57,7 @@ class Emission:
         self._emit(slot, EXPIRED, self.clock if timestamp is None else timestamp)
 
     def reset(self, slot: int) -> None:
-        """Emit a reset, for which the row in `slot` stands in; aggregates start over."""
+        """Emit a reset with the values of the row in `slot`; aggregates start over."""
         self._emit(slot, RESET, self.clock)
 
     def new_chunk(self) -> None:

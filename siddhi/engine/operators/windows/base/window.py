@@ -94,7 +94,10 @@ class WindowOperator(Operator):
         return self._shown(self.visible())
 
     def look(self) -> tuple[Int64Array, dict[str, Column]]:
-        """As `contents`, for a query of the app: the window may go on otherwise with rows that were seen."""
+        """Return the rows as `contents` does, for a query of the app.
+
+        The window may treat rows that were seen differently from then on.
+        """
         sequences = self.visible()
         if len(sequences):
             self.note_look(sequences)

@@ -78,7 +78,7 @@ def time_length(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("batch")
 def batch(context: WindowContext) -> KeyedWindow:
-    """Each chunk of events is a batch; `batch(n)` cuts a chunk into batches of n."""
+    """Return a window in which each chunk of events is a batch; `batch(n)` cuts a chunk into batches of n."""
     (length,) = map(whole, context.constants()) if context.call.arguments else (0,)
     forgets = context.operator.partitioned and not context.expired
     return KeyedWindow(context, Plan(BATCH_KIND, length=length, forgets=forgets))

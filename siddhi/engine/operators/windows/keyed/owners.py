@@ -1,4 +1,4 @@
-"""Keys inside instances, and what stands for them."""
+"""Keys inside instances, and their numbers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Owners:
         return [text or "" for text in self._pool.texts(self._table.keys[numbers, 1])]
 
     def keep(self, kept: Int64Array) -> None:
-        """Only these keys are left, numbered in this order."""
+        """Keep only these keys, numbered in this order."""
         self._table.restore(self._table.keys[kept].copy())
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:

@@ -1,4 +1,4 @@
-"""Numbers that stand for the values by which rows are sorted."""
+"""Numbers in the order of the values by which rows are sorted."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class SortLines:
         return ranks
 
     def restored(self) -> None:
-        """Codes may stand for other strings."""
+        """Note that codes may belong to other strings now."""
         self._ranks = {}
 
 
 def _whole(values: AnyArray) -> Int64Array:
-    """Numbers as whole ones of the same order."""
+    """Return numbers as whole ones of the same order."""
     if values.dtype.kind != "f":
         return values.astype(np.int64)
     bits: Int64Array = (values.astype(np.float64) + 0.0).view(np.int64)

@@ -351,7 +351,7 @@ class KeyedWindow(WindowOperator):
     # ---- what is gone
 
     def _forget_owners(self) -> None:
-        """Keys of which nothing is held are forgotten."""
+        """Drop keys without rows."""
         owners = self.plan.owners
         assert owners is not None  # noqa: S101 - the caller has looked
         held = self._held[: owners.count]
