@@ -26,8 +26,10 @@ _DECODER = msgspec.msgpack.Decoder(dict[str, LogPosition])
 
 @dataclass(slots=True)
 class Positions:
-    """The positions of the channels (sender and stream) that one receiver knows, and those that checkpoints hold. Each
-    stands under its log and channel: of one whose log was begun anew, other receivers may know the former log."""
+    """The positions of the channels (sender and stream) that one receiver knows, and those that checkpoints hold.
+
+    Each is stored under its log and channel: when a log was recreated, other receivers may know the former log.
+    """
 
     taken: dict[str, LogPosition] = field(default_factory=dict)
     secured: dict[str, LogPosition] = field(default_factory=dict)
@@ -37,8 +39,14 @@ class Positions:
 
     @classmethod
     def restored(cls, states: Iterable[bytes], secured: Iterable[bytes] | None = None) -> Positions:
-        """What any of several receivers had taken; of a log that more than one knows, the farthest position.
-        `secured` says what of that a checkpoint holds; None: all of it. Raises TopologyError when a state is none."""
+        """Return what any of several receivers had taken.
+
+        For a log that several receivers know, this is the farthest position. `secured` says what of that a checkpoint
+        holds; None: all of it.
+
+        Raises:
+            TopologyError: When a state is invalid.
+        """
         taken = _farthest(states)
         return cls(taken, dict(taken) if secured is None else _farthest(secured))
 
@@ -70,11 +78,11 @@ class Positions:
         return True
 
     def snapshot(self) -> bytes:
-        """What has been taken, as `restored` reads it."""
+        """Return what has been taken, as `restored` reads it."""
         return _ENCODER.encode(self.taken)
 
     def secured_snapshot(self) -> bytes:
-        """What of it checkpoints hold, as `restored` reads it."""
+        """Return what checkpoints hold of it, as `restored` reads it."""
         return _ENCODER.encode(self.secured)
 
     def mark(self, checkpoint: int) -> None:
@@ -82,8 +90,10 @@ class Positions:
         self._marked[checkpoint] = dict(self.taken)
 
     def complete(self, checkpoint: int, oldest: int = 0) -> None:
-        """`checkpoint` is complete: what it holds is secured. What the `oldest` one holds that is retained need not be
-        kept by anybody."""
+        """Record that `checkpoint` is complete, which secures what it holds.
+
+        What the `oldest` retained checkpoint holds need not be kept by senders.
+        """
         self.secured.update(self._marked.get(checkpoint, {}))
         self.unneeded.update(self._marked.get(oldest, {}))
         # Older marks can no longer become `unneeded`.

@@ -52,14 +52,14 @@ class Outbox:
     pending: deque[PendingFrame] = field(default_factory=deque)
 
     def has_room(self) -> bool:
-        """True when another frame may be sent now."""
+        """Return whether another frame may be sent now."""
         if self.window_rows is None:
             return False
         # A frame larger than the whole window must still get through, alone.
         return self.in_flight_rows < self.window_rows or not self.pending
 
     def sent(self, frame: PendingFrame) -> None:
-        """Notes that `frame` is under way; its sequence must be `next_sequence`."""
+        """Record that `frame` was sent; its sequence must be `next_sequence`."""
         if frame.sequence != self.next_sequence:
             raise ValueError(f"frame {frame.sequence} sent where {self.next_sequence} is next")
         self.next_sequence += 1
@@ -67,8 +67,10 @@ class Outbox:
         self.pending.append(frame)
 
     def acknowledged(self, sequence: int) -> int:
-        """Forgets all frames up to `sequence`; gives the number of rows that this sets free. An old or repeated
-        acknowledgement frees nothing."""
+        """Forget all frames up to `sequence`, and return the number of rows that this frees.
+
+        An old or repeated acknowledgement frees nothing.
+        """
         freed = 0
         while self.pending and self.pending[0].sequence <= sequence:
             freed += self.pending.popleft().rows
@@ -91,8 +93,11 @@ class Inbox:
     _refused: set[int] = field(default_factory=set)
 
     def arrived(self, sequence: int, rows: int) -> None:
-        """Notes a frame. Raises InputError when it is out of sequence or beyond the window: the peer breaks the
-        protocol."""
+        """Record the arrival of a frame.
+
+        Raises:
+            InputError: When the frame is out of sequence or exceeds the window: the peer violates the protocol.
+        """
         # Connections deliver in order, so a gap means a lost frame: only a new link can repair that.
         if sequence != self.received + 1:
             raise InputError("out-of-sequence", f"frame {sequence} came where {self.received + 1} was next")
@@ -114,12 +119,12 @@ class Inbox:
             self.handed_on = last
 
     def refused(self, sequence: int) -> None:
-        """The frame will not be handed on: it counts as done as soon as all before it are."""
+        """Count a frame that is not passed on as done as soon as all frames before it are."""
         self._refused.add(sequence)
         self.done(self.handed_on)
 
     def due_acknowledgement(self) -> int | None:
-        """The sequence to acknowledge now, or None when the peer knows already."""
+        """Return the sequence to acknowledge now, or None when the peer knows already."""
         # Acknowledgements are cumulative, so a repeated one says nothing new.
         if self.handed_on == self.acknowledged:
             return None
@@ -128,5 +133,5 @@ class Inbox:
         return self.acknowledged
 
     def is_urgent(self) -> bool:
-        """True when so much of the window is owed that the sender should be told at once."""
+        """Return whether so much of the window is unacknowledged that the sender should hear at once."""
         return self.owed_rows * URGENT_SHARE >= self.window_rows

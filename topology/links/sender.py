@@ -109,7 +109,7 @@ class LinkSender:
         return self._answered
 
     def has_room(self) -> bool:
-        """True when `send` may be called now."""
+        """Return whether `send` may be called now."""
         return self.state is LinkState.OPEN and self.outbox.has_room()
 
     def send(
@@ -124,8 +124,11 @@ class LinkSender:
         ahead_ms: int = 0,
         caught_up: bool = False,
     ) -> int:
-        """Sends one batch, the last of whose events stand at `position` in the sender's log (0: in none), and returns
-        its sequence number; the caller has asked `has_room`. `accepted`, `ahead_ms` and `caught_up` as in `Data`."""
+        """Send one batch and return its sequence number; call `has_room` before.
+
+        The last of its events is at `position` in the sender's log (0: in none). `accepted`, `ahead_ms` and
+        `caught_up` as in `Data`.
+        """
         sequence = self.outbox.next_sequence
         message = Data(
             stream, sequence, rows, watermark_ms, self.opening.epoch, position, accepted, ahead_ms, caught_up
@@ -138,7 +141,7 @@ class LinkSender:
         return self.send_frame(MarkIdle(sequence=sequence), sequence, 0, ())
 
     def send_frame(self, message: Message, sequence: int, rows: int, bodies: tuple[Any, ...]) -> int:
-        """Sends a numbered message of any type that the server understands."""
+        """Send a numbered message of any type that the server understands."""
         # Kept before it is sent: if the link is lost in between, the frame is sent again over the next one.
         self.outbox.sent(PendingFrame(sequence, rows, message, bodies))
         # Only a lost connection can refuse: ZeroMQ's queue has no limit here, and the window keeps it short.
@@ -147,7 +150,7 @@ class LinkSender:
         return sequence
 
     def handle(self) -> int:
-        """Takes in what has come; returns the number of rows set free by acknowledgements."""
+        """Process received messages, and return the number of rows freed by acknowledgements."""
         freed = 0
         while (frames := receive_now(self.socket)) is not None:
             try:
@@ -178,12 +181,15 @@ class LinkSender:
                 self.state = LinkState.LOST
 
     def unacknowledged(self) -> list[PendingFrame]:
-        """The frames that the server has not taken over, oldest first."""
+        """Return the frames that the server has not acknowledged, oldest first."""
         return list(self.outbox.pending)
 
     def close(self) -> None:
-        """Closes the link; the server is told when it still listens. One that has not answered yet is told as well: it
-        would open the link later, and the topology would wait for what never comes over it."""
+        """Close the link and notify the server if it still listens.
+
+        A server that has not answered yet is notified as well: otherwise it would open the link later, and the
+        topology would wait for its events.
+        """
         if self.state is LinkState.OPEN or not self._answered:
             self.socket.setsockopt(zmq.LINGER, 500)
             send_now(self.socket, encode(CloseLink()))

@@ -102,8 +102,11 @@ Resume = Callable[[OpenLink], tuple[int, bool]]
 
 @dataclass(slots=True)
 class LinkServer:
-    """The receiving end of any number of links. `trusted` False checks every batch fully, for senders from outside.
-    With `resume` it secures what senders keep in logs; `secure` must then be called."""
+    """The receiving end of any number of links.
+
+    `trusted` False checks every batch fully, for senders from outside. With `resume` it secures what senders keep in
+    logs; `secure` must then be called.
+    """
 
     socket: zmq.Socket[bytes]
     endpoint: Endpoint
@@ -131,7 +134,11 @@ class LinkServer:
         resume: Resume | None = None,
         clock: Callable[[], int] | None = None,
     ) -> LinkServer:
-        """A server on `host`, on one port or the first free one of a range; PortInUseError when there is none."""
+        """Open a server on `host`, on one port or the first free one of a range.
+
+        Raises:
+            PortInUseError: When no port is free.
+        """
         # No limit in ZeroMQ, which would drop or block silently: the window of unacknowledged rows limits what is in
         # flight.
         socket = listening_socket(context, door, host, MAXIMUM_DATA_BYTES, high_water_mark=0)
@@ -148,7 +155,10 @@ class LinkServer:
         return cls(socket, Endpoint(advertised_host or host, port), window_rows, accept, trusted, resume, clock)
 
     def receive(self, now_ms: int, limit: int = 64) -> Iterator[LinkEvent]:
-        """What has come, at most `limit` messages; nothing from outside raises here: bad frames are answered."""
+        """Yield the events of at most `limit` received messages.
+
+        Messages from outside raise nothing here: invalid frames are answered.
+        """
         for _ in range(limit):
             parts = receive_now(self.socket)
             if parts is None:
@@ -170,10 +180,13 @@ class LinkServer:
         self._note_due(link)
 
     def flush(self, now_ms: int | None = None) -> int | None:
-        """Sends the acknowledgements that are due, one for each link; with a time, lets those that are not urgent wait
-        for others, and gives the time at which to call again (None: nothing waits).
+        """Send the acknowledgements that are due, one for each link.
 
-        So a lone event's acknowledgement stays out of the way of its result, and many events share one.
+        With a time, acknowledgements that are not urgent may wait for others. A single event's acknowledgement then
+        does not delay its result, and many events share one.
+
+        Returns:
+            The time at which to call again, None when nothing waits.
         """
         if not self._due:
             return None
@@ -196,8 +209,10 @@ class LinkServer:
             self._send(link.peer, Acknowledge(sequence=sequence))
 
     def secure(self, link: IncomingLink, position: int, unneeded: int | None = None) -> None:
-        """Tells the sender that a checkpoint holds its log up to `position`, and that it need not be kept up to
-        `unneeded` (None: up to `position`), if the link still stands."""
+        """Report to the sender that a checkpoint holds its log up to `position`, if the link is still open.
+
+        The sender need not keep its log up to `unneeded` (None: up to `position`).
+        """
         if self.links.get(link.peer) is link:
             self._send(link.peer, Secured(position, position if unneeded is None else unneeded))
 
@@ -210,7 +225,7 @@ class LinkServer:
         self._refuse(link.peer, f"frame-{code}", reason)
 
     def drop(self, link: IncomingLink, code: str, reason: str) -> None:
-        """Ends a link from this side."""
+        """End a link from this side."""
         self.links.pop(link.peer, None)
         self._due.pop(link.peer, None)
         self._refuse(link.peer, code, reason)
@@ -327,7 +342,7 @@ class LinkServer:
         self._send(peer, Rejected(code=code, reason=reason))
 
     def _send(self, peer: bytes, message: Message) -> bool:
-        """False when the peer is no longer connected: what it is told is of no use any more."""
+        """Send the message, and return False when the peer is no longer connected."""
         try:
             self.socket.send_multipart([peer, *encode(message)])
         except zmq.ZMQError as error:
