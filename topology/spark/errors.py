@@ -18,8 +18,11 @@ class UnfitPlanError(CepError):
 
 
 class DriverReplacedError(CepError):
-    """A later process of the same name is the driver now. To start this one again would only replace that one in turn,
-    so the exit code is that of a configuration error, and supervisors leave it alone."""
+    """A later process of the same name is the driver now.
+
+    If this one started again it would replace the later one in turn, so the exit code is that of a configuration
+    error, and supervisors do not restart it.
+    """
 
     code = "driver-replaced"
     exit_code = 2

@@ -25,9 +25,12 @@ LONGEST_FAULT = 2_000
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """Why a topology's job is over: `reason` is for the topology's state, `code` the type of error. The `traceback` is
-    Python's, empty when no Python failed; `instance`, `host` and `process_id` tell where, as far as that is known.
-    `unfit` says that the plan itself is at fault: another try is no use."""
+    """Why a topology's job is over.
+
+    `reason` is for the topology's state, `code` the type of error. The `traceback` is Python's, empty when no Python
+    failed; `instance`, `host` and `process_id` say where, as far as known. `unfit` says that the plan itself is at
+    fault: another try is useless.
+    """
 
     reason: str
     code: str = "ended"
@@ -38,7 +41,7 @@ class Ending(msgspec.Struct, frozen=True):
     unfit: bool = False
 
     def text(self) -> str:
-        """The reason without the type of error."""
+        """Return the reason without the type of error."""
         before, _, text = self.reason.partition(f"{self.code}: ")
         return text if text and not before.strip(_MODULE) else self.reason
 
@@ -50,8 +53,10 @@ def describe_place(instance: str, task: int, host: str, process_id: int) -> str:
 
 
 def describe_unfit(failure: Exception) -> str:
-    """Why the plan cannot run, in one line as `read_ending` finds it in the text of the error: all that `failure` says,
-    which has a line for each fault; of very many, how many more there are."""
+    """Return why the plan cannot run, in one line that `read_ending` finds in the text of the error.
+
+    The line holds all that `failure` says, which has a line for each fault; of too many, only the number of the rest.
+    """
     faults = [line.strip() for line in str(failure).splitlines() if line.strip()]
     room = LONGEST_FAULT
     told: list[str] = []
@@ -65,7 +70,7 @@ def describe_unfit(failure: Exception) -> str:
 
 
 def read_ending(text: str, hosts: Mapping[str, str]) -> Ending:
-    """What Spark's error text tells; `hosts` are those of executors by their ids."""
+    """Parse Spark's error text; `hosts` are those of executors by their ids."""
     lost = _LOST.search(text)
     if lost is not None:
         executor = next(group for group in lost.groups() if group).rstrip(":,;")
@@ -96,7 +101,7 @@ def read_ending(text: str, hosts: Mapping[str, str]) -> Ending:
 
 
 def _readable(traceback: str) -> str:
-    """The traceback without Spark's own frames, marks under code, and what Spark wrote behind it."""
+    """Return the traceback without Spark's own frames, marks under code, and Spark's text after it."""
     kept: list[str] = []
     foreign = False
     for line in traceback.rstrip().splitlines():

@@ -16,7 +16,10 @@ from topology.spark.driver_side.config import DriverConfig
 
 
 def start_checkpoints(config: DriverConfig, context: GuardedContext, clock: Clock) -> CheckpointService:
-    """The coordinator works. Raises StoreUnreachableError and PortInUseError, which name the keys to look at."""
+    """Start the coordinator of checkpoints.
+
+    Raises StoreUnreachableError and PortInUseError, which name the keys to check.
+    """
     told = config.checkpoint
     archive = Archive(open_store(told.place()), told.retained) if told.location else None
     ports = (told.first_port, told.last_port)
@@ -31,7 +34,7 @@ def told_of(config: DriverConfig, service: CheckpointService) -> CheckpointSetti
 
 
 def with_checkpoints(reports: Iterable[TopologyReport], service: CheckpointService) -> tuple[TopologyReport, ...]:
-    """The reports with what there is to tell of checkpoints."""
+    """Return the reports with what is known of checkpoints."""
     found = []
     for report in reports:
         told = service.told(report.key, report.epoch)

@@ -24,8 +24,11 @@ and what a plan needs may take a minute to load."""
 
 
 class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the Spark session is made. `slots` 0 means: as many as the executors have, which may join and leave. `labels`
-    are what the hosts bear that the cluster manager is asked for; see `label_conf`."""
+    """How the Spark session is created.
+
+    `slots` 0 means: as many as the executors have, which may join and leave. `labels` are those of the hosts that the
+    cluster manager is asked for; see `label_conf`.
+    """
 
     master: str = "local[8]"
     application: str = "cep-topologies"
@@ -74,9 +77,12 @@ class RestartConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CheckpointConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When and where checkpoints are taken, and how soon a silent task is taken for lost. `location` is a folder, a URL
-    of a file system or object store, or one of a database; driver and executors must all reach it. Empty: none are
-    taken. With `interval_ms` 0 only those are taken that somebody asks for. After a restart they come more often."""
+    """When and where checkpoints are taken, and how soon a silent task counts as lost.
+
+    `location` is a folder, a URL of a file system or object store, or one of a database; driver and executors must
+    all reach it. Empty: none are taken. With `interval_ms` 0 they are taken on request only. After a restart they are
+    taken more often.
+    """
 
     location: str = "var/cep/checkpoints"
     interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 10_000
@@ -102,7 +108,7 @@ class CheckpointConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return str(Path(self.location).expanduser().resolve())
 
     def settings(self) -> CheckpointSettings:
-        """What managers are told of this."""
+        """Return the settings that managers receive."""
         return CheckpointSettings(
             location=shown_location(self.place()) if self.location else "",
             interval_ms=self.interval_ms,
@@ -142,7 +148,7 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         self.manager_endpoints()
 
     def stage_settings(self) -> StageSettings:
-        """What stages are told: their own settings, the managers, and where keys are."""
+        """Return the settings of stages: their own, the managers, and where keys are."""
         own = SecurityConfig(self.security.keys, self.security.insecure)
         security = self.stages.security if self.stages.security != SecurityConfig() else own
         places = (self.checkpoint.place() if is_folder(self.checkpoint.location) else "", self.log.folder)
@@ -165,5 +171,5 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def manager_endpoints(self) -> tuple[Endpoint, ...]:
-        """The control planes of the managers, in the order in which they are tried."""
+        """Return the control planes of the managers, in the order in which they are tried."""
         return tuple(parse_endpoint(manager) for manager in self.managers)

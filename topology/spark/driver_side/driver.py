@@ -86,7 +86,7 @@ class Driver:
     """`run` returns after `stop`. Orders come from the manager, endings from the jobs' threads; one thread decides."""
 
     def __init__(self, config: DriverConfig, clock: Clock, insight: Inspection | None = None) -> None:
-        """Managers may read what `insight` tells."""
+        """Create a driver; managers may read what `insight` holds."""
         self._config = config
         self._clock = clock
         self._stopping = threading.Event()
@@ -123,12 +123,16 @@ class Driver:
         self._managers = config.manager_endpoints()
 
     def stop(self) -> None:
-        """Ends `run` soon."""
+        """End `run` soon."""
         self._stopping.set()
 
     def run(self) -> None:
-        """Works until stopped, then ends all topologies and the session. Raises SessionLostError when Spark is gone,
-        DriverReplacedError when a later process of the same name has come."""
+        """Work until stopped, then end all topologies and the session.
+
+        Raises:
+            SessionLostError: When Spark is gone.
+            DriverReplacedError: When a later process of the same name has started.
+        """
         context = self._context
         raise_priority(self._config.priority)  # heartbeats go out from this thread
         client = ControlClient(context, self._config.manager_endpoints(), self._config.request_timeout_ms)
@@ -221,7 +225,7 @@ class Driver:
         return msgspec.structs.replace(self._config.stage_settings(), managers=self._managers)
 
     def _ended(self, ending: JobEnded, now_ms: int) -> None:
-        """The topology's job is over, or was never begun."""
+        """Record that the topology's job is over, or never began."""
         run, reason = self._runs.runs.get((ending.key, ending.epoch)), ending.ending.reason
         if run is not None:
             self._checkpoints.end_run(RunId(ending.key, ending.epoch, run.restarts), run.recalled or reason)
@@ -301,7 +305,7 @@ class Driver:
                 self._jobs[job_id].cancel()
 
     def _open(self, run: RunId, submission: SubmitTopology) -> None:
-        """The store is asked what the topology begins from; its job starts when that is known."""
+        """Ask the store where the topology begins; its job starts when that is known."""
         self._opening[run] = submission
         older = any(
             key == run.key and epoch < run.epoch and former.state != "stopping"
@@ -312,7 +316,7 @@ class Driver:
         self._checkpoints.open_run(run, plan, submission.workers, restore, beside, submission.restore_epoch)
 
     def _start(self, opened: RunOpened, now_ms: int) -> None:
-        """The job starts, unless the topology was killed meanwhile."""
+        """Start the job, unless the topology was killed meanwhile."""
         run = opened.run
         submission = self._opening.pop(run, None)
         known = self._runs.runs.get((run.key, run.epoch))
@@ -324,8 +328,10 @@ class Driver:
         self._runs.job_given(run.key, run.epoch, now_ms)
 
     def _forget(self, key: PlanKey) -> None:
-        """The checkpoints of a plan that is not deployed any more go when its last topology has ended; the next plan of
-        its name may wait for that already, and begins after they are gone."""
+        """Delete the checkpoints of an undeployed plan when its last topology has ended.
+
+        The next plan of its name may wait for that already, and begins after they are deleted.
+        """
         if key not in self._forgotten:
             return
         last, deployed_ms = self._forgotten[key]
@@ -372,7 +378,7 @@ class Driver:
         self._warming.see(self._watch.executors, self._clock.monotonic_ms())
 
     def _slots(self) -> tuple[int, ...]:
-        """The slots of each executor; those of the configuration count as one executor's."""
+        """Return the slots of each executor; those of the configuration count as one executor's."""
         return (self._config.spark.slots,) if self._config.spark.slots else self._watch.slots()
 
     def _await_executors(self) -> None:
@@ -444,7 +450,7 @@ class Driver:
 
 
 def run(config: DriverConfig, insight: Inspection | None = None) -> None:
-    """Runs the driver until SIGTERM or SIGINT; managers may read what `insight` tells."""
+    """Run the driver until SIGTERM or SIGINT; managers may read what `insight` holds."""
     # It tells of each connection, and of each fault that is raised anyway.
     logging.getLogger("py4j").setLevel(logging.ERROR)
     raise_process_priority(config.priority)

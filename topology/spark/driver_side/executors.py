@@ -21,8 +21,10 @@ POLL_S = 1.0
 
 
 class Executor(msgspec.Struct, frozen=True):
-    """An executor that Spark has or had since the time of day `since_ms`; one that is not `usable` is not ready yet, or
-    was lost or excluded. A task has begun on it once it `has_run`."""
+    """An executor that Spark has or had since the time of day `since_ms`.
+
+    One that is not `usable` is not ready yet, or was lost or excluded. A task has begun on it once it `has_run`.
+    """
 
     executor: str
     host: str
@@ -63,8 +65,11 @@ def _described(summary: Any) -> Executor:
 
 
 class ExecutorWatch(threading.Thread):
-    """Keeps `executors`, as they were at the monotonic time `seen_ms`, at most `POLL_S` old until `close`; `lost` says
-    why there is no session any more."""
+    """Watches the executors until `close`.
+
+    `executors` are as they were at the monotonic time `seen_ms`, at most `POLL_S` ago; `lost` says why there is no
+    session any more.
+    """
 
     def __init__(self, context: SparkContext, clock: Clock) -> None:
         super().__init__(name="executors", daemon=True)
@@ -94,21 +99,21 @@ class ExecutorWatch(threading.Thread):
             self.executors, self.seen_ms = found, seen_ms
 
     def look_again(self) -> None:
-        """Looks as soon as Spark's list tells what has just happened."""
+        """Look as soon as Spark's list shows what has just happened."""
         self._wake.set()
 
     def close(self) -> None:
-        """Ends the thread and waits for it."""
+        """End the thread and wait for it."""
         self._closing = True
         self._wake.set()
         self.join()
 
     def slots(self) -> tuple[int, ...]:
-        """The slots of each executor that can be used now."""
+        """Return the slots of each executor that can be used now."""
         return tuple(one.slots for one in self.executors if one.usable)
 
     def hosts(self) -> dict[str, str]:
-        """The host of each executor by its id, also of those that were lost."""
+        """Return the host of each executor by its id, including lost ones."""
         return {one.executor: one.host for one in self.executors}
 
     def _tell(self, found: tuple[Executor, ...]) -> None:

@@ -24,7 +24,7 @@ class TopologyFailures:
         self._logs: dict[PlanKey, ErrorLog] = {}
 
     def note(self, key: PlanKey, ending: Ending, now_ms: int) -> None:
-        """A topology of the plan was ended so at the time of day `now_ms`."""
+        """Record how a topology of the plan ended at the time of day `now_ms`."""
         self._logs.setdefault(key, ErrorLog(MOST_OF_A_PLAN)).note(
             ending.code,
             ending.text(),
@@ -36,11 +36,11 @@ class TopologyFailures:
         )
 
     def forget(self, key: PlanKey) -> None:
-        """The plan is not deployed any more."""
+        """Remove a plan that is no longer deployed."""
         self._logs.pop(key, None)
 
     def told_with(self, reports: Iterable[TopologyReport]) -> tuple[TopologyReport, ...]:
-        """The reports with the failures of their plans; with very many, the newest of all plans alone."""
+        """Return the reports with the failures of their plans; if there are too many, only the newest of all plans."""
         found = tuple(reports)
         if not self._logs:
             return found

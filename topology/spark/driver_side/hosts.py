@@ -103,8 +103,10 @@ class Hosts:
         self._do(self._state.end(job.seat, self._clock.monotonic_ms()))
 
     def turn(self, settings: StageSettings, slots_total: int, slots_free: int, *, wanted: bool) -> None:
-        """Take in what hosts say, and do what is due: hosts that start have `settings`. There are `slots_free` of
-        `slots_total`; `wanted` when somebody waits for some."""
+        """Apply what hosts report, and do what is due.
+
+        Hosts that start get `settings`. There are `slots_free` of `slots_total`; `wanted` slots are needed by others.
+        """
         now_ms = self._clock.monotonic_ms()
         for _ in range(MESSAGES_AT_ONCE):
             if not self._socket.poll(0):
@@ -135,7 +137,7 @@ class Hosts:
         return self._state.stands_alone(key, self._clock.monotonic_ms())
 
     def forget(self, key: PlanKey) -> None:
-        """The plan is not deployed any more."""
+        """Remove a plan that is no longer deployed."""
         self._state.forget(key)
 
     def reports(self) -> tuple[StageHostReport, ...]:
@@ -223,7 +225,7 @@ class Hosts:
         job.start()
 
     def _note_ending(self, host: str, ending: Ending) -> None:
-        """Called by the job's thread."""
+        """Record how a host ended; called by the job's thread."""
         self._endings.put((host, ending))
 
     def _order(self, one: HostInstruction) -> None:

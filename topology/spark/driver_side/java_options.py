@@ -32,13 +32,19 @@ MADE_WITHIN_S = 240.0
 
 
 def java_options() -> str:
-    """The options of drivers and executors; an executor on a host that has no such archive does without."""
+    """Return the Java options of drivers and executors.
+
+    An executor on a host without the archive works without it.
+    """
     return f"{PLAIN_OPTIONS} {_option('SharedArchiveFile', ARCHIVE)}" if ARCHIVE.is_file() else PLAIN_OPTIONS
 
 
 def make_archive() -> None:
-    """The archive is there. Raises OSError or subprocess.SubprocessError when it could not be made, or not in time:
-    there is none then, and nothing runs any more."""
+    """Create the archive.
+
+    Raises OSError or subprocess.SubprocessError when it could not be created in time: there is no archive then, and
+    no process is left running.
+    """
     ARCHIVE.parent.mkdir(parents=True, exist_ok=True)
     ARCHIVE.unlink(missing_ok=True)
     unfinished = ARCHIVE.with_suffix(f".{os.getpid()}")
@@ -61,8 +67,10 @@ def make_archive() -> None:
 
 
 def _write(path: Path) -> None:
-    """A driver does once what drivers do, ends, and writes its classes to `path`; nearly all of an executor's are among
-    them."""
+    """Run a driver with a typical load, which writes its classes to `path` when it ends.
+
+    These include nearly all classes of an executor.
+    """
     builder = SparkSession.builder.master("local-cluster[1,2,512]").appName("class archive")
     builder = builder.config("spark.executor.memory", "512m").config("spark.executor.extraJavaOptions", PLAIN_OPTIONS)
     options = f"{PLAIN_OPTIONS} {_option('ArchiveClassesAtExit', path)}"

@@ -73,8 +73,10 @@ def driver_metrics(figures: DriverMetrics) -> Iterator[Metric]:
 
 
 class MetricsServer:
-    """`/metrics` at `config`'s address, guarded as every HTTP server is: beyond loopback by tokens. Raises ConfigError,
-    PortInUseError."""
+    """Serves `/metrics` at `config`'s address.
+
+    It is guarded as every HTTP server is: beyond loopback by tokens. Raises ConfigError, PortInUseError.
+    """
 
     def __init__(
         self, config: MetricsConfig, security: ServerSecurity, figures: Callable[[], DriverMetrics], clock: Clock

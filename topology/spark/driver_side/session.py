@@ -46,8 +46,10 @@ HEARTBEATS_IN_LEASE = 10
 
 
 def lease_conf(lease_ms: int) -> dict[str, str]:
-    """Executors and driver that do not hear each other for `lease_ms` take each other for lost: the driver runs the
-    topologies elsewhere, and the executor ends itself and its stages."""
+    """Return the configuration by which executors and driver consider each other lost after `lease_ms` of silence.
+
+    The driver then runs the topologies elsewhere, and the executor ends itself and its stages.
+    """
     interval_ms = max(1, lease_ms // HEARTBEATS_IN_LEASE)
     return {
         "spark.executor.heartbeatInterval": f"{interval_ms}ms",
@@ -59,7 +61,7 @@ def lease_conf(lease_ms: int) -> dict[str, str]:
 
 
 def address_of(host: str) -> str:
-    """The address of `host`; `host` itself where its name is not known, which Spark then reports."""
+    """Return the address of `host`, or `host` itself if its name is unknown, which Spark then reports."""
     try:
         return str(socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)[0][4][0])
     except OSError:
@@ -67,7 +69,7 @@ def address_of(host: str) -> str:
 
 
 def start_session(config: SparkConfig, host: str) -> SparkSession:
-    """A session on `config.master`, reachable by its executors at `host`."""
+    """Start a session on `config.master`, reachable by its executors at `host`."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Spark's web page has no setting for its address: it listens where this variable says, and else on all addresses.
     os.environ.setdefault("SPARK_LOCAL_IP", address_of(host))
@@ -106,8 +108,10 @@ class BarrierJob:
         hosts: Callable[[], dict[str, str]],
         ended: Callable[[Ending], None],
     ) -> None:
-        """`body` is what each of `tasks` tasks does, of `cores` slots each. `hosts` tells where executors are or were,
-        by their ids; `ended` is called when the job is over."""
+        """Create a job of which each of `tasks` tasks runs `body` in `cores` slots.
+
+        `hosts` returns where executors are or were, by their ids; `ended` is called when the job is over.
+        """
         self._context = context
         self._hosts = hosts
         self._body = body
@@ -119,17 +123,19 @@ class BarrierJob:
         self._thread = InheritableThread(target=self._run, name=group, daemon=True)
 
     def start(self) -> None:
-        """Submits the job; `ended` is called from its thread when it is over."""
+        """Submit the job; `ended` is called from its thread when it is over."""
         self._thread.start()
 
     def cancel(self) -> None:
-        """Ends the job; its tasks are gone within a second. One that Spark does not know of yet goes on: when it turns
-        out to run, cancel it again."""
+        """Cancel the job; its tasks end within a second.
+
+        A job that Spark does not know yet continues: when it turns out to run, cancel it again.
+        """
         self._cancelled.set()
         self._context.cancelJobGroup(self._group)
 
     def is_running(self) -> bool:
-        """True when all tasks have started."""
+        """Return whether all tasks have started."""
         tracker = self._context.statusTracker()
         for job in tracker.getJobIdsForGroup(self._group):
             info = tracker.getJobInfo(job)

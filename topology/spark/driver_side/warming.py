@@ -19,7 +19,7 @@ LONGEST_PAUSE_MS = 60_000
 
 
 def run_a_task_on_each(context: SparkContext, executors: int) -> None:
-    """Runs that many short tasks, which Spark spreads over those executors that take tasks by then."""
+    """Run that many short tasks, which Spark spreads over the executors that are ready."""
     try:
         context.parallelize(range(executors), executors).map(str).collect()
     except (Py4JError, OSError) as error:  # its process has gone
@@ -27,11 +27,11 @@ def run_a_task_on_each(context: SparkContext, executors: int) -> None:
 
 
 class Warming:
-    """Lets a task begin on each executor: plans that are to run there, after a driver or an executor has died, need
-    not wait until Python has started.
+    """Runs a task on each new executor, so that plans need not wait there until Python has started.
 
-    Spark lists an executor somewhat before it gives tasks to it, so that one round of tasks may pass it by: others
-    follow, more and more seldom, until a task has begun there.
+    That matters when plans are moved after a driver or an executor has died. Spark lists an executor somewhat before
+    it gives tasks to it, so that one round of tasks may miss it: more follow, at growing distances, until a task has
+    begun there.
     """
 
     def __init__(self, run_tasks: Callable[[int], None]) -> None:
@@ -43,8 +43,10 @@ class Warming:
         self._next_ms = 0
 
     def see(self, executors: Sequence[Executor], now_ms: int) -> None:
-        """Begins a round of tasks if one of these executors needs it, and none is under way or has just been. `now_ms`
-        is monotonic."""
+        """Begin a round of tasks if one of these executors needs it, and no round is running or has just ended.
+
+        `now_ms` is monotonic.
+        """
         usable = [one for one in executors if one.usable]
         cold = frozenset(one.executor for one in usable if not one.has_run)
         if cold - self._cold:

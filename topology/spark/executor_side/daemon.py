@@ -36,7 +36,7 @@ def without_archives(path: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Serves Spark's executor until that closes it."""
+    """Serve Spark's executor until that closes the connection."""
     HEARTBEAT_MONITOR.hire()  # first, while nothing is loaded that it does not need
     sys.path[:] = without_archives(sys.path)
     daemon = import_module("pyspark.daemon")

@@ -59,11 +59,12 @@ class HeartbeatDeadlines:
     _observed: dict[int, Waits] = field(default_factory=dict)
 
     def look(self, now_ms: int, beats: Iterable[tuple[int, int]], *, dropped: bool = False) -> list[int]:
-        """The processes that have been silent for too long at `now_ms`, which are watched no more. `beats` came since
-        the last look: process ids, each with the milliseconds for which it may be silent, or 0.
+        """Return the processes that have been silent for too long at `now_ms`, and stop watching them.
 
-        Time in which nobody looked counts for nobody, as the whole host may have stood still. When beats were `dropped`
-        nothing is known any more of who has left: all are forgotten, and who lives beats again.
+        `beats` arrived since the last call: process ids, each with the milliseconds for which it may be silent, or 0.
+
+        Time in which nobody called does not count, as the whole host may have been suspended. When beats were
+        `dropped`, it is unknown which processes have left: all are forgotten, and living ones send another beat.
         """
         late_ms = max(0, now_ms - self.now_ms - LOOK_MS)
         self.now_ms = now_ms
@@ -110,8 +111,10 @@ class HeartbeatMonitor:
         """The end of the pipe in which the monitor reads; -1 when there is none."""
 
     def hire(self) -> None:
-        """From now on a monitor watches the processes that this one forks, until the last of them and this one have
-        ended. Where there can be none, that is logged."""
+        """Start a monitor for the processes that this one forks, until the last of them and this one have ended.
+
+        If that is not possible, it is logged.
+        """
         daemon = os.getpid()
         ends: tuple[int, ...] = ()
         try:
@@ -138,8 +141,10 @@ class HeartbeatMonitor:
             os._exit(0)
 
     def beat(self, lease_ms: int) -> None:
-        """This process lives and may be silent for `lease_ms`; 0: it is not watched any more. Nothing where there is
-        no monitor."""
+        """Report that this process is alive and may be silent for `lease_ms`; 0: it is not watched any more.
+
+        Does nothing where there is no monitor.
+        """
         if self._beats < 0:
             return
         try:
@@ -163,7 +168,7 @@ class _Guard:
         self._handles: dict[int, int] = {}
 
     def stand(self, beats: int) -> None:
-        """Reads `beats` until nobody is left who could write there."""
+        """Read `beats` until no process is left that could write there."""
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # the pipe says when it is over
         os.close(os.pidfd_open(os.getpid()))  # an error here says that this kernel has none
@@ -181,8 +186,10 @@ class _Guard:
                 self._end(process_id)
 
     def _hold(self, process_ids: set[int]) -> None:
-        """There is a handle for each of `process_ids` that is a stage, and for no other: a number alone may be another
-        process's by the time it is used."""
+        """Open a handle for each of `process_ids` that is a stage, and close all others.
+
+        A process id alone may belong to another process by the time it is used.
+        """
         for process_id in self._handles.keys() - process_ids:
             os.close(self._handles.pop(process_id))
         for process_id in process_ids - self._handles.keys():
@@ -201,8 +208,10 @@ class _Guard:
 
 
 def waits_of(process_id: int) -> Waits:
-    """Return for how long each thread of the process has waited for a processor (schedstat of proc(5)); none where the
-    kernel does not say, or the process has ended."""
+    """Return how long each thread of the process has waited for a processor (schedstat of proc(5)).
+
+    The result is empty where the kernel does not say, or the process has ended.
+    """
     waits: dict[int, int] = {}
     for schedstat in Path(f"/proc/{process_id}/task").glob("*/schedstat"):
         with suppress(OSError, ValueError):  # that thread has ended

@@ -72,8 +72,11 @@ TaskId = tuple[PlanKey, int, int]
 
 @dataclass(slots=True, eq=False)
 class _Hosted:
-    """A task in the host. It `ends` when it was told to; `ended` is what the driver is to hear of its end, and
-    `reported` the number of the first registration that said so."""
+    """A task in the host.
+
+    It `ends` when it was ordered to. `ended` is what the driver is to hear of its end, and `reported` the number of
+    the first registration that said so.
+    """
 
     key: PlanKey
     task: Task | None = None
@@ -85,7 +88,7 @@ class _Hosted:
 
 
 def run_host(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[None]:
-    """A stage host as `payload` says (a HostAssignment in JSON) has run until it was stopped; it returns nothing."""
+    """Run a stage host as `payload` (a HostAssignment in JSON) says until it is stopped; yield nothing."""
     assignment = msgspec.json.decode(payload, type=HostAssignment)
     host = address_of_task(assignment.settings, index)
     ring = start_task_log(assignment.log, f"host-{assignment.host}-{os.getpid()}")
@@ -99,7 +102,7 @@ class StageHost:
     """`run` returns once the host was told to end, in the main thread."""
 
     def __init__(self, assignment: HostAssignment, address: str, insight: Inspection, opened: ExitStack) -> None:
-        """What is open is closed with `opened`."""
+        """Create a host; `opened` closes what it opens."""
         self._assignment = assignment
         self._settings = msgspec.structs.replace(assignment.settings, host=address)
         self._clock = SystemClock()
@@ -282,7 +285,10 @@ class StageHost:
                 logger.warning("unexpected order of the driver: type=%s", message.TYPE)
 
     def _end(self, key: PlanKey, epoch: int, attempt: int) -> None:
-        """A task that has not come, and will not, has ended: the driver repeats the order until it hears that."""
+        """Report a task that has not come, and will not, as ended.
+
+        The driver repeats its order until it hears that.
+        """
         with self._lock:
             hosted = self._hosted.get((key, epoch, attempt))
             if hosted is None:

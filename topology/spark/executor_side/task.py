@@ -45,8 +45,10 @@ logger = logging.getLogger(__name__)
 
 
 def run_task(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[None]:
-    """Task `index` of the topology in `payload` (a TaskAssignment in JSON) has run until it was stopped; nothing comes
-    of it. Raises UnfitPlanError when the plan cannot run here; that, or any other error, ends the whole job.
+    """Run task `index` of the topology in `payload` (a TaskAssignment in JSON) until it is stopped; yield nothing.
+
+    Raises:
+        UnfitPlanError: When the plan cannot run here. This, like any other error, ends the whole job.
     """
     assignment = msgspec.json.decode(payload, type=TaskAssignment)
     name = f"task-{assignment.key.tenant}-{assignment.epoch}-{index}-{os.getpid()}"
@@ -57,8 +59,10 @@ def run_task(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[No
 
 
 def start_task_log(config: LogConfig, name: str) -> LogBuffer:
-    """The log begins with this task: whatever ran in this process before is not told of. A file that this host does not
-    let it write is done without."""
+    """Start the log of this task, without what ran in this process before.
+
+    A file that cannot be written on this host is omitted.
+    """
     try:
         return start_log(config, name)
     except ConfigError as error:
@@ -124,9 +128,11 @@ def build_task(
     context: GuardedContext,
     asks: threading.Event | None = None,
 ) -> tuple[Task, PartWriter | None]:
-    """Return task `index` with the state that it begins from, and what stores its checkpoints, if they are taken.
+    """Return task `index` with its initial state, and the writer of its checkpoints, if they are taken.
+
     Raises SiddhiError, TopologyError and ConfigError when the plan cannot run here, CheckpointError when the state
-    cannot be read."""
+    cannot be read.
+    """
     plan = read_xml(assignment.query_plan)
     topology = Topology(assignment.key, assignment.epoch, plan, assignment.tasks, assignment.attempt)
     secures = bool(assignment.checkpoint_location)
@@ -139,16 +145,21 @@ def build_task(
 
 
 def unfit(failure: Exception, plan: str) -> UnfitPlanError:
-    """The error that ends the topology for good. State that cannot be read now will not be later: people say what the
-    plan begins from instead."""
+    """Return the error that ends the topology for good.
+
+    State that cannot be read now will not be readable later: the operator decides where the plan begins instead.
+    """
     unreadable = isinstance(failure, TopologyError) and failure.reason_code == STATE_UNREADABLE
     return UnfitPlanError(describe_unfit(failure) + (f"; {decide(plan)}" if unreadable else ""))
 
 
 def _begin_from_checkpoint(assignment: TaskAssignment, task: Task) -> PartWriter | None:
-    """The task has the states that it begins from, if there are any; gives what stores those of later checkpoints, if
-    they are taken. Raises CheckpointError when the states cannot be read: the topology starts again then, from an
-    earlier checkpoint when this one is damaged."""
+    """Restore the initial states of the task, if there are any, and return the writer of later checkpoints, if any.
+
+    Raises:
+        CheckpointError: When the states cannot be read. The topology then restarts, if need be from an earlier
+            checkpoint.
+    """
     if not assignment.checkpoint_location:
         return None
     topology = task.topology
