@@ -37,26 +37,29 @@ class StageInstance(Protocol):
     statistics: InstanceStatistics
 
     def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
-        """Called once, before anything else. `state` is what `snapshot` of an instance of the same stage gave, in a
-        topology of the same plan in whose place this one comes; empty: it begins anew."""
+        """Open the instance; called once, before anything else.
+
+        `state` is what `snapshot` of an instance of the same stage returned, in a topology of the same plan that this
+        one replaces; empty: there is no earlier state.
+        """
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
-        """Takes in a bundle and sees to it that it is settled, now or when its rows have gone on."""
+        """Process a bundle and make sure that it is settled, now or when its rows have been passed on."""
 
     def on_time(self, now_ms: int) -> None:
-        """Called when `next_deadline_ms` has come."""
+        """Do what is due; called when `next_deadline_ms` has come."""
 
     def next_deadline_ms(self) -> int | None:
         """When `on_time` must be called next, or None."""
 
     def snapshot(self) -> Parts:
-        """The whole state between two bundles; empty for an instance that keeps none."""
+        """Return the whole state between two bundles; empty for an instance that keeps none."""
 
     def mark(self, checkpoint: int) -> Parts:
-        """The instance's state as `checkpoint` holds it; the checkpoint's marker has gone on to all consumers."""
+        """Return the instance's state for `checkpoint`, whose marker has been sent to all consumers."""
 
     def close(self) -> None:
-        """Called once, after everything else."""
+        """Close the instance; called once, after everything else."""
 
 
 Counts = defaultdict[Of, int]
@@ -76,18 +79,20 @@ class QueryWork:
     latencies: Counts[int] = field(default_factory=_none)
 
     def report(self, query: str) -> QueryReport:
-        """The counters as they travel to the manager."""
+        """Return the counters as they are sent to the manager."""
         latencies = tuple((index, events) for index, events in sorted(self.latencies.items()) if events)
         return QueryReport(query, self.events, self.busy_ns // 1_000, latencies)
 
 
 @dataclass(slots=True)
 class InstanceStatistics:
-    """Counters of one instance since its task started. `stay_ns` adds up how long each event was here; `latencies`
-    count, at receivers, the events by how long it took until all that came of them had gone on. Times in nanoseconds
-    are those of `perf_counter_ns`.
+    """Counters of one instance since its task started.
 
-    While the level is `off`, nothing grows but errors, drops and what waits: those the runtime itself goes by."""
+    `stay_ns` adds up how long each event was here; `latencies` count, at receivers, the events by how long it took
+    until all their results had been passed on. Times in nanoseconds are those of `perf_counter_ns`.
+
+    While the level is `off`, only errors, drops and waiting rows are counted, which the runtime itself needs.
+    """
 
     component: str
     kind: ComponentKind
@@ -132,7 +137,7 @@ class InstanceStatistics:
             self.emitted[stream] += events
 
     def error(self, code: str, text: str, now_ms: int, count: int = 1) -> bool:
-        """The same error has come `count` times more, at the time of day `now_ms`; True when it is news of its kind."""
+        """Count an error that came `count` times more at `now_ms`, a time of day; return True for a new kind."""
         self.errors += count
         self.last_error, self.last_error_ms = writable(text), now_ms
         return self.failures.note(code, text, now_ms, count=count)
@@ -168,7 +173,7 @@ class InstanceStatistics:
         work.latencies[bucket(length_ns)] += events
 
     def report(self, instance: str, peers: tuple[str, ...]) -> ComponentReport:
-        """The counters as they travel to the manager."""
+        """Return the counters as they are sent to the manager."""
         return ComponentReport(
             instance=instance,
             component=self.component,

@@ -20,8 +20,11 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Datasource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A database that plans name in `@Store(type='rdbms', datasource='…')`; `url` is SQLAlchemy's or Java's, and the
-    password the first line of `password_file`, which every executor's host has."""
+    """A database that plans name in `@Store(type='rdbms', datasource='…')`.
+
+    `url` is SQLAlchemy's or Java's. The password is the first line of `password_file`, which every executor's host
+    has.
+    """
 
     url: str
     username: str = ""
@@ -70,7 +73,10 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.first_port, self.last_port
 
     def guard(self) -> Guard:
-        """What the databases of plans' own URLs may be, where `store_urls` allows any: none of the system's files."""
+        """Return the guard for database URLs of plans, where `store_urls` allows any.
+
+        It protects the system's files.
+        """
         everything = Reach(sink_folders=("/",), sink_urls=("*", "*://localhost", "*://127.0.0.0/8", "*://[::1]"),
                            password_folders=("/",))  # fmt: skip
         paths = (self.security.keys, self.secrets, *self.protected)
@@ -83,15 +89,18 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TaskAssignment(msgspec.Struct, frozen=True):
-    """Which topology a task belongs to; the query plan as XML, since that holds all that a topology needs. Each task
-    may use `cores` and hold `memory_bytes` (0: no limit). One that `stands_by` begins when the manager says so: until
-    then the topology that it comes after works.
+    """Which topology a task belongs to, and how it runs.
 
-    `attempt` is how often the driver had started the topology anew. Tasks join its `coordinator`, which tells them
-    of each other, and take checkpoints into the store at `checkpoint_location` when that says so; they begin from the
-    manifest that `restore` refers to in that store (see `CheckpointStore.read_manifest`), empty: anew. One that
-    `goes_back` needs all events again that this does not hold. `log` is how they keep theirs, `priority` that of their
-    heartbeats."""
+    The query plan is XML, since that holds all that a topology needs. Each task may use `cores` and hold
+    `memory_bytes` (0: no limit). One that `stands_by` begins when the manager says so; until then the topology that
+    it replaces works.
+
+    `attempt` is how often the driver had restarted the topology. Tasks join its `coordinator`, which gives them each
+    other's addresses, and take checkpoints into the store at `checkpoint_location` if that is set; they begin from
+    the manifest that `restore` refers to in that store (see `CheckpointStore.read_manifest`), empty: without state.
+    One that `goes_back` needs all events again that this does not hold. `log` is how they keep theirs, `priority`
+    that of their heartbeats.
+    """
 
     key: PlanKey
     epoch: int
@@ -111,8 +120,11 @@ class TaskAssignment(msgspec.Struct, frozen=True):
 
 
 class HostAssignment(msgspec.Struct, frozen=True):
-    """What a stage host is told at its start: its name, the tenant whose plans it runs, and where the driver listens
-    for it. It holds no more than `settings.task_memory_bytes`, whatever runs in it."""
+    """What a stage host gets at its start.
+
+    This is its name, the tenant whose plans it runs, and where the driver listens for it. All that runs in it holds
+    no more than `settings.task_memory_bytes`.
+    """
 
     host: str
     tenant: int

@@ -108,7 +108,7 @@ class HostControl(threading.Thread):
             one.speaker.close()
 
     def _speak(self, one: _Registered) -> bool:
-        """False when no manager answers: it is not asked again for each task in turn."""
+        """Speak for one task, and return False when no manager answers, so that the other tasks do not ask in turn."""
         try:
             reason = one.speaker.speak()
         except PeerError:
@@ -140,8 +140,10 @@ class _Changes:
 
 
 class HostAgents(threading.Thread):
-    """Speaks with the coordinator of checkpoints for all tasks of the host, until `close`. `each_turn` is called some
-    fifty times a second: it watches over the host."""
+    """Communicates with the coordinator of checkpoints for all tasks of the host, until `close`.
+
+    `each_turn` is called some fifty times a second: it watches over the host.
+    """
 
     def __init__(
         self, priority: ControlPriority, each_turn: Callable[[set[zmq.Socket[bytes]]], None], *also: zmq.Socket[bytes]

@@ -31,7 +31,7 @@ def raise_file_limit() -> None:
 
 
 def refuse_beyond_files() -> None:
-    """Raises TopologyError when another plan might open more files than the process may have."""
+    """Raise TopologyError when another plan might open more files than the process may have."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     open_now = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0
     if soft != resource.RLIM_INFINITY and open_now + FILES_OF_A_TASK > soft:

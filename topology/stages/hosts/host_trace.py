@@ -33,7 +33,7 @@ class HostTrace:
     """The file of one host. `note` and `close` are for one thread."""
 
     def __init__(self, host: str, folder: Path) -> None:
-        """Raises OSError when there can be no such file."""
+        """Create the trace file of `host` in `folder`. Raise OSError when that fails."""
         make_private(folder)
         self._path = folder / host
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -46,7 +46,7 @@ class HostTrace:
             raise
 
     def note(self, key: PlanKey | None) -> None:
-        """The plan `key` is at work from now on; None: no plan is."""
+        """Record that the plan `key` is being processed from now on; None: no plan is."""
         if key is None:
             self._memory[: _LENGTH.size] = bytes(_LENGTH.size)
             return

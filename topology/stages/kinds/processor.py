@@ -183,7 +183,7 @@ class Processor:
         return state
 
     def complete(self, checkpoint: int) -> None:
-        """`checkpoint` is complete: what it holds may be told outside."""
+        """Allow the changes that the complete `checkpoint` holds to be written to databases."""
         self._stored.complete(checkpoint)
 
     def abandon(self, checkpoint: int) -> None:
@@ -198,15 +198,18 @@ class Processor:
         return self._stored.is_drained()
 
     def rest(self) -> None:
-        """What waits to be merged counts as done for those who sent it: the state is about to go elsewhere."""
+        """Count rows that wait to be merged as done for their senders, since the state is about to be transferred."""
         if self._merger is not None:
             self._merger.settle_held()
         _settle(self._unsettled)
         self._unsettled = []
 
     def on_demand(self, text: str) -> AnalysedOnDemandQuery:
-        """The on-demand query `text`, which reads what the engine holds; for any thread. Raises SiddhiError when it is
-        none, or changes something."""
+        """Compile the on-demand query `text`, which reads what the engine holds; for any thread.
+
+        Raises:
+            SiddhiError: When it is invalid, or changes something.
+        """
         return analyse_on_demand_query(parse_question(text), self._engine.app, self._registry)
 
     def refresh_tables(self) -> None:
@@ -215,7 +218,7 @@ class Processor:
             self._stored.refresh()
 
     def query(self, query: AnalysedOnDemandQuery) -> pa.RecordBatch | None:
-        """What `query` finds, None when that is nothing. Raises SiddhiError when it cannot be answered."""
+        """Return the result of `query`, None when it is empty. Raise SiddhiError when it cannot be answered."""
         return self._engine.query(query)
 
     def measure(self) -> None:
@@ -226,14 +229,14 @@ class Processor:
         self.statistics.held = (*(part for part in parts if part.bytes > _NEXT_TO_NOTHING), strings)
 
     def follow_level(self) -> None:
-        """The engine tells of each query's work while the level of `statistics` is `detail`."""
+        """Have the engine report each query's work while the level of `statistics` is `detail`."""
         level = self.statistics.level
         self._engine.watch_queries(_Watch(self.statistics) if level == "detail" else None)
         if level == "off":
             self.statistics.held = ()
 
     def close(self) -> None:
-        """The engine holds nothing outside its memory, but for the rows of stored tables."""
+        """Close the stored tables; the engine holds nothing else outside its memory."""
         self._stored.close()
 
     def tell_of_stores(self) -> None:
@@ -248,7 +251,7 @@ class Processor:
             self.statistics.error("store-refused", "rows were refused by the database", self._now_ms, refused)
 
     def _restore(self, state: bytes) -> None:
-        """The engine goes on from `state`; what an edited plan cannot take over is told in `left`."""
+        """Restore the engine from `state`; what an edited plan cannot take over is listed in `left`."""
         try:
             self._engine.restore(state)
         except SnapshotError as error:
@@ -280,12 +283,12 @@ class Processor:
         bundle.settle()
 
     def release(self, streams: Iterable[str]) -> None:
-        """The first event of these streams is not waited for any more; with the next `on_time` the others go on."""
+        """Stop waiting for the first event of these streams; the next `on_time` processes the others."""
         if self._merger is not None:
             self._merger.channels.begin(streams)
 
     def _open_time(self, now_ms: int, held: bytes | None) -> None:
-        """The stage's time goes on from `held`, what waited and who was waited for."""
+        """Restore the stage's time from `held`: what waited and which channels were awaited."""
         playback, receiver = self._playback, self._topology.plan.receiver
         idle_ms, first = self._idle_ms, tuple(stream.id for stream in receiver.streams)
         if playback is None:
@@ -307,7 +310,7 @@ class Processor:
             self._time = EventTime(self._engine, merger, playback, self._upstream, now_ms)
 
     def _go_on(self, at: SystemTime | EventTime, done: Sequence[Bundle], now_ms: int) -> None:
-        """What the engine made goes on, and with it what is known of time."""
+        """Pass on what the engine produced, and the progress of time."""
         merger, statistics = at.merger, self.statistics
         statistics.queued_events = merger.held_rows
         if merger.late:
@@ -330,10 +333,10 @@ class Processor:
         self._clock_ms = clock_ms
 
     def _give_out(self, finished: Sequence[Bundle], now_ms: int, watermark_ms: int, idle: bool) -> None:
-        """Emits what the engine made of the `finished` bundles, and settles them when that has gone on.
+        """Emit what the engine made of the `finished` bundles, and settle them when that has been passed on.
 
-        A bundle without rows goes out only when it tells a new watermark, or when the last was long ago: consumers must
-        not take this stage for silent.
+        A bundle without rows is emitted only when it carries a new watermark, or when the last was long ago:
+        consumers must not consider this stage silent.
         """
         batches, clock_ms = self._taken()
         quiet = self._said == (watermark_ms, idle) and now_ms - self._said_ms < self._idle_ms // 4
@@ -366,7 +369,7 @@ class Processor:
             _settle(settled)
 
     def _note_failed(self, failed: FailedEvents) -> None:
-        """Counts events that failed; only the first of a kind is logged, however many come."""
+        """Count failed events, and log only the first of each kind."""
         where = f"stream {failed.stream}, query {failed.query}" if failed.stream else f"query {failed.query}"
         code = "events-redirected" if failed.redirected else "events-dropped" if failed.stream else "table-refused"
         if self.statistics.error(code, f"{where}: {failed.message}", self._now_ms, failed.events):
@@ -379,7 +382,7 @@ class Processor:
         self._produced.append((stream, batch, self._clock_ms))
 
     def _taken(self) -> tuple[Batches, int]:
-        """What the engine has made since the last call, and its processing time unless every row has its own."""
+        """Return the engine's output since the last call, and its processing time unless each row has its own."""
         produced, self._produced = self._produced, []
         clock_ms = produced[0][2] if produced else NO_WATERMARK
         if self._feeds_stages and any(one[2] != clock_ms for one in produced):
@@ -392,7 +395,10 @@ class Processor:
 
 
 def held_schemas(topology: Topology, streams: Iterable[str]) -> dict[str, pa.Schema]:
-    """The schemas in which rows of a stage's `streams` are held: under the system clock they have a place in time."""
+    """Return the schemas in which rows of a stage's `streams` are held.
+
+    Under the system clock the rows have a place in time.
+    """
     schemas = {stream: arrow_schema(topology.streams[stream]) for stream in streams}
     if topology.plan.playback is not None:
         return schemas
@@ -404,8 +410,11 @@ def _at_clock(batch: pa.RecordBatch, clock_ms: int) -> pa.RecordBatch:
 
 
 def _order_matters(topology: Topology, component: Component) -> bool:
-    """True when a stage that keeps state takes two streams from `component`: under the system clock nothing but the
-    order in which their events come tells which was first."""
+    """Return whether the order of events from `component` matters to a stage.
+
+    It does when a stage that keeps state takes two of its streams: under the system clock only the order of arrival
+    says which event was first.
+    """
     stateful = (
         [one for one in consumer.groupings.values() if one != SHUFFLE]
         for consumer in topology.consumers(component)

@@ -45,8 +45,11 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A batch that waits, the place of its last event among all that the publisher gives, and the bundle that it came
-    in; none when it is sent again."""
+    """A batch that waits to be sent.
+
+    It has the place of its last event among all results of the publisher, and the bundle that it came in; none when
+    it is sent again.
+    """
 
     stream: str
     batch: pa.RecordBatch
@@ -83,9 +86,12 @@ class Publisher:
         exactly_once: bool = False,
         keeps: bool = False,
     ) -> None:
-        """`lost` is called when a link that stood is no more: another worker must be asked for at once. With `keeps`
-        the worker keeps on its disk what its sinks do not deliver, and acknowledges the marker of a checkpoint when all
-        before it is there or delivered."""
+        """Create a publisher.
+
+        `lost` is called when an open link is lost: another worker must be requested at once. With `keeps` the worker
+        keeps on its disk what its sinks do not deliver, and acknowledges the marker of a checkpoint when all results
+        before it are stored or delivered.
+        """
         self.name = name
         self.statistics = InstanceStatistics(topology.plan.publisher.name, PUBLISHER)
         self.link: LinkSender | None = None
@@ -121,8 +127,13 @@ class Publisher:
         """Nothing to prepare: the link is opened when a worker has been assigned."""
 
     def assign(self, endpoint: Endpoint, worker: str, monotonic_ms: int) -> None:
-        """Opens a link to the worker that the manager chose, unless it is the one that it has; what its predecessor did
-        not acknowledge is sent again. Raises TopologyError when only its predecessor may get that."""
+        """Open a link to the worker that the manager chose, unless it is the current one.
+
+        Results that the former worker did not acknowledge are sent again.
+
+        Raises:
+            TopologyError: When only the former worker may get them.
+        """
         if self.link is not None and (worker, endpoint) == (self.worker, self.link.endpoint):
             return
         if self._exactly_once and self._given > self._standing and worker != self.former:
@@ -141,21 +152,21 @@ class Publisher:
         self.worker = self.former = worker
 
     def needs_worker(self) -> bool:
-        """True when the manager must be asked for a worker: there is none, or it does not answer; for any thread."""
+        """Return whether the manager must choose a worker: there is none, or it does not answer; for any thread."""
         link = self.link
         return link is None or (link.state is LinkState.OPEN and link.silent)
 
     def is_connected(self) -> bool:
-        """The link to a worker stands; for any thread."""
+        """Return whether the link to a worker is open; for any thread."""
         link = self.link
         return link is not None and link.state is LinkState.OPEN
 
     def is_full(self) -> bool:
-        """True when more rows wait than should."""
+        """Return whether more rows wait than should."""
         return self.statistics.queued_events >= self._queue_rows
 
     def is_drained(self) -> bool:
-        """True when the worker has acknowledged all results that came."""
+        """Return whether the worker has acknowledged all results."""
         return not self._waiting and (self.link is None or not self.link.outbox.pending)
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
@@ -188,8 +199,12 @@ class Publisher:
         self._flushed_to.pop(checkpoint, None)
 
     def on_readable(self, now_ms: int) -> None:
-        """Takes in acknowledgements; lets go of a link that was lost or refused. Raises TopologyError when the worker
-        has lost results that only a checkpoint can bring back, or takes this for a former start of the topology."""
+        """Process acknowledgements, and close a link that was lost or refused.
+
+        Raises:
+            TopologyError: When the worker has lost results that only a checkpoint can restore, or considers this an
+                earlier run of the topology.
+        """
         link = self.link
         if link is None:
             return
@@ -214,7 +229,7 @@ class Publisher:
         """Nothing waits for a time of day."""
 
     def keep_alive(self, monotonic_ms: int) -> None:
-        """The link has beaten if that was due; one that does not open in time is lost."""
+        """Send the heartbeat of the link if it is due, and drop a link that does not open in time."""
         if self.link is not None:
             self.link.tick(monotonic_ms)
 
@@ -222,7 +237,7 @@ class Publisher:
         return None
 
     def pump(self) -> None:
-        """Sends what waits, as far as the worker has room."""
+        """Send what waits, as far as the worker has room."""
         link = self.link
         while self._waiting:
             head = self._waiting[0]
@@ -237,8 +252,7 @@ class Publisher:
         self._note_flushed()
 
     def snapshot(self) -> Parts:
-        """A publisher keeps no state of its own: what it was given before a marker is with the worker when the
-        checkpoint is complete."""
+        """Return no state: results before a marker are with the worker when the checkpoint is complete."""
         return NO_STATE
 
     def close(self) -> None:
@@ -272,8 +286,10 @@ class Publisher:
             bundle.settle()
 
     def _pass(self, checkpoint: int) -> bool:
-        """The place of `checkpoint` among the frames is known, to the worker too if it must know; False while it cannot
-        be told."""
+        """Fix the place of `checkpoint` among the frames, and tell the worker if it must know it.
+
+        Returns False while that is not possible.
+        """
         link = self.link
         if not self._tells or (link is None and not self._exactly_once):
             self._marks.append((link.outbox.next_sequence - 1 if link is not None else 0, checkpoint, self._sent))
@@ -292,7 +308,7 @@ class Publisher:
             self.flushed.append(checkpoint)
 
     def _let_go(self, link: LinkSender) -> None:
-        """Puts the frames that the worker did not acknowledge back in front of what waits, and the marks among them."""
+        """Put the frames that the worker did not acknowledge, and the marks among them, back in front of the queue."""
         again: list[_Result | _Mark] = []
         for frame in link.unacknowledged():
             if isinstance(frame.message, Data):

@@ -53,7 +53,7 @@ class FrameLedger:
     """By how much the receiver's clock had been set when the link opened."""
 
     def finish(self, sequence: int) -> int | None:
-        """Notes that the frame is through; gives the sequence up to which all are, when that has grown."""
+        """Record that the frame is done; return the sequence up to which all are, when that has grown."""
         self.finished.add(sequence)
         last = None
         while self.open_frames and self.open_frames[0] in self.finished:
@@ -109,13 +109,15 @@ class Receiver:
             self._positions = Positions.restored([state[POSITIONS]], [state[SECURED]] if SECURED in state else None)
 
     def on_readable(self, monotonic_ms: int) -> None:
-        """Takes in what the workers sent."""
+        """Take in what the workers sent."""
         for event in self.server.receive(monotonic_ms):
             self._take(event)
 
     def pace(self, *, full: bool) -> None:
-        """Called each turn: nothing is taken in while the topology is `full`. Under the system clock time waits until
-        what came meanwhile has been read."""
+        """Read nothing while the topology is `full`; called each turn.
+
+        Under the system clock, time waits until what arrived meanwhile has been read.
+        """
         if not self._by_clock or full == self._paused or (not full and readable(self.server.socket)):
             return
         self._paused = full
@@ -126,8 +128,10 @@ class Receiver:
         raise TypeError(f"{self.name} takes events from links, not from {bundle.source}")
 
     def on_time(self, now_ms: int) -> None:
-        """Forgets workers that have gone without a word, and repeats the watermarks of those that wait for us: who has
-        frames here that are unread or not acknowledged is not silent. `now_ms` is the monotonic time."""
+        """Forget workers that are gone, and repeat the watermarks of those that wait for this receiver.
+
+        A worker whose frames are unread or not acknowledged here is not silent. `now_ms` is the monotonic time.
+        """
         for gone in self.server.expire(now_ms):
             self._take(gone)
         self._note_clock(now_ms)
@@ -151,7 +155,7 @@ class Receiver:
         return None
 
     def is_drained(self) -> bool:
-        """True when whatever came of the frames that were taken in has gone on."""
+        """Return whether all results of the received frames have been passed on."""
         return not any(link.attachment.open_frames for link in self.server.links.values())
 
     def snapshot(self) -> Parts:
@@ -164,8 +168,10 @@ class Receiver:
         return {POSITIONS: self._positions.snapshot()}
 
     def complete(self, checkpoint: int, oldest: int = 0) -> None:
-        """`checkpoint` is complete, and `oldest` the first that is retained: senders are told what they need not
-        keep."""
+        """Report to senders what they need not keep, now that `checkpoint` is complete.
+
+        `oldest` is the first checkpoint that is retained.
+        """
         self._positions.complete(checkpoint, oldest)
         for link in self.server.links.values():
             self._secure(link)
@@ -224,8 +230,11 @@ class Receiver:
                 self._pass_on(link)
 
     def _end_former(self, link: IncomingLink) -> None:
-        """Nothing more is taken from links that `link` comes in place of. What they brought and was not read yet comes
-        again over `link`, in frames that may be cut otherwise: taken from both, some of it would count twice."""
+        """Take nothing more from links that `link` replaces.
+
+        Unread frames of theirs come again over `link`, perhaps cut otherwise: reading both would count some events
+        twice.
+        """
         channel = _channel(link.opening)
         for other in list(self.server.links.values()):
             if other is not link and _channel(other.opening) == channel:

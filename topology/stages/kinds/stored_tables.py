@@ -76,7 +76,7 @@ class StoredTables:
     """Belongs to the stage's thread."""
 
     def __init__(self, app: model.AnalysedApp, settings: StageSettings, *, tenant: int, exactly_once: bool) -> None:
-        """Raises TopologyError when a database cannot be used as the plan says."""
+        """Open the tables. Raise TopologyError when a database cannot be used as the plan says."""
         self._stores = stores_of(app)
         self._exactly_once = exactly_once
         self._most_rows = settings.store_queue_rows
@@ -146,7 +146,7 @@ class StoredTables:
                 table.repeat(fresh.changes)
 
     def tell(self) -> None:
-        """What queries have changed goes to the databases."""
+        """Pass what queries have changed to the databases."""
         for name, table in self._tables.items():
             changes = table.take_changes()
             if changes:
@@ -171,7 +171,7 @@ class StoredTables:
     # ---- state
 
     def snapshot(self) -> bytes:
-        """What is not known to be written."""
+        """Return the changes that are not known to be written."""
         tables = {}
         for name, keeper in self._keepers.items():
             changes = [_saved(one) for one in keeper.unwritten()]
@@ -187,14 +187,14 @@ class StoredTables:
                 keeper.end_group(self._group)
 
     def complete(self, checkpoint: int) -> None:
-        """The changes that `checkpoint` holds may be written."""
+        """Allow the changes that `checkpoint` holds to be written."""
         group = self._groups.get(checkpoint, 0)
         self._groups = {later: one for later, one in self._groups.items() if later > checkpoint}
         for keeper in self._keepers.values():
             keeper.release(group)
 
     def close(self) -> None:
-        """What may be written is, if that is possible soon, and no connection is left."""
+        """Write what may be written, if that is possible soon, and close all connections."""
         for keeper in self._keepers.values():
             keeper.end()
         until = monotonic() + self._close_s
@@ -204,7 +204,7 @@ class StoredTables:
             database.close()
 
     def _unwritten(self, table: StoredTable, saved: _SavedTable | None, written: int) -> list[Unwritten]:
-        """What `saved` says was not written, but for the groups up to `written`."""
+        """Return the unwritten changes in `saved`, without the groups up to `written`."""
         waiting = [] if saved is None else [one for one in saved.changes if not 0 < one.group <= written]
         if saved is not None and waiting and saved.columns != _columns(table.arrow_schema):
             self.left.append(f"changes of the table {table.id} that were not in its database: it has other attributes")

@@ -60,7 +60,7 @@ class TriggerInstance:
         raise TypeError(f"trigger {self.name} takes no events, but got some from {bundle.source}")
 
     def on_time(self, now_ms: int) -> None:
-        """Fires as often as was due; every event bears the time at which it was due."""
+        """Fire as often as was due; each event carries the time at which it was due."""
         if self._due_ms is not None:
             self._due_ms = self._caught_up(self._due_ms, now_ms)
         while self._due_ms is not None and self._due_ms <= now_ms:
@@ -68,8 +68,10 @@ class TriggerInstance:
             self._due_ms = self._after(self._due_ms)
 
     def note_time(self, now_ms: int) -> None:
-        """Fire no later than the period or the cron text says, whatever time it was when that was decided: a clock that
-        was ahead must not keep the trigger waiting."""
+        """Fire no later than the period or the cron text says, whatever the time was when that was decided.
+
+        A clock that was ahead must not delay the trigger.
+        """
         due_ms = self._due_ms
         if due_ms is None or due_ms <= now_ms:
             return

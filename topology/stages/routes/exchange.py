@@ -69,7 +69,7 @@ class Exchange:
             self.server = LinkServer.listen(context, SocketKind.EXCHANGE, host, ports, UNBOUNDED_ROWS, self._accept)
 
     def connect(self, addresses: Sequence[Endpoint], monotonic_ms: int) -> None:
-        """Opens a link to every other task; `addresses` stand in order of task."""
+        """Open a link to every other task; `addresses` are in order of task."""
         topology = self._topology
         opening = OpenLink(f"task {self._task}", (), topology.key, topology.epoch, attempt=topology.attempt)
         for task, endpoint in enumerate(addresses):
@@ -77,22 +77,22 @@ class Exchange:
                 self._ways[task] = _Way(LinkSender(self._context, SocketKind.EXCHANGE, endpoint, opening, monotonic_ms))
 
     def senders(self) -> Iterator[LinkSender]:
-        """The links to other tasks."""
+        """Yield the links to other tasks."""
         return (way.link for way in self._ways.values())
 
     def send(self, task: int, target: str, bundle: Bundle) -> None:
-        """Sends `bundle` to instance `target` in `task`; holds it until the instance has settled it there."""
+        """Send `bundle` to instance `target` in `task`, and hold it until the instance has settled it there."""
         way = self._ways[task]
         bundle.hold()
         way.waiting.append((target, bundle))
         self._pump(way)
 
     def is_drained(self) -> bool:
-        """True when whatever came of the bundles that were sent has gone on."""
+        """Return whether all results of the bundles that were sent have been passed on."""
         return not any(way.waiting or way.under_way for way in self._ways.values())
 
     def on_senders_readable(self) -> None:
-        """Takes in what was settled and sends what waited. Raises TopologyError when another task has gone."""
+        """Process settled bundles, and send what waits. Raise TopologyError when another task is gone."""
         for task, way in self._ways.items():
             way.link.handle()
             for sequence in way.link.settled:

@@ -92,7 +92,7 @@ class ComputedKeys:
 
 
 def _free_name(stream: ast.StreamDefinition) -> str:
-    """A name for the row's number that no attribute has."""
+    """Return a name for the row's number that no attribute has."""
     name = _ROW
     while name in {attribute.name for attribute in stream.attributes}:
         name += "_"

@@ -25,7 +25,7 @@ class Routing:
         self._deliver = deliver
 
     def emitter(self, component: Component) -> Emit:
-        """What instances of `component` give their bundles to: every consumer gets its share of each."""
+        """Return the function to which instances of `component` pass their bundles; each consumer gets its share."""
         consumers = tuple((consumer, self._keys(consumer)) for consumer in self._topology.consumers(component))
 
         def emit(bundle: Bundle) -> None:
@@ -38,7 +38,7 @@ class Routing:
         return emit
 
     def _keys(self, consumer: Consumer) -> dict[str, KeySharer]:
-        """What computes the keys by which the instances of `consumer` share streams."""
+        """Return what computes the keys by which the instances of `consumer` share streams."""
         if consumer.component.kind != PROCESSOR or consumer.component.parallel == 1:
             return {}
         plan = self._topology.plan

@@ -1,7 +1,7 @@
-"""How a task takes part in checkpoints: markers are aligned in front of each instance, states collected, and what is
-complete is told to receivers.
+"""How a task takes part in checkpoints.
 
-`begin`, `complete` and `abandon` may be called by any thread; the rest belongs to the task's loop.
+Markers are aligned in front of each instance, states are collected, and completed checkpoints are reported to
+receivers. `begin`, `complete` and `abandon` may be called by any thread; the rest belongs to the task's loop.
 """
 
 from __future__ import annotations
@@ -59,12 +59,15 @@ class Checkpointing:
         self._orders.put(("end" if final else "begin", checkpoint, 0))
 
     def complete(self, checkpoint: int, oldest: int = 0) -> None:
-        """Receivers will tell workers what `checkpoint` and the `oldest` one hold, publishers know which results stand,
-        and processors which changes of stored tables."""
+        """Notify the instances that `checkpoint` is complete, and which one is the `oldest` retained.
+
+        Receivers report to workers what these hold, publishers learn which results are final, and processors which
+        changes of stored tables are.
+        """
         self._orders.put(("complete", checkpoint, oldest))
 
     def abandon(self, checkpoint: int) -> None:
-        """What `checkpoint` holds back will go on."""
+        """Release what `checkpoint` holds back."""
         self._orders.put(("abandon", checkpoint, 0))
 
     def obey(self, *, works: bool, now_ms: int) -> None:
@@ -109,7 +112,7 @@ class Checkpointing:
             self._part.waits(target, now_ms)
 
     def note_flushed(self) -> None:
-        """Publishers whose results are with their workers have done their part."""
+        """Mark publishers whose results are with their workers as done with their part."""
         # A publisher's part is complete only when its worker has the results: a checkpoint that forgets the events must
         # not lose what came of them.
         for publisher in self._publishers:
@@ -118,7 +121,7 @@ class Checkpointing:
             publisher.flushed.clear()
 
     def note_settled(self) -> None:
-        """What complete checkpoints hold of stored tables may have gone to their databases."""
+        """Allow what complete checkpoints hold of stored tables to go to the databases."""
         if self.settled < self._complete and all(processor.is_drained() for processor in self._processors):
             self.settled = self._complete
 

@@ -38,8 +38,13 @@ class ForkedCall:
 
     @classmethod
     def start(cls, compute: Callable[[], bytes]) -> ForkedCall:
-        """Begin `compute` in a copy of this process. The thread that calls this is the only one that the copy has.
-        Raises OSError when there can be no copy."""
+        """Begin `compute` in a copy of this process.
+
+        The thread that calls this is the only one that the copy has.
+
+        Raises:
+            OSError: When there can be no copy.
+        """
         reading, writing = os.pipe()
         try:
             process_id = os.fork()
@@ -58,8 +63,11 @@ class ForkedCall:
         return cls(process_id, reading)
 
     def result(self, until_s: float) -> bytes:
-        """Return what the call gave; CallStoppedError when there is nothing at `until_s` of the monotonic time, or the
-        copy has ended without an answer. Call this or `kill` once, from any thread."""
+        """Return the result of the call; call this or `kill` once, from any thread.
+
+        Raises:
+            CallStoppedError: When there is no result at `until_s` of the monotonic time, or the copy ended without one.
+        """
         pieces: list[bytes] = []
         poller = select.poll()
         poller.register(self._answer, select.POLLIN)

@@ -10,8 +10,11 @@ from topology.stages.contract import Parts
 
 @dataclass(frozen=True, slots=True)
 class TakenPart:
-    """The task's part of `checkpoint`: the state of every instance that has one, and how long an instance waited for
-    markers at most. `error` says why there is none; `settles` that it has stored tables."""
+    """The task's part of `checkpoint`.
+
+    It holds the state of every instance that has one, and the longest time that an instance waited for markers.
+    `error` says why there is none; `settles` that it has stored tables.
+    """
 
     checkpoint: int
     states: Mapping[str, Parts]
@@ -22,8 +25,10 @@ class TakenPart:
 
 @dataclass(slots=True)
 class PartialCheckpoint:
-    """Collects the states of a task's `instances`; one checkpoint at a time, a later one takes the place of an earlier
-    one that was not finished. Some of the instances have stored tables if it `settles`."""
+    """Collects the states of a task's `instances`, for one checkpoint at a time.
+
+    A later checkpoint replaces an unfinished earlier one. Some of the instances have stored tables if it `settles`.
+    """
 
     instances: Collection[str]
     settles: bool = False
@@ -38,7 +43,7 @@ class PartialCheckpoint:
         self._waiting_since_ms.setdefault(instance, now_ms)
 
     def snapshot_taken(self, checkpoint: int, instance: str, state: Parts, now_ms: int) -> None:
-        """The state of `instance` as `checkpoint` holds it."""
+        """Add the state of `instance` for `checkpoint`."""
         self._begin(checkpoint)
         if checkpoint == self.checkpoint and state:
             self._states[instance] = state

@@ -1,5 +1,8 @@
-"""The state of a stage that had another number of instances, shared out to those that it has now: every key's to the
-instance that gets its events. Where the stage was edited as well, that of what is the same in it."""
+"""Share out the state of a stage that had another number of instances.
+
+The state of each key goes to the instance that gets its events now. If the stage was edited as well, the unchanged
+parts of the state are kept.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,10 @@ from topology.time.merger import held_streams, share_out
 
 @dataclass(frozen=True, slots=True)
 class Rescaled:
-    """The states of the stage's instances, in order, and what could not be taken over; none when they begin anew, and
-    then why."""
+    """The states of the stage's instances, in order, and what could not be taken over.
+
+    There are none when the instances begin without state; then it says why.
+    """
 
     states: tuple[Parts, ...]
     left: tuple[str, ...] = ()
@@ -40,8 +45,11 @@ class Rescaled:
 def rescaled(
     topology: Topology, stage: ProcessingStage, former: Mapping[str, Parts], scripts: ScriptPolicy
 ) -> Rescaled:
-    """What `former`, the states of all instances that the stage had, is for those that it has now. Raises TopologyError
-    when rows wait that the stage does not take any more."""
+    """Return the states of the present instances from `former`, the states of all former instances.
+
+    Raises:
+        TopologyError: When rows wait that the stage does not take any more.
+    """
     states = [former[name] for name in sorted(former, key=_index)]
     try:
         engines, left = _engines(topology, stage, [state[ENGINE] for state in states], scripts)
@@ -57,8 +65,10 @@ def rescaled(
 
 
 def in_common(state: Parts, topology: Topology, stage: ProcessingStage, scripts: ScriptPolicy) -> int:
-    """Return how many parts of an instance of another stage the stage can take over; 0 when rows wait there of streams
-    that it does not read."""
+    """Return how many parts of an instance of another stage the stage can take over.
+
+    0 when rows wait there of streams that it does not read.
+    """
     if ENGINE not in state:
         return 0
     inputs = {one.stream.id for one in stage.inputs}
@@ -72,7 +82,7 @@ def in_common(state: Parts, topology: Topology, stage: ProcessingStage, scripts:
 def _engines(
     topology: Topology, stage: ProcessingStage, former: list[bytes], scripts: ScriptPolicy
 ) -> tuple[list[bytes], tuple[str, ...]]:
-    """The states of the engines, and what could not be taken over."""
+    """Return the states of the engines, and what could not be taken over."""
     apps, shares = _apps(topology, stage, scripts), key_shares(stage)
     try:
         return redistribute(former, apps, shares), ()
@@ -85,7 +95,7 @@ def _engines(
 
 
 def _apps(topology: Topology, stage: ProcessingStage, scripts: ScriptPolicy) -> list[AnalysedApp]:
-    """What each of the stage's instances runs."""
+    """Return the app of each of the stage's instances."""
     registry = builtin_registry(scripts)
     return [
         analyse(stage_app(topology.plan, instance_stage(stage, index)), registry) for index in range(stage.parallel)

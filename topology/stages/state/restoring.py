@@ -40,7 +40,7 @@ def wanted(topology: Topology, mine: Collection[str], former: Collection[str]) -
 def initial_states(
     topology: Topology, mine: Collection[str], former: Mapping[str, Parts], scripts: ScriptPolicy
 ) -> InitialStates:
-    """What the instances `mine` begin from. Raises TopologyError when a state cannot be read."""
+    """Return the initial states of the instances `mine`. Raise TopologyError when a state cannot be read."""
     found: dict[str, Parts] = {}
     left: list[str] = []
     heirs = (
@@ -67,8 +67,10 @@ def initial_states(
 
 
 def former_stages(topology: Topology, former: Mapping[str, Parts], scripts: ScriptPolicy) -> dict[str, str]:
-    """Return, for each processing stage that goes on from states in `former`, the stage of which these are: its
-    namesake, or the one that has most in common with it."""
+    """Return, for each processing stage that continues from states in `former`, the stage that they belong to.
+
+    This is the stage of the same name, or the one that has most in common with it.
+    """
     heirs = _heirs(topology, former, scripts)
     stages = [component.name for component in topology.components if component.kind == PROCESSOR]
     return {name: heirs.get(name, name) for name in stages if name in heirs or _of(name, former)}
@@ -79,14 +81,16 @@ def _is_new(component: Component, former: Collection[str]) -> bool:
 
 
 def _orphans(topology: Topology, former: Collection[str]) -> set[str]:
-    """The instances of stages that the topology does not have under that name."""
+    """Return the instances of stages that the topology does not have under that name."""
     known = {component.name for component in topology.components}
     return {name for name in former if name.rpartition("#")[0] not in known}
 
 
 def _heirs(topology: Topology, former: Mapping[str, Parts], scripts: ScriptPolicy) -> dict[str, str]:
-    """For stages that are called otherwise now, the former ones that have most in common with them: stages without a
-    name are called after their streams, which an edit may change."""
+    """Return, for stages that were renamed, the former ones that have most in common with them.
+
+    Stages without a name are called after their streams, which an edit may change.
+    """
     orphans: dict[str, set[str]] = {}
     for name in _orphans(topology, former):
         orphans.setdefault(name.rpartition("#")[0], set()).add(name)
@@ -107,12 +111,12 @@ def _heirs(topology: Topology, former: Mapping[str, Parts], scripts: ScriptPolic
 
 
 def keeps_state(topology: Topology, name: str) -> bool:
-    """True for instances whose state matters when another topology takes over."""
+    """Return whether the state of the instance matters when another topology takes over."""
     return topology.component(name.rpartition("#")[0]).kind != PUBLISHER
 
 
 def _shared_positions(states: Sequence[Parts]) -> Parts:
-    """What any of the receivers had taken, and what of it any of them has secured."""
+    """Return what any of the receivers had taken, and what of it any of them has secured."""
     parts = [part for part in (POSITIONS, SECURED) if all(part in state for state in states)]
     return {part: Positions.restored(state[part] for state in states).snapshot() for part in parts}
 

@@ -1,5 +1,7 @@
-"""How the state of component instances goes from one topology to the one that takes its place: a door at which it is
-given, and how it is fetched there."""
+"""How the state of component instances is transferred from one topology to the one that replaces it.
+
+An endpoint serves it, and the new topology fetches it there.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ class StateEndpoint(threading.Thread):
         epoch: int,
         states: Mapping[str, Parts],
     ) -> None:
-        """The door listens. Raises PortInUseError."""
+        """Open the endpoint. Raise PortInUseError when no port is free."""
         super().__init__(name="state door", daemon=True)
         self._key = key
         self._epoch = epoch
@@ -91,8 +93,11 @@ def fetch_state(
     epoch: int,
     instance: str,
 ) -> Parts:
-    """The state of `instance` as the door at `endpoint` gives it. Raises PeerError when it does not answer in time,
-    RequestRejectedError when it has none, DecodeError when it gives something else."""
+    """Fetch the state of `instance` from `endpoint`.
+
+    Raises PeerError when it does not answer in time, RequestRejectedError when it has no such state, DecodeError when
+    the answer is invalid.
+    """
     socket = connecting_socket(context, SocketKind.STATE, MAXIMUM_DATA_BYTES)
     try:
         socket.connect(endpoint.url())

@@ -82,7 +82,7 @@ class StateQueryService:
         self._waiting: queue.SimpleQueue[_Question] = queue.SimpleQueue()
 
     def ask(self, message: QueryRunningState) -> Message:
-        """What the stage holds, or why that cannot be told."""
+        """Return what the stage holds, or why that is not available."""
         processor = self._processors.get(f"{message.component}#0")
         if processor is None:
             return Rejected("unknown-component", f"no instance of the stage {message.component} is in this task")
@@ -105,7 +105,7 @@ class StateQueryService:
             return Rejected("query-failed", reason)
 
     def answer(self, *, works: bool) -> None:
-        """What was asked since the last turn is being answered; a task that does not work says so."""
+        """Answer what was asked since the last turn; a task that does not work says so."""
         while not self._waiting.empty():
             self._waiting.get().take(works=works)
 
@@ -119,7 +119,7 @@ def _decoded(data: bytes) -> Message:
 
 
 def _answered(question: _Question) -> Message:
-    """The answer to a question; what goes wrong with one must not end the task."""
+    """Return the answer to a question; an error in one must not end the task."""
     try:
         return _told(question)
     except SiddhiError as error:

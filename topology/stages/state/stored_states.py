@@ -10,17 +10,17 @@ from topology.stages.contract import Parts
 
 
 def flat(states: Mapping[str, Parts]) -> dict[str, bytes]:
-    """The parts of all instances, by `instance/part`."""
+    """Return the parts of all instances, by `instance/part`."""
     return {f"{instance}/{part}": state for instance, parts in states.items() for part, state in parts.items()}
 
 
 def instances(manifest: Manifest) -> set[str]:
-    """The instances of which `manifest` has a state."""
+    """Return the instances of which `manifest` has a state."""
     return {_divided(state.instance)[0] for state in manifest.states}
 
 
 def read(store: CheckpointStore, manifest: Manifest, wanted: Collection[str]) -> dict[str, Parts]:
-    """The states of the instances `wanted`. Raises CheckpointError when one cannot be read."""
+    """Return the states of the instances `wanted`. Raise CheckpointError when one cannot be read."""
     found: dict[str, dict[str, bytes]] = {}
     for state in manifest.states:
         instance, part = _divided(state.instance)

@@ -24,8 +24,11 @@ TICK_S = 0.025
 
 
 class CallTimer(CallLimit):
-    """Limits calls in the main thread. Processor time counts: on a busy host nobody fails for waiting. The limit goes
-    down with each call of a batch that was stopped, so that many such events hold up the stage for less."""
+    """Limits the time of calls in the main thread.
+
+    Processor time counts, so that no call fails because the host is busy. The limit decreases with each call of a
+    batch that was stopped, so that many such events delay the stage less.
+    """
 
     def __init__(self) -> None:
         self._call = 0

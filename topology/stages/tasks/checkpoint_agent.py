@@ -49,17 +49,20 @@ CLOSING_S = 30.0
 
 
 def _nobody_listens(_lease_ms: int) -> None:
-    """What is told of a task's life where nobody on its host wants to know."""
+    """Ignore the heartbeat, where no monitor watches the task."""
 
 
 def _nothing() -> None:
-    """What is ordered to learn that all before it is done."""
+    """Do nothing; submitted to learn that everything before it is done."""
 
 
 class CheckpointReporter:
-    """Speaks whenever `speak` is called. A refusal of the driver stops the task: another run has taken its place.
-    `writer` is None where no checkpoints are taken; then the driver is only told that the task lives. `beat` is called
-    with each heartbeat once the driver has said for how many milliseconds the task may be silent, and told that."""
+    """Communicates with the coordinator whenever `speak` is called.
+
+    A refusal of the driver stops the task: another run has taken its place. `writer` is None where no checkpoints are
+    taken; then the driver only learns that the task is alive. `beat` is called with each heartbeat once the driver
+    has said for how many milliseconds the task may be silent, with that number.
+    """
 
     def __init__(
         self,
@@ -165,7 +168,10 @@ class CheckpointReporter:
         self._task.wake()
 
     def _begin(self, checkpoint: int, *, final: bool) -> None:
-        """The driver asks again for what it has not heard of: what is done is told again, and nothing done twice."""
+        """Begin a checkpoint, or report again what is done.
+
+        The driver repeats its order until it hears the report; nothing is done twice.
+        """
         # Orders may be repeated, since messages between driver and tasks can get lost.
         if checkpoint > self._begun:
             self._begun = checkpoint
@@ -184,7 +190,7 @@ class CheckpointReporter:
             self._send(self._reported)
 
     def _stored(self, part: TakenPart) -> ReportPart:
-        """The part is in the store, or its report says why it is not."""
+        """Store the part and return its report, which says why if that failed."""
         topology = self._task.topology
         origin = (topology.key, topology.epoch, topology.attempt, self._task.index, part.checkpoint)
         error = part.error or ("" if self._writer is not None else "this topology takes no checkpoints")

@@ -54,8 +54,11 @@ class TaskReporter:
         stage_host: str = "",
         shared_by: Callable[[], int] = lambda: 1,
     ) -> None:
-        """Managers are told that they can read the task's log at `insight`, and what `time` has counted. In a
-        `stage_host` the process is `shared_by` so many tasks."""
+        """Create the control of a task.
+
+        Managers learn that they can read the task's log at `insight`, and what `time` has counted. In a `stage_host`
+        the process is `shared_by` so many tasks.
+        """
         self._task = task
         self._context = context
         self._ports = settings.ports
@@ -76,8 +79,13 @@ class TaskReporter:
             self._door.close()
 
     def speak(self) -> TopologyError | None:
-        """Register, and follow the answer. Return why the task has to stop, if it has to: another run has taken its
-        place, or a defect came up. Raises PeerError when no manager answers."""
+        """Register and follow the answer; return why the task has to stop, if it has to.
+
+        It stops when another run has taken its place, or on a defect.
+
+        Raises:
+            PeerError: When no manager answers.
+        """
         try:
             self._beat()
         except RequestRejectedError as refusal:
@@ -144,7 +152,7 @@ class TaskReporter:
             self.heartbeat_ms = answer.heartbeat_ms if connected else min(answer.heartbeat_ms, FIRST_HEARTBEAT_MS)
 
     def _keep_door(self) -> None:
-        """The door stands open as long as there is a state to give."""
+        """Keep the state endpoint open as long as there is a state to transfer."""
         task = self._task
         if task.state_transfer == "given" and self._door is None:
             key, epoch = task.topology.key, task.topology.epoch
@@ -155,7 +163,7 @@ class TaskReporter:
             self._door = None
 
     def _fetch(self, sources: tuple[StateSource, ...]) -> None:
-        """The task has the states of its instances, once all can be had."""
+        """Fetch the states of the task's instances, once all are available."""
         if self._fetched or not sources:
             return
         found = {source.instance: source for source in sources}
@@ -171,7 +179,7 @@ class TaskReporter:
             self._task.stop(error)
 
     def _ask_for_workers(self) -> bool:
-        """True when every publisher has a worker that answers."""
+        """Request workers for publishers, and return whether every publisher has one that answers."""
         connected = True
         topology = self._task.topology
         for publisher in self._task.publishers:
@@ -193,7 +201,7 @@ class TaskReporter:
         return connected
 
     def _request_quietly(self, message: Message) -> Message | None:
-        """The answer, or None while there is no endpoint to be had."""
+        """Return the answer, or None while no endpoint is available."""
         try:
             return self._client.request(message)
         except RequestRejectedError as refusal:
@@ -203,8 +211,11 @@ class TaskReporter:
 
 
 class TaskControl(threading.Thread):
-    """Speaks for one task until `close`. A refused registration stops the task, and so does the loss of the process
-    that started this one; a silent manager does not. A task that does not stop in time is ended with its process."""
+    """Communicates with the manager for one task until `close`.
+
+    A refused registration stops the task, and so does the loss of the process that started this one; a silent manager
+    does not. A task that does not stop in time is ended with its process.
+    """
 
     def __init__(
         self,
@@ -214,7 +225,7 @@ class TaskControl(threading.Thread):
         insight: InspectionAddress | None = None,
         priority: ControlPriority = "normal",
     ) -> None:
-        """Managers are told that they can read the task's log at `insight`."""
+        """Create the control; managers learn that they can read the task's log at `insight`."""
         super().__init__(name=f"control of task {task.index}", daemon=True)
         self._task = task
         self._client = ControlClient(context, settings.managers, settings.request_timeout_ms)
@@ -247,7 +258,7 @@ class TaskControl(threading.Thread):
         self._speaker.close()
 
     def _fence(self, reason: TopologyError) -> None:
-        """The task has been stopped, or else this process is at its end: nothing of it may work beside a successor."""
+        """Stop the task, or else end this process: no part of it may work beside a successor."""
         logger.warning("task stops: task=%s reason=%s", self._task.index, reason)
         self._task.stop(reason)
         if not self._closing.wait(self._stop_timeout_s):

@@ -26,9 +26,11 @@ from topology.stages.tasks.sampler import Sampler
 
 @dataclass(frozen=True, slots=True)
 class InstanceContext:
-    """What the instances of a task share. `deliver` takes a bundle for one of them, `exchange` those for other tasks'.
-    `lost` is called when a publisher has lost its worker; with `secures` checkpoints will be taken, and workers told
-    what they hold."""
+    """What the instances of a task share.
+
+    `deliver` takes a bundle for one of them, `exchange` those for other tasks'. `lost` is called when a publisher has
+    lost its worker. With `secures` checkpoints will be taken, and workers learn what they hold.
+    """
 
     settings: StageSettings
     context: zmq.Context[zmq.Socket[bytes]]
@@ -41,8 +43,10 @@ class InstanceContext:
 
 
 class TaskInstances(Mapping[str, StageInstance]):
-    """The instances of task `index`, by name; `receivers` and `publishers` are those at its edges. Belongs to the
-    task's loop."""
+    """The instances of task `index`, by name.
+
+    `receivers` and `publishers` are those at its edges. Belongs to the task's loop.
+    """
 
     def __init__(self, topology: Topology, index: int, around: InstanceContext) -> None:
         self.receivers: list[Receiver] = []
@@ -82,15 +86,14 @@ class TaskInstances(Mapping[str, StageInstance]):
                     instance.follow_level()
 
     def measure(self, level: StatisticsLevel) -> None:
-        """Their counters tell what is wrong with databases of stored tables, and how much state they hold now, unless
-        `level` says that they count nothing."""
+        """Update the counters of database problems and of state size, unless `level` turns them off."""
         for processor in self.processors:
             processor.tell_of_stores()
             if level != "off":
                 processor.measure()
 
     def reports(self) -> tuple[ComponentReport, ...]:
-        """What all of them have counted."""
+        """Return the counters of all instances."""
         return tuple(instance.statistics.report(name, self.peers(name)) for name, instance in self.items())
 
     def peers(self, name: str) -> tuple[str, ...]:
@@ -133,7 +136,10 @@ class TaskInstances(Mapping[str, StageInstance]):
                 return publisher
 
     def emitter(self, name: str, component: Component) -> Emit:
-        """What instance `name` gives its bundles to: they are shared out, and seen while samples are taken."""
+        """Return the function to which instance `name` passes its bundles.
+
+        It shares them out, and shows them to the sampler while samples are taken.
+        """
         emit, sampler, clock = self._routing.emitter(component), self._around.sampler, self._around.clock
 
         def emit_seen(bundle: Bundle) -> None:

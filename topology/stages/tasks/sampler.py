@@ -50,8 +50,11 @@ class _Order:
 
 
 class Sampler:
-    """`note` belongs to the task's loop, `follow` and `take` to its control thread. Times are monotonic, but for that
-    of an event."""
+    """Samples the events of instances.
+
+    `note` belongs to the task's loop, `follow` and `take` to its control thread. Times are monotonic, except that of
+    an event.
+    """
 
     def __init__(self) -> None:
         self.on = False
@@ -71,7 +74,7 @@ class Sampler:
         self.on = bool(now)
 
     def note(self, instance: str, direction: Direction, bundle: Bundle, now_ms: int, monotonic_ms: int) -> None:
-        """Some of the bundle's events are kept if the instance is being sampled; `now_ms` is the time of day."""
+        """Keep some of the bundle's events if the instance is being sampled; `now_ms` is the time of day."""
         order = self._orders.get(instance.rpartition("#")[0])
         if order is None or monotonic_ms >= order.until_ms:
             return
@@ -86,7 +89,7 @@ class Sampler:
                 self._kept.extend(SampledEvent(instance, direction, stream, now_ms, one) for one in _told(batch, count))
 
     def take(self) -> tuple[SampledEvent, ...]:
-        """The oldest events that are kept, as many as one registration carries; they are kept no more."""
+        """Remove and return the oldest events, as many as one registration carries."""
         taken: list[SampledEvent] = []
         left = MOST_BYTES
         while self._kept and left > 0:

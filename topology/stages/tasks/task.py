@@ -54,9 +54,12 @@ MEASURE_MS = 2_000
 
 @dataclass(slots=True)
 class Pace:
-    """How a task goes about its turns. A turn may deliver bundles for `turn_ms`, and a task that has none ticks every
-    `idle_tick_ms`: a stage host, where others wait, sets them lower and higher. It has `worked` when a bundle was
-    delivered since the last tick; `due_ms` is when each instance wants to be called."""
+    """How a task divides its time into turns.
+
+    A turn may deliver bundles for `turn_ms`, and an idle task ticks every `idle_tick_ms`; a stage host, where others
+    wait, sets the first lower and the second higher. It has `worked` when a bundle was delivered since the last tick;
+    `due_ms` is when each instance wants to be called.
+    """
 
     turn_ms: int = TURN_MS
     idle_tick_ms: int = TICK_MS
@@ -90,8 +93,14 @@ class Task:
         secures: bool = False,
         asks: threading.Event | None = None,
     ) -> None:
-        """With `stands_by` it begins when the manager says so; with `secures` checkpoints will be taken, and workers
-        told what they hold. Raises TopologyError when the plan needs checkpoints and there are none."""
+        """Create task `index` of a topology.
+
+        With `stands_by` it begins when the manager says so. With `secures` checkpoints will be taken, and workers
+        learn what they hold.
+
+        Raises:
+            TopologyError: When the plan needs checkpoints and there are none.
+        """
         if topology.plan.delivery == "exactly-once" and not secures:
             raise TopologyError(
                 "not-supported",
@@ -160,7 +169,7 @@ class Task:
         return self._counted[0]
 
     def counted(self) -> tuple[tuple[ComponentReport, ...], int]:
-        """The newest counters, and for how many milliseconds they have stood so; read by the control thread."""
+        """Return the newest counters, and their age in milliseconds; called by the control thread."""
         reports, at_ms = self._counted
         return reports, max(0, self._clock.monotonic_ms() - at_ms)
 
@@ -192,8 +201,13 @@ class Task:
             self.wake()
 
     def bring(self, former: Mapping[str, Parts]) -> None:
-        """Gives a task that has not begun the states of a former topology's instances to go on from: those that it
-        `wants`; called before `run`, or by the control thread. Raises TopologyError when they cannot be read."""
+        """Give a task that has not begun the states of a former topology's instances: those that it `wants`.
+
+        Called before `run`, or by the control thread.
+
+        Raises:
+            TopologyError: When they cannot be read.
+        """
         try:
             begins = initial_states(self.topology, self.state_keepers(), former, self._scripts)
         except SnapshotError as error:
@@ -205,7 +219,7 @@ class Task:
         return wanted(self.topology, self.state_keepers(), former)
 
     def state_keepers(self) -> tuple[str, ...]:
-        """The instances whose state matters when another topology takes over."""
+        """Return the instances whose state matters when another topology takes over."""
         return tuple(name for name in self._instances if keeps_state(self.topology, name))
 
     def left(self) -> tuple[str, ...]:
@@ -213,14 +227,13 @@ class Task:
         return (*self._left, *(text for processor in self._instances.processors for text in processor.left))
 
     def stop(self, failure: BaseException | None = None) -> None:
-        """Ends the loop soon, with `failure` as its error if there is one; called by the control thread."""
+        """End the loop soon, with `failure` as its error if there is one; called by the control thread."""
         self._failure = failure
         self._stopping = True
         self._wakeup.ring()
 
     def meet(self, exchanges: Sequence[Endpoint]) -> None:
-        """Tells the loop where all tasks listen for each other, in order; called by the agent's thread, perhaps
-        again."""
+        """Give the loop the addresses of all tasks, in order; called by the agent's thread, perhaps repeatedly."""
         if not self._exchanges:
             self._exchanges = exchanges
             self._wakeup.ring()
@@ -264,8 +277,10 @@ class Task:
         return self._failure
 
     def expects(self, error: BaseException) -> bool:
-        """Return whether `error` only says that the task was stopped. The tasks of a topology are stopped one after the
-        other: one that ends first breaks its links to the rest."""
+        """Return whether `error` only says that the task was stopped.
+
+        The tasks of a topology are stopped one after the other: one that ends first breaks its links to the rest.
+        """
         return self._stopping and isinstance(error, TopologyError) and error.reason_code == TASK_LOST
 
     def _loop(self) -> None:
@@ -275,8 +290,10 @@ class Task:
             self.turn(self._wait(wait_ms))
 
     def prepare(self) -> int:
-        """Follow what was ordered since the last turn, and return for how many milliseconds the next one may wait for
-        `sockets` and the wakeup."""
+        """Follow the orders since the last turn, and return how long the next turn may wait, in milliseconds.
+
+        It waits for `sockets` and the wakeup.
+        """
         self._obey()
         works = self._works()
         pace = self.pace
@@ -291,9 +308,10 @@ class Task:
         return max(0, wait_ms)
 
     def turn(self, readable: set[zmq.Socket[bytes]]) -> None:
-        """Deal with what has come at the `readable` ones of `sockets`, and with what is due. Raises what ends the task.
+        """Process the `readable` ones of `sockets`, and what is due. Raise what ends the task.
 
-        Plans live by the time of day; links and ticks by the monotonic time: a corrected clock breaks no link."""
+        Plans follow the time of day; links and ticks the monotonic time: a corrected clock breaks no link.
+        """
         now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         if self.met:
             self.checkpointing.obey(works=self._works(), now_ms=now_ms)
@@ -324,12 +342,14 @@ class Task:
         self._drain(now_ms)
 
     def _works(self) -> bool:
-        """True when events are taken in and timers fire."""
+        """Return whether events are taken in and timers fire."""
         return self.met and self._opened and self._order == "work" and not self.checkpointing.ending
 
     def _obey(self) -> None:
-        """Does what driver and manager have said since the last turn; nothing before it has met the other tasks: what
-        is opened may have something for them at once."""
+        """Follow the orders of driver and manager since the last turn.
+
+        It does nothing before it has met the other tasks, since what is opened may send to them at once.
+        """
         if not self.met:
             if not self._exchanges:
                 return
@@ -357,8 +377,10 @@ class Task:
         self._opened = True
 
     def _give(self) -> None:
-        """Once nothing is under way any more, states can be cut. What other tasks still send here counts as under way
-        there, so a task that is quiet stays so."""
+        """Snapshot the states to transfer once no bundle is in flight.
+
+        What other tasks still send here counts as in flight there, so a task that is idle stays so.
+        """
         if self.state_transfer in ("", "restored"):
             for processor in self._instances.processors:
                 processor.rest()
@@ -379,7 +401,7 @@ class Task:
         return {name: deadline_ms for name, deadline_ms in deadlines if deadline_ms is not None}
 
     def _flush(self, monotonic_ms: int) -> int | None:
-        """Sends what is due back to senders; gives the time at which to look again, or None."""
+        """Send the acknowledgements that are due; return the time at which to look again, or None."""
         times = [receiver.server.flush(monotonic_ms) for receiver in self.receivers]
         self.exchange.flush()
         return min((time_ms for time_ms in times if time_ms is not None), default=None)
@@ -398,7 +420,7 @@ class Task:
         self._wakeup.silence()
 
     def sockets(self) -> list[zmq.Socket[bytes]]:
-        """The sockets to wait for now."""
+        """Return the sockets to wait for now."""
         server = self.exchange.server
         watched: list[zmq.Socket[bytes]] = [server.socket] if self.met and server is not None else []
         for publisher in self.publishers:
@@ -412,7 +434,7 @@ class Task:
         return watched
 
     def _wait(self, timeout_ms: int) -> set[zmq.Socket[bytes]]:
-        """The sockets that have something, waiting at most so long for the first, or for a word of other threads."""
+        """Wait at most so long for a readable socket or the wakeup of another thread; return the readable sockets."""
         watched = self.sockets()
         if watched != self._watched:
             self._watched, self._poller = watched, zmq.Poller()

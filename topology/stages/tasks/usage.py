@@ -73,19 +73,19 @@ class MemoryGuard(threading.Thread):
         return describe(self._task, held_bytes, self._limit_bytes)
 
     def close(self) -> None:
-        """Ends the thread and waits for it."""
+        """End the thread and wait for it."""
         self._closing.set()
         self.join()
 
 
 def describe_excess(task: int, held_bytes: int, limit_bytes: int) -> str:
-    """What the user is told of a task that held too much."""
+    """Return the message about a task that held too much memory."""
     held, limit = (f"{count / 2**20:.0f}m" for count in (held_bytes, limit_bytes))
     return f"task {task} held {held}, @Plan:resources(memory='{limit}') allows no more: raise it, or keep less"
 
 
 def describe_default_excess(task: int, held_bytes: int, limit_bytes: int) -> str:
-    """The same of a task whose plan has set no limit."""
+    """Return the message about a task that held too much memory although its plan has set no limit."""
     held, limit = (f"{count / 2**20:.0f}m" for count in (held_bytes, limit_bytes))
     return (
         f"task {task} held {held}, stages.task_memory_bytes of the driver's configuration allows {limit}: write what "
