@@ -64,8 +64,10 @@ class DatabaseTable:
         self._values = {name: f"value_{place}" for place, name in enumerate(others)}
 
     def prepare(self, *, notes_groups: bool) -> None:
-        """Tables that are missing are made, if they may be; of one that is there the columns are found. Raises
-        SQLAlchemyError, and UnreadableRowsError when one is missing."""
+        """Create missing tables, if allowed, and find the columns of existing ones.
+
+        Raises SQLAlchemyError, and UnreadableRowsError when a column is missing.
+        """
         inspector = sqlalchemy.inspect(self._engine)
         wanted = self._table
         name = _alike(wanted.name, inspector.get_table_names(wanted.schema) + inspector.get_view_names(wanted.schema))
@@ -77,7 +79,7 @@ class DatabaseTable:
             self._make(COMMITS)
 
     def _make(self, table: Table) -> None:
-        """The table is there; another stage may make it at the same moment."""
+        """Create the table, unless another stage creates it at the same moment."""
         try:
             table.create(self._engine, checkfirst=True)
         except exc.SQLAlchemyError:
@@ -85,7 +87,7 @@ class DatabaseTable:
                 raise
 
     def _found(self, name: str, reflected: Sequence[ReflectedColumn]) -> Table:
-        """The table that is there, whose names may be in another case, as databases have it that do not heed that."""
+        """Return the existing table; its names may differ in case, as in databases that ignore case."""
         found: list[Any] = []
         columns = [one["name"] for one in reflected]
         for attribute, column in self._table.columns.items():
@@ -121,13 +123,16 @@ class DatabaseTable:
         return pa.record_batch(arrays, names=list(self._types))
 
     def newest_group(self, lineage: str) -> int:
-        """The number of the newest group of `lineage` that is in the table, 0 for none. Raises SQLAlchemyError."""
+        """Return the number of the newest group of `lineage` in the table, 0 for none. Raise SQLAlchemyError."""
         with self._engine.connect() as connection:
             return self._newest(connection, lineage)
 
     def write(self, writes: Writes, group: ChangeGroup | None = None) -> int:
-        """`writes` are in the database, unless those of `group` were before; gives the number of rows that it refused.
-        Raises SQLAlchemyError when it cannot take them now."""
+        """Write to the database, unless `group` was written before; return the number of rows that it refused.
+
+        Raises:
+            SQLAlchemyError: When the database cannot take them now.
+        """
         with self._engine.begin() as connection:
             if group is not None and not self._note(connection, group):
                 return 0
@@ -168,8 +173,10 @@ class DatabaseTable:
             self._insert(connection, [rows[0]] * remaining)
 
     def _move(self, before: Row, connection: Connection, rows: Sequence[Row]) -> None:
-        """As many rows that are the same as `before` are `rows`, which are the same. When there are more of them, rows
-        are deleted and inserted anew."""
+        """Change as many rows that equal `before` as there are `rows`, which are equal.
+
+        When more rows equal `before`, rows are deleted and inserted again.
+        """
         same = self._same_as(before)
         there = self._count(connection, same)
         if there > len(rows):
@@ -182,7 +189,7 @@ class DatabaseTable:
             self._insert(connection, rows[there:])
 
     def _same_as(self, row: Row) -> list[sqlalchemy.ColumnElement[bool]]:
-        """That a row is the same as `row`, so that indexes serve; no number is equal to itself when it is none."""
+        """Return the condition that a row equals `row`, in a form that indexes support; NaN never equals itself."""
         return [
             self._table.c[name].is_not_distinct_from(self._bound(name, value))
             if value != value  # noqa: PLR0124
@@ -222,7 +229,7 @@ class DatabaseTable:
         return parts.items()
 
     def _has_key(self, names: Collection[str]) -> list[sqlalchemy.ColumnElement[bool]]:
-        """That a row has the key whose parts `names` are bound, and null for the others."""
+        """Return the condition that a row has the key whose parts `names` are bound, and null for the others."""
         return [
             self._table.c[name] == (sqlalchemy.bindparam(bound) if name in names else None)
             for name, bound in self._keys.items()
@@ -239,8 +246,7 @@ class DatabaseTable:
         *,
         one_by_one: bool = True,
     ) -> int:
-        """`act` has been done for all `rows`, or, `one_by_one`, for each that the database takes; gives the number of
-        the others."""
+        """Run `act` for all `rows`, or, `one_by_one`, for each that the database accepts; return the number refused."""
         if not rows:
             return 0
         try:
@@ -260,8 +266,10 @@ class DatabaseTable:
         return 0
 
     def _refused(self, connection: Connection, row: Row, act: Callable[[Connection, Sequence[Row]], None]) -> str:
-        """Why the database does not take `row`, empty when it has. One that others have inserted in the meantime is
-        updated."""
+        """Return why the database refuses `row`, empty when it accepts it.
+
+        A row that others have inserted in the meantime is updated.
+        """
         try:
             with connection.begin_nested():
                 act(connection, [row])
@@ -284,8 +292,11 @@ class DatabaseTable:
         return connection.scalar(query) or 0
 
     def _note(self, connection: Connection, group: ChangeGroup) -> bool:
-        """Whether the group was not in the table. It is noted before its changes are made: a stage that was given up
-        and is still at it waits here for the other to end, and then finds that it was written."""
+        """Record the group, and return whether it was not in the table yet.
+
+        It is recorded before its changes are made: a stage that was given up but still writes waits here for the
+        other to end, and then finds that the group was written.
+        """
         values = {"group_number": group.number}
         older = COMMITS.c.group_number < group.number
         if connection.execute(COMMITS.update().where(*self._of(group.lineage), older).values(values)).rowcount:
@@ -321,7 +332,7 @@ def _alike(name: str, names: Sequence[str]) -> str | None:
 
 
 def _table(store: Store, analysed: model.AnalysedTable) -> Table:
-    """The table, or `schema.table`, with a column for each attribute."""
+    """Return the table, or `schema.table`, with a column for each attribute."""
     schema, _, name = store.table_name.rpartition(".")
     key, indexed = analysed.primary_key, set(analysed.primary_key) | set(analysed.indexes)
 

@@ -42,8 +42,13 @@ class DatabaseUrlError(ValueError):
 
 
 def open_database(url: str, password_file: str = "", username: str = "", password: str = "") -> Engine:
-    """The database at `url` (SQLAlchemy); nothing is connected yet. What is given beside it goes before what stands
-    in it. Raises DatabaseUrlError."""
+    """Return an engine for the database at `url` (SQLAlchemy); nothing is connected yet.
+
+    The other arguments take precedence over the URL.
+
+    Raises:
+        DatabaseUrlError: When the URL is invalid.
+    """
     if password_file:
         try:
             password = read_password(password_file)
@@ -108,13 +113,16 @@ def _begin(connection: Connection) -> None:
 
 
 def may_pass(error: exc.SQLAlchemyError) -> bool:
-    """The database cannot be reached, or is not as it should be: this may be mended without us."""
+    """Return whether the error may pass: the database is unreachable, or its state can be repaired by others."""
     if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
         return True
     return isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError | exc.ProgrammingError)
 
 
 def said_by(error: exc.SQLAlchemyError) -> str:
-    """What the database says, in one line, without the statement and its values; PostgreSQL's details have those."""
+    """Return the database's message, in one line, without the statement and its values.
+
+    PostgreSQL's details are omitted, since they hold values.
+    """
     said = error.orig if isinstance(error, exc.DBAPIError) and error.orig is not None else error
     return " ".join(str(said).partition("\nDETAIL:")[0].split())

@@ -85,17 +85,19 @@ class TableKeeper:
         return self._write_problem or self._read_problem
 
     def start(self) -> None:
-        """The thread works until `close`."""
+        """Start the thread, which works until `close`."""
         self._thread.start()
 
     def resume(self, unwritten: Sequence[Unwritten]) -> None:
-        """`unwritten` of a state, whose groups a stage that was given up may still be writing, will be written as those
-        groups; before `start`."""
+        """Submit the `unwritten` changes of a state again, as the same groups; call it before `start`.
+
+        A stage that was given up may still be writing them.
+        """
         self._waiting.extend(unwritten)
         self._waiting_rows += sum(_rows_of(one.change) for one in unwritten)
 
     def submit(self, changes: Sequence[RowChange]) -> None:
-        """`changes` will be written."""
+        """Submit `changes` to be written."""
         with self._lock:
             self._waiting.extend(map(Unwritten, changes))
             self._waiting_rows += sum(map(_rows_of, changes))
@@ -104,18 +106,18 @@ class TableKeeper:
             self._lock.notify()
 
     def end_group(self, number: int) -> None:
-        """The changes since the last group are those of group `number`."""
+        """Assign the changes since the last group to group `number`."""
         with self._lock:
             self._waiting = deque(Unwritten(one.change, one.group or number) for one in self._waiting)
 
     def release(self, number: int) -> None:
-        """The groups up to `number` may be written."""
+        """Allow the groups up to `number` to be written."""
         with self._lock:
             self._released = max(self._released, number)
             self._lock.notify()
 
     def unwritten(self) -> list[Unwritten]:
-        """The changes that are not known to be in the database, in order."""
+        """Return the changes that are not known to be in the database, in order."""
         with self._lock:
             return list(self._waiting)
 
@@ -129,7 +131,7 @@ class TableKeeper:
         return self._waiting_rows
 
     def fresh(self) -> LoadedRows | None:
-        """What was read since the last call, if that is anything new."""
+        """Return the rows that were read since the last call, if there are new ones."""
         if self._fresh is None:  # most often, and without waiting for the other thread
             return None
         with self._lock:
@@ -140,13 +142,13 @@ class TableKeeper:
             return fresh
 
     def end(self) -> None:
-        """The thread ends when all that may be written is."""
+        """End the thread when all that may be written is written."""
         with self._lock:
             self._closing = True
             self._lock.notify()
 
     def close(self, timeout_s: float) -> None:
-        """The thread has ended, or does with the transaction that it is at when `timeout_s` have passed."""
+        """End the thread, at the latest with its present transaction when `timeout_s` have passed."""
         self.end()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
@@ -178,7 +180,7 @@ class TableKeeper:
                         return
 
     def _next_changes(self) -> tuple[list[RowChange], int]:
-        """The changes of the next transaction, and their group, 0 without groups."""
+        """Return the changes of the next transaction, and their group, 0 without groups."""
         if not self._lineage:
             return [one.change for one in islice(self._waiting, CHANGES_AT_ONCE)], 0
         group = self._waiting[0].group if self._waiting else 0
@@ -218,7 +220,7 @@ class TableKeeper:
         return True
 
     def _read(self) -> float:
-        """The rows are read again; gives the time at which to do so the next time."""
+        """Read the rows again; return the time of the next reading."""
         began = monotonic()
         with self._lock:
             untaken, self._fresh = self._fresh is not None, None
@@ -240,7 +242,7 @@ class TableKeeper:
         return monotonic() + max(self._refresh_s, READING_SHARE * (monotonic() - began))
 
     def _unread(self, problem: str) -> float:
-        """The rows could not be read; gives the time at which to try it again."""
+        """Record that the rows could not be read; return the time of the next try."""
         self._read_problem = problem
         paced_logger.problem(f"rows of {self.name}", "rows cannot be read: table=%s reason=%s", self.name, problem)
         with self._lock:

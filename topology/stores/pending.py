@@ -31,8 +31,11 @@ class RowMove(NamedTuple):
 
 @dataclass(slots=True)
 class Writes:
-    """What is to be done to a database's table, in this order. Without a primary key `deletes` has as many of a row as
-    are to go, and instead of `updates` there are `moves`: rows as they were, and as they are to be."""
+    """The writes to a database's table, in this order.
+
+    Without a primary key, `deletes` holds as many copies of a row as are to be deleted, and instead of `updates`
+    there are `moves`: rows before and after the change.
+    """
 
     deletes: list[Row] = field(default_factory=list)
     updates: list[Row] = field(default_factory=list)
@@ -44,7 +47,7 @@ class Writes:
 
 
 def writes_of(changes: Iterable[RowChange], primary_key: Sequence[str]) -> Writes:
-    """What `changes`, in their order, come to in a table that is as it was before them."""
+    """Return the net writes of `changes`, in their order, to a table that is as it was before them."""
     return _by_key(changes, primary_key) if primary_key else _by_row(changes)
 
 
@@ -89,7 +92,7 @@ class _Rows:
         """What left after others had come that are the same: those that were there may not all go one way."""
 
     def become(self, before: Row | None, after: Row | None) -> None:
-        """A row that was `before` is `after`; None: it was not there, or is there no more."""
+        """Record that a row changed from `before` to `after`; None: it did not exist, or was deleted."""
         origin: Identity | None = None
         if before is not None:
             origin = identity = self._identity(before)
@@ -111,8 +114,11 @@ class _Rows:
             self._more[origin] = self._more.get(origin, 0) - 1
 
     def writes(self) -> Writes:
-        """What it all comes to. Rows move only where all that are the same go one way and meet none that leave: else
-        they are deleted, and inserted anew."""
+        """Return the net writes.
+
+        Rows move only where all that are equal move to the same row and meet none that leave; otherwise they are
+        deleted and inserted again.
+        """
         counts = Counter((origin, now) for now, origins in self._origins.items() for origin in origins if origin != now)
         ways = Counter(origin for origin, _ in counts)
         leaving = {*ways, *(identity for identity, count in self._more.items() if count < 0)}
@@ -135,7 +141,7 @@ class _Rows:
 
 
 def identity_of(row: Row, names: Iterable[str]) -> Identity:
-    """The values of `names` in `row`. No number is equal to itself when it is none: such are told by a text."""
+    """Return the values of `names` in `row`. NaN does not equal itself, so a text represents it."""
     return tuple("NaN" if (value := row[name]) != value else value for name in names)
 
 
