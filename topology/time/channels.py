@@ -67,7 +67,7 @@ class Channels:
         """Channels that were waited for in vain, until the owner clears them."""
 
     def note(self, bundle: Bundle, streams: tuple[str, ...], now_ms: int) -> None:
-        """Takes in what `bundle` promises of `streams`, which are merged."""
+        """Apply what `bundle` says about the time of `streams`, which are merged."""
         key = (bundle.origin, bundle.channel, streams)
         channel = self._channels.get(key)
         if channel is None:
@@ -83,18 +83,18 @@ class Channels:
             self.begin(streams)
 
     def begin(self, streams: Iterable[str]) -> None:
-        """The first event of these streams is not awaited any more."""
+        """Stop waiting for the first event of these streams."""
         for stream in streams:
             self._first.pop(stream, None)
 
     def bound(self) -> Bound:
-        """What the channel that holds most allows; END_OF_TIME when nobody is waited for."""
+        """Return the bound set by the slowest channel; END_OF_TIME when no channel is awaited."""
         holding = [(channel.watermark_ms, channel.rank) for channel in self._channels.values() if not channel.idle]
         holding += [(NO_WATERMARK, self._ranks[stream]) for stream in self._first]
         return min(holding, default=(END_OF_TIME, len(self._ranks)))
 
     def note_waiting(self, first: Bound | None, now_ms: int) -> None:
-        """A channel is waited for while not even `first`, what would go next, may go before it moves."""
+        """Mark the channels that are awaited: those that hold back even `first`, the next item."""
         for channel in self._channels.values():
             if first is None or (channel.watermark_ms, channel.rank) >= first:
                 channel.waited_for_ms = None
@@ -107,14 +107,14 @@ class Channels:
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def clock_was_set(self, by_ms: int) -> None:
-        """The time of day has been set on by so much (negative: back): who is waited for is so for no longer."""
+        """Adjust deadlines after the time of day was set forward by so much (negative: back)."""
         for channel in self._channels.values():
             channel.heard_ms += by_ms
             if channel.waited_for_ms is not None:
                 channel.waited_for_ms += by_ms
 
     def on_time(self, now_ms: int) -> None:
-        """Stops waiting for channels that have been silent for too long."""
+        """Stop waiting for channels that have been silent for too long."""
         for (origin, name, streams), channel in self._channels.items():
             deadline_ms = self._deadline(channel)
             if deadline_ms is not None and deadline_ms <= now_ms:
@@ -122,11 +122,11 @@ class Channels:
                 self.let_go.append(name or f"{origin}/{','.join(streams)}")
 
     def awaited(self) -> tuple[str, ...]:
-        """The streams whose first event is awaited."""
+        """Return the streams whose first event is awaited."""
         return tuple(self._first)
 
     def behind(self) -> tuple[str, ...]:
-        """The channels that hold others back: who brings what."""
+        """Return the channels that hold others back: which source brings which stream."""
         found = [
             name if "/" in name else f"{name or origin}/{','.join(streams)}"
             for (origin, name, streams), channel in self._channels.items()
@@ -135,12 +135,14 @@ class Channels:
         return tuple(dict.fromkeys(found))
 
     def held(self) -> tuple[HeldChannel, ...]:
-        """The channels, for a snapshot."""
+        """Return the channels, for a snapshot."""
         return tuple(HeldChannel(*key, one.watermark_ms, one.idle) for key, one in self._channels.items())
 
     def restore(self, held: Iterable[HeldChannel], begun: Collection[str], now_ms: int) -> None:
-        """Waits for the channels that there were as for those that have not spoken yet, whichever receiver they come to
-        now, but for those of instances that are gone. Streams in `begun` have had their first event."""
+        """Wait for the restored channels as for those that have not spoken yet, except for those of removed instances.
+
+        They may come to another receiver now. Streams in `begun` have had their first event.
+        """
         self._channels = {}
         self.begin(begun)
         for channel in held:

@@ -47,11 +47,11 @@ class EventTime:
         return bool(self.merger.channels.awaited())
 
     def awaits(self) -> tuple[str, ...]:
-        """The streams whose first event is awaited, once others have come."""
+        """Return the streams whose first event is awaited, once others have come."""
         return self.merger.channels.awaited() if self.merger.held_rows else ()
 
     def take(self, bundles: Sequence[Bundle], now_ms: int) -> list[Bundle]:
-        """Takes bundles in and works off all whose time has come; gives those that are done, to be settled."""
+        """Accept bundles, process all whose time has come, and return those that are done, to be settled."""
         for bundle in bundles:
             if bundle.origin in self._upstream:
                 self._upstream[bundle.origin] = max(self._upstream[bundle.origin], bundle.watermark_ms)
@@ -61,7 +61,7 @@ class EventTime:
         return self._release(now_ms)
 
     def on_time(self, now_ms: int) -> list[Bundle]:
-        """A channel has been silent for too long, or the plan."""
+        """Stop waiting for silent channels, and process what they held back."""
         self.merger.on_time(now_ms)
         done = self._release(now_ms)
         due_ms = self._increment_due_ms()
@@ -78,8 +78,10 @@ class EventTime:
         return min(deadlines, default=None)
 
     def promise(self, said_ms: int) -> tuple[int, bool]:
-        """The watermark for what comes behind the stage, and whether nobody need wait for it; `said_ms` was the last
-        one."""
+        """Return the watermark for what follows this stage, and whether the stage is idle.
+
+        `said_ms` was the last watermark.
+        """
         watermark_ms = self.merger.watermark_ms()
         if self._moved:
             return max(self._engine.clock_ms, said_ms), True

@@ -37,10 +37,13 @@ _ARRIVALS = 1 << _ARRIVAL_BITS
 
 @dataclass(frozen=True, slots=True)
 class MergedStep:
-    """Rows that may be processed now: for each stream its batch (non-decreasing in time) and each row's place among all
-    rows of the step (0 …), strictly increasing within a stream. `watermark_ms` holds for what comes later. `finished`
-    are the bundles, once for each of their batches, of which no row is held any more: settle them when the rows have
-    gone on. `more`: others could go as well."""
+    """Rows that may be processed now.
+
+    There is a batch for each stream (non-decreasing in time), and each row's place among all rows of the step (0 …),
+    strictly increasing within a stream. `watermark_ms` holds for what comes later. `finished` are the bundles, once
+    for each of their batches, of which no row is held any more: settle them when the rows have been passed on.
+    `more`: others are ready as well.
+    """
 
     batches: tuple[tuple[str, pa.RecordBatch], ...]
     orders: tuple[Order, ...]
@@ -49,7 +52,7 @@ class MergedStep:
     more: bool = False
 
     def clocks(self) -> Order:
-        """The processing time of each row of the step, in the step's order; only under the system clock."""
+        """Return the processing time of each row of the step, in the step's order; only under the system clock."""
         clocks = np.empty(sum(len(order) for order in self.orders), dtype=np.int64)
         for (_, batch), order in zip(self.batches, self.orders, strict=True):
             clocks[order] = batch.column(CLOCK).to_numpy() >> _ARRIVAL_BITS
@@ -65,8 +68,11 @@ class MergedStep:
 
 @dataclass(slots=True)
 class _Pending:
-    """Rows of one stream that wait, in order of arrival, the first of them at the place `earliest`; and a heap of
-    (last place, number, bundle) of the batches that they came in."""
+    """Rows of one stream that wait, in order of arrival.
+
+    The first of them is at the place `earliest`. A heap holds (last place, number, bundle) of the batches that they
+    came in.
+    """
 
     rank: int
     batches: list[pa.RecordBatch] = field(default_factory=list)
@@ -87,8 +93,7 @@ class _HeldBatch(msgspec.Struct, frozen=True, array_like=True):
         return cls(stream, batch.num_rows, encode_batch(batch).to_pybytes(), attributes_of(batch.schema))
 
     def batch(self, schema: pa.Schema) -> pa.RecordBatch | None:
-        """Return the rows as the stream, of that schema, has them now; None when they cannot be so. Raises
-        DecodeError."""
+        """Return the rows in the stream's present schema, None when they cannot be converted. Raise DecodeError."""
         has = attributes_of(schema)
         if not self.attributes or self.attributes == has:
             return decode_batch(self.body, schema, self.rows)
@@ -106,10 +111,14 @@ class _HeldState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EventTimeMerger:
-    """`origins` are the inputs in order of definition, each with the instances that bring it, and as whom each of them
-    is waited for: see `Topology.origins`. `late` counts rows by stream that came behind the time until which others had
-    gone; with `drop_late` they are dropped, else processed as they come. The `first` event of these streams is waited
-    for without limit. With `by_clock` rows go by processing time, that of `Bundle.clock_ms` or a batch's own."""
+    """Merges bundles in order of event time.
+
+    `origins` are the inputs in order of definition, each with the instances that bring it and the source as which
+    each is awaited: see `Topology.origins`. `late` counts rows by stream that came behind the time until which others
+    had been released; with `drop_late` they are dropped, else processed on arrival. The `first` event of these
+    streams is awaited without limit. With `by_clock` rows are released by processing time, that of `Bundle.clock_ms`
+    or a batch's own.
+    """
 
     def __init__(
         self,
@@ -141,18 +150,18 @@ class EventTimeMerger:
         return sum(self.late.values())
 
     def hear(self, bundle: Bundle, now_ms: int) -> None:
-        """Takes in what a bundle promises."""
+        """Apply what a bundle says about time."""
         streams = tuple(stream for stream in bundle.streams if stream in self._ranks)
         if streams:
             self.channels.note(bundle, streams, now_ms)
 
     def push(self, bundle: Bundle, now_ms: int) -> None:
-        """Takes in a bundle, whose batches are of the merged streams; it is held until its rows are released."""
+        """Accept a bundle, whose batches are of the merged streams, and hold it until its rows are released."""
         self.hear(bundle, now_ms)
         self.hold(bundle, now_ms)
 
     def hold(self, bundle: Bundle, now_ms: int) -> None:
-        """Holds the rows of a bundle that was heard."""
+        """Hold the rows of a bundle that was heard."""
         for stream, batch in bundle.batches:
             if batch.num_rows:
                 placed = self._placed(batch, bundle.clock_ms, now_ms) if self._by_clock else batch
@@ -200,12 +209,14 @@ class EventTimeMerger:
         return self.channels.bound()[0]
 
     def next_deadline_ms(self) -> int | None:
-        """When a silent channel stops holding rows back, or None when nothing waits; a time that is past when rows were
-        restored, which wait from the next `release` on."""
+        """Return when a silent channel stops holding rows back, or None when nothing waits.
+
+        The time is past when rows were restored, which wait for the next `release`.
+        """
         return 0 if self._unseen else self.channels.next_deadline_ms()
 
     def on_time(self, now_ms: int) -> None:
-        """Stops waiting for channels that have been silent for too long; `release` gives what they held back."""
+        """Stop waiting for channels that have been silent for too long; `release` returns what they held back."""
         self.channels.on_time(now_ms)
 
     def passed(self, time_ms: int) -> None:
@@ -213,14 +224,14 @@ class EventTimeMerger:
         self._released_ms = max(self._released_ms, time_ms)
 
     def settle_held(self) -> None:
-        """The bundles whose rows are held are settled: the rows are part of a state that goes elsewhere."""
+        """Settle the bundles whose rows are held: the rows are part of a state that is transferred."""
         for pending in self._pending.values():
             for _, _, bundle in pending.holders:
                 bundle.settle()
             pending.holders.clear()
 
     def snapshot(self) -> bytes:
-        """What is held, and how far each channel had come."""
+        """Return the held rows, and how far each channel had come."""
         awaited = self.channels.awaited()
         state = _HeldState(
             self._released_ms,
@@ -233,9 +244,11 @@ class EventTimeMerger:
         return msgspec.msgpack.encode(state)
 
     def restore(self, state: bytes, schemas: Mapping[str, pa.Schema], now_ms: int) -> None:
-        """What `snapshot` told is held again; the channels that there were are waited for like those that have not
-        spoken yet, whichever receiver they come to now, but for those of instances that are not there any more. Raises
-        TopologyError when `state` is no such thing, DecodeError when a batch of it is not."""
+        """Restore what `snapshot` returned.
+
+        The channels are awaited like those that have not spoken yet, whichever receiver they come to now, except for
+        those of removed instances. Raises TopologyError when `state` is invalid, DecodeError when a batch of it is.
+        """
         held = _decoded(state)
         self._released_ms = held.released_ms
         self.channels.restore(held.channels, held.begun, now_ms)
@@ -281,13 +294,13 @@ class EventTimeMerger:
         return place >> _ARRIVAL_BITS if self._by_clock else place
 
     def _last_place(self, watermark_ms: int, goes_first: bool) -> int:
-        """The last place that may go when the bound is at `watermark_ms`."""
+        """Return the last place that may be released when the bound is at `watermark_ms`."""
         if watermark_ms == END_OF_TIME or not self._by_clock:
             return watermark_ms if goes_first else watermark_ms - 1
         return max(NO_WATERMARK, ((watermark_ms + 1) << _ARRIVAL_BITS) - 1)
 
     def _time_of_row(self, number: int) -> int:
-        """The time of row `number` (0 …) of those that are held, in the order of their places."""
+        """Return the time of row `number` (0 …) of those that are held, in the order of their places."""
         places = np.concatenate([self._places(one) for held in self._pending.values() for one in held.batches])
         return self._time_of(int(np.partition(places, number)[number]))
 
@@ -313,7 +326,7 @@ class EventTimeMerger:
             heapq.heappush(pending.holders, (int(places.max()), self._pushed_batches, bundle))
 
     def _take(self, stream: str, pending: _Pending, last: int) -> pa.RecordBatch | None:
-        """The rows of `stream` up to the place `last`, by time, arrival at equal times; the others stay."""
+        """Remove and return the rows of `stream` up to the place `last`, by time, then by arrival."""
         batch = concatenate(pending.batches)
         places = self._places(batch)
         if len(places) > 1 and (places[1:] < places[:-1]).any():
@@ -332,7 +345,7 @@ class EventTimeMerger:
 
 
 def held_streams(state: bytes) -> set[str]:
-    """The streams of which rows are held in the `state` of a merger. Raises TopologyError when it is no such thing."""
+    """Return the streams of which the `state` of a merger holds rows. Raise TopologyError when it is invalid."""
     return {batch.stream for batch in _decoded(state).batches}
 
 
@@ -343,9 +356,11 @@ def share_out(
     share: Callable[[str, pa.RecordBatch], Iterable[tuple[int, pa.RecordBatch]]],
     instances: int,
 ) -> list[bytes]:
-    """The states of `instances` mergers that hold what those of `states` held; `share` says which of them get which
-    rows of a stream. All mergers of a stage are told the same of their channels, and have all of the streams in
-    `everywhere`."""
+    """Return the states of `instances` mergers that share the rows of `states`.
+
+    `share` says which of them get which rows of a stream. All mergers of a stage get the same channels, and all rows
+    of the streams in `everywhere`.
+    """
     held = [_decoded(state) for state in states]
     batches: list[list[_HeldBatch]] = [[] for _ in range(instances)]
     for number, one in enumerate(held):

@@ -81,9 +81,12 @@ class ShiftedEngine:
 
 
 class SystemTime:
-    """Feeds `engine` in processing time. `at` is called with the processing time of what the engine makes next; with
-    `each_time` nothing that it makes at one call is of several times. With `one_by_one` rows go by themselves, so that
-    what they make on several streams comes in the order of the rows."""
+    """Feeds `engine` in processing time.
+
+    `at` is called with the processing time of what the engine makes next; with `each_time`, results of one call all
+    have the same time. With `one_by_one` rows are sent one at a time, so that their results on several streams come
+    in the order of the rows.
+    """
 
     def __init__(
         self,
@@ -139,7 +142,7 @@ class SystemTime:
         return 0 if self._live or not self._clock_ms else max(0, self._now_ms - self._clock_ms)
 
     def take(self, bundles: Sequence[Bundle], now_ms: int) -> list[Bundle]:
-        """Takes bundles in and works off all whose time has come; gives those that are done, to be settled."""
+        """Accept bundles, process all whose time has come, and return those that are done, to be settled."""
         merger, done = self.merger, []
         self._note_time(now_ms)
         for bundle in bundles:
@@ -173,8 +176,10 @@ class SystemTime:
         return min(ahead, default=None)
 
     def promise(self, said_ms: int) -> tuple[int, bool]:
-        """The processing time for what comes behind the stage, and whether it is the time of day; `said_ms` was the
-        last one."""
+        """Return the processing time for what follows this stage, and whether it is the time of day.
+
+        `said_ms` was the last one.
+        """
         return (said_ms, True) if self._live else (min(self.merger.watermark_ms(), self._now_ms), False)
 
     @property
@@ -187,7 +192,7 @@ class SystemTime:
         return not self._by_pieces or bundle.rows() <= MOST_PIECES
 
     def _ahead(self, timer_ms: int | None) -> int | None:
-        """A timer that is not due yet; those that are wait for their time."""
+        """Return the time of a timer that is not due yet; timers that are due wait for their time."""
         return timer_ms if timer_ms is not None and timer_ms > self._now_ms else None
 
     def _release(self, now_ms: int) -> list[Bundle]:
@@ -228,7 +233,7 @@ class SystemTime:
         self._at(self._clock_ms)
 
     def _send(self, stream: str, batch: pa.RecordBatch, clock_ms: int) -> None:
-        """The rows of a bundle that nothing holds back have run through the engine."""
+        """Run the rows of a bundle that nothing holds back through the engine."""
         if has_clocks(batch):
             clocks = np.minimum(batch.column(CLOCK).to_numpy(), self._now_ms)
             rows = without_clocks(batch)
@@ -258,7 +263,7 @@ class SystemTime:
             self.merger.late[stream] = self.merger.late.get(stream, 0) + late
 
     def _run(self, step: MergedStep) -> None:
-        """The rows of `step` have run through the engine, each at its time."""
+        """Run the rows of `step` through the engine, each at its time."""
         clocks, sources = step.clocks(), step.sources()
         rows = [(stream, without_clocks(batch)) for stream, batch in step.batches]
         if not self._by_pieces and all(
@@ -278,13 +283,15 @@ class SystemTime:
 
 
 def _are_in_time(rows: pa.RecordBatch, clocks: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
-    """Whether no row is of a later time than it is processed at: then the engine runs each at its own time, and all may
-    go at one call."""
+    """Return whether no row is later than its processing time.
+
+    The engine then runs each at its own time, and all may be sent in one call.
+    """
     return bool((rows.column(TIMESTAMP).to_numpy() <= clocks).all())
 
 
 def cut_by_clock(bundle: Bundle) -> Iterator[tuple[str, pa.RecordBatch, int]]:
-    """The rows of a bundle in pieces of one processing time."""
+    """Yield the rows of a bundle in pieces of one processing time."""
     for stream, batch in bundle.batches:
         if has_clocks(batch):
             clocks, rows = batch.column(CLOCK).to_numpy(), without_clocks(batch)
