@@ -8,8 +8,11 @@ from siddhi.explanation import PlanExplanation
 
 
 class ExplainRequest(msgspec.Struct, frozen=True):
-    """`query_plan` is the plan as XML. `script_languages` are those in which plans may define functions; the process
-    may run for `seconds` and use `memory_bytes`."""
+    """A request to explain a plan.
+
+    `query_plan` is the plan as XML. `script_languages` are those in which plans may define functions; the process may
+    run for `seconds` and use `memory_bytes`.
+    """
 
     query_plan: str
     script_languages: tuple[str, ...] = ()
