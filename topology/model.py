@@ -30,14 +30,17 @@ class Component:
     parallel: int
 
     def instances(self) -> tuple[str, ...]:
-        """The names of its instances."""
+        """Return the names of its instances."""
         return tuple(instance_name(self.name, index) for index in range(self.parallel))
 
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A component that takes `groupings`' streams from another one. `every_ticket` says that it must be told of every
-    ticket, also of one that carries nothing for it; `every_instance` that each of its instances must."""
+    """A component that takes `groupings`' streams from another one.
+
+    `every_ticket` says that it needs every ticket, also one that carries no rows for it; `every_instance` that each
+    of its instances does.
+    """
 
     component: Component
     groupings: Mapping[str, Grouping]
@@ -87,11 +90,14 @@ class Topology:
         return f"epoch {self.epoch}, attempt {self.attempt} of {self.key.topology()}"
 
     def component(self, name: str) -> Component:
-        """The component called `name`; KeyError when there is none."""
+        """Return the component called `name`. Raise KeyError when there is none."""
         return {component.name: component for component in self.components}[name]
 
     def keeps_tickets(self, component: Component) -> bool:
-        """True for a stateless stage in parallel: each of its bundles bears the ticket of the one that caused it."""
+        """Return whether each bundle of the component keeps the ticket of the bundle that caused it.
+
+        This holds for a stateless stage with several instances.
+        """
         kinds = {link.grouping.kind for link in self.plan.links() if link.consumer == component.name}
         return component.kind == PROCESSOR and component.parallel > 1 and kinds == {GroupingKind.SHUFFLE}
 
@@ -111,14 +117,17 @@ class Topology:
         return tuple(found)
 
     def producers(self, consumer: Component) -> tuple[str, ...]:
-        """The instances from which bundles come to `consumer`."""
+        """Return the instances from which bundles come to `consumer`."""
         names = {link.producer for link in self.plan.links() if link.consumer == consumer.name}
         return tuple(name for one in self.components if one.name in names for name in one.instances())
 
     def origins(self, consumer: Component) -> dict[str, dict[str, str]]:
-        """For each stream that `consumer` takes, the instances whose tickets its bundles bear; and of each, who must be
-        heard before rows of the stream can be put in order of event time: the instance itself, or the whole component
-        where one of its instances is enough, since not every receiver has a link."""
+        """Return, for each stream that `consumer` takes, the instances whose tickets its bundles carry.
+
+        Each instance is mapped to the source that must be heard before rows of the stream can be ordered by event
+        time: the instance itself, or the whole component where one of its instances is enough, since not every
+        receiver has a link.
+        """
         origins: dict[str, dict[str, str]] = {}
         for link in self.plan.links():
             if link.consumer == consumer.name:
@@ -145,10 +154,10 @@ class Topology:
         return component.name if component.kind == RECEIVER else instance
 
     def _is_pairwise(self, producer: str, consumer: str) -> bool:
-        """True when events go from instance i of one stage to instance i of another of the same size.
+        """Return whether events go from instance i of one stage to instance i of another of the same size.
 
-        So it is between two stateless stages, where the ticket decides, and when both share events by the same
-        attribute. That a stage may give the attribute another value is not looked at: then events cross, and no more.
+        This is so between two stateless stages, where the ticket decides, and when both share events by the same
+        attribute. That a stage may change the attribute's value is ignored: such events only cross between tasks.
         """
         giving, taking = self.component(producer), self.component(consumer)
         if giving.parallel != taking.parallel or giving.kind != PROCESSOR or taking.kind != PROCESSOR:
@@ -194,7 +203,7 @@ class Topology:
 
 
 def stream_schema(definition: ast.StreamDefinition) -> StreamSchema:
-    """The definition as it travels in messages."""
+    """Return the definition as it is sent in messages."""
     return StreamSchema(
         stream=definition.id,
         attributes=tuple((attribute.name, attribute.type.value) for attribute in definition.attributes),

@@ -22,8 +22,11 @@ class PlacedStage:
 
 @dataclass(frozen=True, slots=True)
 class StageLink:
-    """Events go from stage `producer` to stage `consumer`. `pairwise` says that instance i of the one gives all its
-    events to instance i of the other; otherwise every instance gives its share to each."""
+    """A link over which events go from stage `producer` to stage `consumer`.
+
+    `pairwise` says that instance i of one sends all its events to instance i of the other; otherwise every instance
+    sends a share to each.
+    """
 
     producer: str
     consumer: str
@@ -31,9 +34,9 @@ class StageLink:
 
 
 def place(stages: Sequence[PlacedStage], ways: Iterable[StageLink], tasks: int) -> dict[str, int]:
-    """The task of every instance, 0 ≤ task < `tasks`; the same for the same arguments.
+    """Return the task of every instance, 0 ≤ task < `tasks`; the same for the same arguments.
 
-    `stages` stand so that producers come before their consumers.
+    `stages` are ordered so that producers come before their consumers.
     """
     by_name = {stage.name: stage for stage in stages}
     producers: dict[str, list[StageLink]] = {stage.name: [] for stage in stages}
@@ -61,8 +64,10 @@ def _nearness(index: int, sources: Iterable[tuple[PlacedStage, bool]], placed: M
 
 
 class _Room:
-    """How full the tasks are, as instances are put into them one after the other. Of stages that have an instance in
-    every task, those do not count: they load all alike. `instances` are all others."""
+    """How full the tasks are, as instances are assigned to them one after the other.
+
+    Stages with an instance in every task do not count, since they load all tasks alike. `instances` are all others.
+    """
 
     def __init__(self, instances: int, tasks: int) -> None:
         self._floor, self._fuller = divmod(instances, tasks)
@@ -70,12 +75,15 @@ class _Room:
         self._siblings = [0] * tasks
 
     def next_stage(self) -> None:
-        """What is taken from here on are instances of one other stage."""
+        """Begin the instances of another stage."""
         self._siblings = [0] * len(self._loads)
 
     def take(self, nearness: Mapping[int, int], *, loads: bool) -> int:
-        """The task that the next instance goes to: away from its siblings, where there is room if it `loads` that,
-        near its producers, else where least runs; on ties the lowest."""
+        """Assign the next instance to a task and return it.
+
+        The task is one without its siblings, where there is room if it `loads` the task, near its producers, else
+        where least runs; on ties the lowest.
+        """
         task = min(
             range(len(self._loads)),
             key=lambda one: (
@@ -91,7 +99,7 @@ class _Room:
         return task
 
     def _has_room(self, task: int) -> bool:
-        """False where one more would leave other tasks with less than their part of all instances."""
+        """Return False where another instance would leave other tasks with less than their share of all instances."""
         load = self._loads[task]
         if load < self._floor:
             return True

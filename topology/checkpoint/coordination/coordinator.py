@@ -282,8 +282,11 @@ class Coordinator:
     # ---- steps ------------------------------------------------------------------------------------------------------
 
     def _next_look(self, run: CheckpointedRun, now_ms: int) -> int:
-        """Return when something can be due of the run by the passing of time alone; what is said of it comes sooner.
-        Only a run that waits for its next checkpoint, and is heard, need not be looked at all the time."""
+        """Return when something of the run can become due by the passing of time alone.
+
+        Messages about the run are handled when they arrive. Only a run whose tasks are all heard and that waits for its
+        next checkpoint need not be checked all the time.
+        """
         quiet = run.phase is Phase.IDLE and not run.lost and not run.wishes and run.drain_until_ms is None
         if not quiet or run.opening is None or len(run.seen) < run.tasks:
             return now_ms
