@@ -74,7 +74,7 @@ class CheckpointReporter:
         beat: Callable[[int], None] = _nobody_listens,
         writing: ThreadPoolExecutor | None = None,
     ) -> None:
-        """`writing` is the one thread in which states are stored, if that is not the task's own: in a stage host."""
+        """Create the reporter; a stage host passes `writing`, the thread in which all its tasks store states."""
         self._hosted = writing is not None
         self._task = task
         self._clock = clock
