@@ -40,15 +40,17 @@ class Loaded(msgspec.Struct, Generic[T], frozen=True):
 
 
 def load_config(kind: type[T], path: Path | None, process: str, environment: Mapping[str, str]) -> T:
-    """The configuration of `process`, see `load_with_sources`."""
+    """Return the configuration of `process`, see `load_with_sources`."""
     return load_with_sources(kind, path, process, environment).config
 
 
 def load_with_sources(kind: type[T], path: Path | None, process: str, environment: Mapping[str, str]) -> Loaded[T]:
-    """The configuration of `process` (`manager`, `worker`, `driver`): file, then environment, over `kind`'s defaults.
+    """Load the configuration of `process` (`manager`, `worker`, `driver`).
 
-    `path` None means that there is no file. Raises ConfigError that names the key, and the file or the variable
-    that sets it.
+    The environment overrides the file, which overrides `kind`'s defaults. `path` None means that there is no file.
+
+    Raises:
+        ConfigError: With the key, and the file or the variable that sets it.
     """
     values = _read_yaml(path) if path is not None else {}
     file = str(path) if path is not None else "the environment"
@@ -71,7 +73,7 @@ def load_with_sources(kind: type[T], path: Path | None, process: str, environmen
 
 
 def _set_keys(kind: Any, values: dict[str, Any], prefix: str) -> Iterator[str]:
-    """The dotted keys that `values` sets; groups of keys are gone through."""
+    """Yield the dotted keys that `values` sets, including those in groups of keys."""
     hints = get_type_hints(kind)
     for key, value in values.items():
         hint = hints.get(str(key))
@@ -99,8 +101,10 @@ def _overrides(process: str, environment: Mapping[str, str]) -> Iterator[tuple[t
 
 
 def _set(values: dict[str, Any], key: tuple[str, ...], value: Any, kind: type[msgspec.Struct], variable: str) -> None:
-    """Sets `key` in the nested `values`, as `variable` says. A group of keys in whose place something else stands is
-    left so: that is what is wrong."""
+    """Set `key` in the nested `values`, as `variable` says.
+
+    A value that takes the place of a group of keys is left as it is, since that is the error to report.
+    """
     for depth, part in enumerate(key[:-1], start=1):
         inner = values.setdefault(part, {})
         if not isinstance(inner, dict):
@@ -112,7 +116,7 @@ def _set(values: dict[str, Any], key: tuple[str, ...], value: Any, kind: type[ms
 
 
 def _nested(key: tuple[str, ...], value: Any) -> Any:
-    """What sets `key`, and nothing else, to `value`."""
+    """Return the mapping that sets `key`, and nothing else, to `value`."""
     return {key[0]: _nested(key[1:], value)} if key else value
 
 
@@ -149,15 +153,17 @@ def _refuse_unknown(kind: Any, values: Any, path: tuple[str, ...], where: str) -
 
 
 def _readable(error: msgspec.ValidationError) -> tuple[str, str]:
-    """The dotted key in msgspec's message, empty for none, and what it says of that."""
+    """Return the dotted key in msgspec's message, empty for none, and the rest of the message."""
     text, _, path = str(error).partition(" - at `$")
     key = path.rstrip("`").lstrip(".")
     return (key, f"{text[0].lower()}{text[1:]}") if key else ("", text)
 
 
 def _set_by(key: str, sources: Mapping[str, Source], file: str) -> str:
-    """The variable, or else the file, that sets the dotted `key` or all of which it is a part; of a group that is wrong
-    as a whole, everything that sets a part of it."""
+    """Return the variable, or else the file, that sets the dotted `key` or a group that contains it.
+
+    For a group that is wrong as a whole, return everything that sets a part of it.
+    """
     above = [place for place in sources if key == place or key.startswith((f"{place}.", f"{place}["))]
     places = above or [place for place in sources if place.startswith(f"{key}.")]
     variables = [place for place in places if sources[place].origin == "environment"]

@@ -10,7 +10,7 @@ class PasswordFileError(ValueError):
 
 
 def read_password(path: str) -> str:
-    """The first line of the file at `path`. Raises PasswordFileError."""
+    """Return the first line of the file at `path`. Raise PasswordFileError when it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8").splitlines()[0]
     except (OSError, IndexError, ValueError) as error:  # ValueError: it is no text, or `path` none of a file

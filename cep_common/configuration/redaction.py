@@ -41,8 +41,11 @@ def cover_values(secrets: Iterable[str]) -> None:
 
 
 def redact(text: str) -> str:
-    """`text` with secrets covered: values called password, secret, token or the like, passwords in URLs, tokens, and
-    what this process has resolved of plans' secrets."""
+    """Return `text` with secrets covered.
+
+    Secrets are values called password, secret, token or the like, passwords in URLs, tokens, and the secrets of plans
+    that this process has resolved.
+    """
     for value in _values:
         text = text.replace(value, COVER)
     text = _IN_URL.sub(rf"\g<before>{COVER}", text)
@@ -52,7 +55,7 @@ def redact(text: str) -> str:
 
 
 def shown_url(url: str) -> str:
-    """A URL as errors show it: scheme, host and port. User, path and query may be secrets."""
+    """Return a URL as errors show it: scheme, host and port. User, path and query may be secrets."""
     try:
         parts = urlsplit(url.strip())
         host, port = parts.hostname or "", parts.port
@@ -63,14 +66,16 @@ def shown_url(url: str) -> str:
 
 
 def _covered(found: re.Match[str]) -> str:
-    """A number alone, such as the one under which a manager leads (`token=3`), is no secret."""
+    """Cover a match, except for a plain number such as the one under which a manager leads (`token=3`)."""
     value = found["quoted"] or found["single"] or found["bare"] or ""
     return found[0] if value == "" or (value.isdigit() and len(value) < 8) else f"{found['name']}{COVER}"
 
 
 def redact_setting(key: str, value: Any) -> Any:
-    """The setting's value, as it may be shown: covered when its key says that it is secret, within mappings entry by
-    entry, and with passwords in URLs covered."""
+    """Return the setting's value as it may be shown.
+
+    It is covered when its key says that it is secret, within mappings entry by entry; passwords in URLs are covered.
+    """
     if isinstance(value, Mapping):
         return {name: redact_setting(f"{key}.{name}", inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):

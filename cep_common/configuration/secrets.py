@@ -23,7 +23,7 @@ MOST_BYTES = 65_536
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """The names of the secrets that the text refers to, in order."""
+    """Return the names of the secrets that the text refers to, in order."""
     return tuple(_REFERENCE.findall(text))
 
 
@@ -38,12 +38,12 @@ def is_whole_reference(text: str) -> bool:
 
 
 def with_sample(text: str, sample: str) -> str:
-    """The text with `sample` where it refers to secrets."""
+    """Return the text with `sample` where it refers to secrets."""
     return _REFERENCE.sub(lambda _: sample, text)
 
 
 def name_fault(text: str) -> str:
-    """What is wrong with the names in the text, or nothing."""
+    """Return what is wrong with the names in the text, or nothing."""
     wrong = [name for name in names_in(text) if _NAME.fullmatch(name) is None]
     return f"{wrong[0][:80]!r} is no name of a secret: letters, digits, _, - and . make one" if wrong else ""
 
@@ -57,8 +57,11 @@ class Secrets:
         self._key = key
 
     def resolved(self, options: Mapping[str, str], tenant: int) -> dict[str, str]:
-        """The options of a plan of the tenant with the values of the secrets that they refer to. Raises ConfigError
-        with the option and the secret's name."""
+        """Return the options of a plan of the tenant with the values of the secrets that they refer to.
+
+        Raises:
+            ConfigError: With the option and the secret's name.
+        """
         found = {}
         for option, text in options.items():
             try:
@@ -68,7 +71,7 @@ class Secrets:
         return found
 
     def fill(self, text: str, tenant: int) -> str:
-        """The text with values in place of references. Raises ConfigError."""
+        """Return the text with values in place of references. Raise ConfigError for an unknown secret."""
         if not is_reference(text):
             return text
         if fault := name_fault(text):

@@ -15,8 +15,11 @@ _NAMED = re.compile(r"\b(alias|anchor|tag|tag handle) (?:'.*'|\".*\")")
 
 
 def read_yaml(path: Path) -> Any:
-    """What the file holds. Raises ConfigError, which names the file and, where it is not YAML, line and column, and
-    quotes nothing of it."""
+    """Return the content of the file.
+
+    Raises:
+        ConfigError: With the file and, where it is not YAML, line and column; it quotes nothing of the file.
+    """
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
