@@ -13,9 +13,12 @@ Port = Annotated[int, Meta(ge=1, le=65_535)]
 
 
 class LogConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Records of at least `level` are written to standard error, and the newest are kept in memory, up to `ring_bytes`,
-    for managers that ask at a port of the range. With a `folder` they also go to a file there, as JSON a line; one that
-    reaches `file_bytes` is put aside, and so many `files` are kept."""
+    """How a process keeps its log.
+
+    Records of at least `level` are written to standard error, and the newest are kept in memory, up to `ring_bytes`,
+    for managers that ask at a port of the range. With a `folder` they also go to a file there, one JSON object a
+    line; a file that reaches `file_bytes` is rotated, and so many `files` are kept.
+    """
 
     level: Level = "INFO"
     ring_bytes: Annotated[int, Meta(ge=65_536, le=1_073_741_824)] = 2_097_152

@@ -38,8 +38,11 @@ class Inspection(msgspec.Struct, frozen=True):
 
 
 class InspectionEndpoint(threading.Thread):
-    """Answers managers, and nobody else, until `close`. `address` is for the process's registration; whoever asks must
-    name its `run`, so that no other process that got the port later is taken for this one."""
+    """Answers managers, and nobody else, until `close`.
+
+    `address` is for the process's registration. A request must name the process's `run`, so that another process that
+    got the port later is not mistaken for this one.
+    """
 
     def __init__(
         self,
@@ -50,8 +53,10 @@ class InspectionEndpoint(threading.Thread):
         insight: Inspection,
         advertised_host: str = "",
     ) -> None:
-        """The door listens at `host` and a port of `config`'s range; others reach it at `advertised_host` (empty: at
-        `host`). Raises PortInUseError."""
+        """Listen at `host` and a port of `config`'s range.
+
+        Others connect to `advertised_host` (empty: `host`). Raises PortInUseError.
+        """
         super().__init__(name="insight", daemon=True)
         self._insight = insight
         self.answers_queries: Callable[[QueryRunningState], Message] | None = None
@@ -90,7 +95,7 @@ class InspectionEndpoint(threading.Thread):
         self._socket.send_multipart([peer, *self._answered(envelope)])
 
     def _answered(self, envelope: Envelope) -> list[Any]:
-        """The frames of the answer; what goes wrong with one must not end the door."""
+        """Return the frames of the answer; an error in one must not end the endpoint."""
         message, run = envelope.message, self.address.run
         try:
             if isinstance(message, QueryRunningState) and message.run == run and self.answers_queries is not None:
@@ -103,7 +108,7 @@ class InspectionEndpoint(threading.Thread):
 
 
 def answer_to(message: Message, run: str, insight: Inspection) -> Message:
-    """What the process that runs as `run` says to `message`."""
+    """Return the answer of the process that runs as `run` to `message`."""
     match message:
         case ReadLog() if message.run == run:
             return insight.ring.read(message)
@@ -123,8 +128,11 @@ def open_door(
     insight: Inspection | None,
     advertised_host: str = "",
 ) -> InspectionEndpoint | None:
-    """An open door, or None: a process that tells nothing of itself has none, and one that finds no free port works
-    without and says so."""
+    """Open an endpoint, or return None.
+
+    None means that the process offers no inspection, or that no port is free: the process works without, and logs
+    that.
+    """
     if insight is None:
         return None
     try:

@@ -25,8 +25,10 @@ _NUMBERS: dict[Level, int] = {level: getattr(logging, level) for level in LEVELS
 
 
 class LogBuffer(logging.Handler):
-    """Keeps records that are logged, without their secrets, until those that follow take up `most_bytes`. Any thread
-    may log and read."""
+    """Keeps log records, without their secrets, until newer ones take up `most_bytes`.
+
+    Any thread may log and read.
+    """
 
     def __init__(self, most_bytes: int) -> None:
         super().__init__()
@@ -36,7 +38,7 @@ class LogBuffer(logging.Handler):
         self._newest = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """The record is kept; called by logging, under this handler's lock."""
+        """Keep the record; called by logging, under this handler's lock."""
         try:
             kept = structured(record, self._newest + 1)
         except Exception:  # noqa: BLE001 - the border of logging: a record that cannot be formatted must not raise
@@ -49,7 +51,7 @@ class LogBuffer(logging.Handler):
             self._bytes -= _size(self._records.popleft())
 
     def read(self, wanted: ReadLog) -> LogRead:
-        """The records that are asked for, with at most `ANSWER_BYTES` of text."""
+        """Return the requested records, with at most `ANSWER_BYTES` of text."""
         self.acquire()
         try:
             records, newest = tuple(self._records), self._newest
@@ -59,7 +61,7 @@ class LogBuffer(logging.Handler):
 
 
 def structured(record: logging.LogRecord, sequence: int) -> LogRecord:
-    """The record as it is kept: secrets covered, long texts cut, and all of it writable."""
+    """Return the record as it is kept: secrets covered, long texts cut, and all of it valid UTF-8."""
     traceback = ""
     if record.exc_info and record.exc_info[0] is not None:
         traceback = _TRACEBACKS.formatException(record.exc_info)
@@ -100,7 +102,7 @@ def select(records: tuple[LogRecord, ...], newest: int, wanted: ReadLog) -> LogR
 
 
 def _range(records: tuple[LogRecord, ...], wanted: ReadLog) -> tuple[LogRecord, ...]:
-    """The records at the wanted places, in the order in which they are looked at. Sequences have no gaps."""
+    """Return the records at the requested places, in the order in which they are read. Sequences have no gaps."""
     if not records:
         return ()
     oldest = records[0].sequence
@@ -117,7 +119,7 @@ def _holds(record: LogRecord, mention: re.Pattern[str] | None, sought: str) -> b
 
 
 def _size(record: LogRecord) -> int:
-    """The bytes that it takes in memory, about; the names of threads and loggers are there once for many records."""
+    """Return the approximate size in memory; names of threads and loggers are shared by many records."""
     return OVERHEAD_BYTES + sys.getsizeof(record.text) + sys.getsizeof(record.traceback)
 
 
@@ -129,5 +131,5 @@ def _kept(text: str) -> str:
 
 
 def _level(number: int) -> Level:
-    """The highest of the levels that `number` reaches."""
+    """Return the highest of the levels that `number` reaches."""
     return next((level for level in reversed(LEVELS) if number >= _NUMBERS[level]), "DEBUG")

@@ -25,8 +25,10 @@ logger = logging.getLogger(__name__)
 
 
 def start_log(config: LogConfig, name: str) -> LogBuffer:
-    """All that this process logs from now on goes where `config` says; what it logged before is in none of it. Threads
-    that end by an error say so in the log. `name` is that of the file. Raises ConfigError when it cannot be written."""
+    """Send all that this process logs from now on where `config` says.
+
+    Threads that end by an error log that. `name` is that of the file. Raises ConfigError when it cannot be written.
+    """
     ring = LogBuffer(config.ring_bytes)
     to_stderr = logging.StreamHandler(sys.stderr)
     to_stderr.setFormatter(_Lines(LOG_FORMAT))
@@ -42,13 +44,15 @@ def start_log(config: LogConfig, name: str) -> LogBuffer:
 
 
 def log_file(folder: str, name: str) -> Path:
-    """The file of the process called `name`; no name leads out of the folder."""
+    """Return the file of the process called `name`; no name leads out of the folder."""
     return Path(folder).expanduser() / f"{quote(name, safe='-_[]#')}.log.ndjson"
 
 
 class _Lines(logging.Formatter):
-    """A record as a line without secrets; the lines of a traceback follow, indented. No text from outside makes a line
-    that looks like a record."""
+    """Formats a record as a line without secrets.
+
+    The lines of a traceback follow, indented. No text from outside makes a line that looks like a record.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         return redact(super().format(record))

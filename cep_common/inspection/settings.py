@@ -15,8 +15,11 @@ from cep_common.protocol.inspection import Origin, Setting
 def settings_of(
     config: msgspec.Struct, sources: Mapping[str, Source] | None = None, otherwise: SetBy = "given"
 ) -> tuple[Setting, ...]:
-    """Every key of `config`, with secrets covered. `sources` tell where keys come from that were set; a key that is not
-    there and yet has another value than its default comes from `otherwise`. All keys must have defaults."""
+    """Return every key of `config`, with secrets covered.
+
+    `sources` say where the keys that were set come from; another key with a value other than its default comes from
+    `otherwise`. All keys must have defaults.
+    """
     defaults = dict(_leaves(type(config)(), ""))
     return tuple(
         _setting(key, value, defaults[key], _source(key, sources or {}, otherwise))
