@@ -21,7 +21,7 @@ _BOUNDS_NS = [FIRST_NS * 2 ** (index / PER_DOUBLING) for index in range(BUCKETS 
 
 
 def bucket(length_ns: int) -> int:
-    """The bucket that counts a length of time."""
+    """Return the bucket that counts a length of time."""
     return bisect_left(_BOUNDS_NS, length_ns)
 
 
@@ -31,14 +31,14 @@ def upper_bound_ms(index: int) -> float:
 
 
 def middle_ms(index: int) -> float:
-    """The length of time for which bucket `index` stands; the last one has no middle, so its beginning does."""
+    """Return the length of time that represents bucket `index`: its middle, or the beginning of the last bucket."""
     return FIRST_NS / 1e6 * 2 ** ((min(index, BUCKETS - 1) - 0.5) / PER_DOUBLING)
 
 
 def percentile_ms(counts: Mapping[int, int], share: float) -> float | None:
-    """The length of time within which `share` (0 to 1) of all that was counted by bucket was done; None without any.
+    """Return the length of time within which `share` (0 to 1) of all counted items was done; None without any.
 
-    It is told as the middle of the bucket in which it lies.
+    The result is the middle of the bucket in which it lies.
     """
     left = share * sum(counts.values())
     if left <= 0:

@@ -1,5 +1,7 @@
-"""How a process tells its metrics in Prometheus' text format. Names follow Prometheus' conventions: `cep_`, the thing,
-what is measured, the unit."""
+"""How a process exposes its metrics in Prometheus' text format.
+
+Names follow Prometheus' conventions: `cep_`, the thing, what is measured, the unit.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,10 @@ class MetricFamily(NamedTuple, Generic[Thing]):
 def told(
     figures: Iterable[MetricFamily[Thing]], labels: tuple[str, ...], things: Iterable[tuple[tuple[object, ...], Thing]]
 ) -> Iterator[Metric]:
-    """A family for each of `figures`, told of all `things` with the values of their labels: a counter where its name
-    ends with `_total`, else a gauge."""
+    """Yield a family for each of `figures`, with a sample for each of `things` and its labels.
+
+    A family is a counter where its name ends with `_total`, else a gauge.
+    """
     known = list(things)
     for figure in figures:
         family = counter if figure.name.endswith("_total") else gauge
@@ -62,7 +66,7 @@ class _Told(Collector):
         yield from self._tell()
 
     def describe(self) -> list[Metric]:
-        """What there is to tell depends on what is deployed."""
+        """Return no metrics in advance, since they depend on what is deployed."""
         return []
 
 
@@ -77,7 +81,9 @@ class Metrics:
         GCCollector(registry=self._registry)
 
     def scrape(self, accepted: str) -> tuple[bytes, str]:
-        """Everything in one of the forms that an `Accept` header names, with its content type. Raises what `tell`
-        raises."""
+        """Return all metrics in one of the forms that an `Accept` header names, with its content type.
+
+        Raises what `tell` raises.
+        """
         encode, content_type = choose_encoder(accepted)
         return encode(self._registry), content_type

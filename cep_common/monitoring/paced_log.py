@@ -23,8 +23,11 @@ MOST_SUBJECTS = 1_000
 
 @dataclass(slots=True)
 class _Subject:
-    """What was logged about a subject: texts with the time of their last line, and how many lines were left out since.
-    `lasts` is False after the problem was over."""
+    """What was logged about a subject.
+
+    It has the texts with the time of their last line, and how many lines were left out since. `lasts` is False after
+    the problem was over.
+    """
 
     logged: dict[str, float] = field(default_factory=dict)
     left_out: int = 0
