@@ -19,8 +19,11 @@ class NodeMember(msgspec.Struct, frozen=True):
 
 
 class ManagerNode(NodeMember, frozen=True):
-    """The manager's part of a node: its `name` in the `group`, and where the other node reaches its event-sync server
-    (`sync`) and its guard port (`guard`), as host:port."""
+    """The manager's part of a node.
+
+    This is its `name` in the `group`, and where the other node reaches its event-sync server (`sync`) and its guard
+    port (`guard`), as host:port.
+    """
 
     name: str = ""
     group: str = "cep"
@@ -47,9 +50,12 @@ class ManagerNode(NodeMember, frozen=True):
 
 
 class WorkerNode(NodeMember, frozen=True):
-    """The worker's part of a node. `state` is the folder that is mirrored, `host` and `port` those of the event-sync
-    server. With `mirror` `async`, up to `queue` batches are acknowledged before the passive node has them. A passive
-    node that does not answer for `timeout_ms` is away."""
+    """The worker's part of a node.
+
+    `state` is the folder that is mirrored, `host` and `port` those of the event-sync server. With `mirror` `async`,
+    up to `queue` batches are acknowledged before the passive node has them. A passive node that does not answer for
+    `timeout_ms` counts as down.
+    """
 
     state: str = ""
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"

@@ -27,7 +27,7 @@ class RoleWatch:
     """Reads `role.json` in a thread of its own. `role` and `holds` may be used by any thread."""
 
     def __init__(self, folder: str, ended: Callable[[int], None] = os._exit) -> None:
-        """`ended` is called with `FENCED` when the role that was adopted is lost."""
+        """Watch the role in `folder`; `ended` is called with `FENCED` when the adopted role is lost."""
         self._view = FileView(Path(folder) / ROLE_FILE, NodeRole)
         self._ended = ended
         self._token = 0
