@@ -15,8 +15,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
 def keep_freed_memory() -> None:
-    """Blocks of up to `LARGEST_BYTES` that are freed are used again by this process; up to `KEPT_BYTES` of them for
-    each arena are not given back to the system.
+    """Keep freed blocks of up to `LARGEST_BYTES` for this process, up to `KEPT_BYTES` in each arena.
 
     Otherwise glibc gives each frame of a few hundred kilobytes back when it is freed and takes the next one page by
     page, which costs a tenth of the time of a process that only moves frames. Without glibc's allocator nothing
@@ -27,7 +26,7 @@ def keep_freed_memory() -> None:
 
 
 def share_freed_memory() -> None:
-    """What a thread has freed, others take: all have `ARENAS` arenas together.
+    """Share freed memory between threads, which use `ARENAS` arenas together.
 
     For a process with many threads that take turns, as those of a web server do. Otherwise glibc makes up to eight
     arenas for each core, and each grows to what an answer takes. Without glibc's allocator nothing changes. To be
@@ -37,10 +36,10 @@ def share_freed_memory() -> None:
 
 
 def give_back_freed_memory() -> None:
-    """What is free now goes back to the system.
+    """Return free memory to the system.
 
     For a process that keeps freed memory and runs for long, now and then: otherwise it holds whatever its busiest
-    moment took. Takes a millisecond or two. Without glibc's allocator nothing happens.
+    moment took. It takes a millisecond or two. Without glibc's allocator nothing happens.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
