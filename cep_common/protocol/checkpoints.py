@@ -14,9 +14,11 @@ Checkpoint = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
 class JoinTopology(Message, frozen=True):
-    """A task to its driver: it is task `task` of attempt `attempt` of the plan's epoch, and listens for the others at
-    `exchange`; sent again it is the heartbeat. What checkpoints up to `settled` hold of stored tables is in their
-    databases."""
+    """Registers a task with its driver.
+
+    It is task `task` of attempt `attempt` of the plan's epoch, and listens for the others at `exchange`. Sent again,
+    the message is the heartbeat. The changes of stored tables in checkpoints up to `settled` are in their databases.
+    """
 
     TYPE = "join-topology"
     key: PlanKey
@@ -30,8 +32,11 @@ class JoinTopology(Message, frozen=True):
 
 
 class TopologyJoined(Message, frozen=True):
-    """Join again within `heartbeat_ms`; a task that is silent for `lease_ms` counts as lost, and its topology starts
-    again. `exchanges` are where all tasks listen for each other, in order; none before all have joined."""
+    """Answers `JoinTopology`: join again within `heartbeat_ms`.
+
+    A task that is silent for `lease_ms` counts as lost, and its topology restarts. `exchanges` are where all tasks
+    listen for each other, in order; empty before all have joined.
+    """
 
     TYPE = "topology-joined"
     heartbeat_ms: int
@@ -40,9 +45,11 @@ class TopologyJoined(Message, frozen=True):
 
 
 class BeginCheckpoint(Message, frozen=True):
-    """Driver to every task: receivers and triggers send the marker of `checkpoint`. When it is `final` the topology is
-    to end: they take nothing in behind the marker. Told again to a task that has not reported: it does nothing twice,
-    and reports again what it has."""
+    """Orders every task to begin a checkpoint: receivers and triggers send its marker.
+
+    When it is `final` the topology is to end: receivers and triggers take in nothing after the marker. The driver
+    repeats the message to a task that has not reported; the task does nothing twice, and reports again what it has.
+    """
 
     TYPE = "begin-checkpoint"
     checkpoint: Checkpoint
@@ -50,9 +57,11 @@ class BeginCheckpoint(Message, frozen=True):
 
 
 class StoredState(msgspec.Struct, frozen=True):
-    """The state of one component instance as the store has it: `chunks` are the names of its pieces in order, or
-    `inline` is the state itself when it is small; `size_bytes` is its whole size. `format` is that of a snapshot of the
-    engine; 0: it is none, or an earlier version wrote it."""
+    """The state of one component instance as the store has it.
+
+    `chunks` are the names of its pieces in order, or `inline` is the state itself when it is small; `size_bytes` is
+    its whole size. `format` is that of a snapshot of the engine; 0: it is none, or an earlier version wrote it.
+    """
 
     instance: str
     size_bytes: int
@@ -69,9 +78,12 @@ class StoredPack(msgspec.Struct, frozen=True):
 
 
 class ReportPart(Message, frozen=True):
-    """A task to its driver: all of its instances have done their part of `checkpoint`, and their states are stored; or
-    `error` says why they are not. `alignment_ms` is the longest that an instance waited for markers, `stored_bytes`
-    what was newly written. A task that `settles` has stored tables, whose changes go to databases."""
+    """Reports a task's part of `checkpoint` to its driver.
+
+    All of its instances have done their part, and their states are stored; or `error` says why they are not.
+    `alignment_ms` is the longest time that an instance waited for markers, `stored_bytes` what was newly written. A
+    task that `settles` has stored tables, whose changes go to databases.
+    """
 
     TYPE = "report-part"
     key: PlanKey
@@ -88,9 +100,11 @@ class ReportPart(Message, frozen=True):
 
 
 class CompleteCheckpoint(Message, frozen=True):
-    """Driver to every task: `checkpoint` is complete, and will be what the topology begins from when it is lost.
-    Receivers tell their senders what it holds, and what need not be kept: what the `oldest` checkpoint holds from which
-    the topology may begin when later ones are damaged (0: that is not known)."""
+    """Announces to every task that `checkpoint` is complete: the topology continues from it when it is lost.
+
+    Receivers report to their senders what it holds, and what need not be kept: what the `oldest` checkpoint holds
+    from which the topology may begin when later ones are damaged (0: unknown).
+    """
 
     TYPE = "complete-checkpoint"
     checkpoint: Checkpoint
@@ -105,8 +119,10 @@ class AbandonCheckpoint(Message, frozen=True):
 
 
 class TakeSavepoint(Message, frozen=True):
-    """Manager to driver: keep a checkpoint of the plan's topology of `epoch` under `name`, in place of one that has it.
-    `token` is the one under which the manager leads."""
+    """Asks the driver to keep a checkpoint of the plan's topology of `epoch` as savepoint `name`.
+
+    It replaces a savepoint of that name. `token` is the one under which the manager leads.
+    """
 
     TYPE = "take-savepoint"
     key: PlanKey

@@ -38,13 +38,16 @@ class Envelope(msgspec.Struct, frozen=True):
 
 
 def encode(message: Message, correlation: bytes = b"", bodies: Sequence[Any] = ()) -> list[Any]:
-    """The frames of `message`; `correlation` has at most 255 bytes, `bodies` are buffers that are sent as they are."""
+    """Return the frames of `message`.
+
+    `correlation` has at most 255 bytes; `bodies` are buffers that are sent unchanged.
+    """
     header = _PREFIXES[type(message)] + bytes([len(correlation)]) + correlation + _ENCODER.encode(message)
     return [header, *bodies]
 
 
 def decode(frames: Sequence[bytes]) -> Envelope:
-    """The message in `frames` (without any routing id)."""
+    """Return the message in `frames` (without any routing id)."""
     if not frames or not frames[0].startswith(MAGIC):
         raise DecodeError(f"not a message of this protocol (it begins with {MAGIC.decode()})")
     header = frames[0]
@@ -61,7 +64,7 @@ def decode(frames: Sequence[bytes]) -> Envelope:
 
 
 def _short_text(header: bytes, start: int) -> tuple[bytes, int]:
-    """The bytes behind a length byte at `start`, and where they end."""
+    """Return the bytes behind a length byte at `start`, and where they end."""
     if start >= len(header):
         raise DecodeError("a message that ends within its header")
     end = start + 1 + header[start]

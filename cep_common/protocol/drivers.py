@@ -22,10 +22,13 @@ CheckpointTrigger = Literal["interval", "savepoint", "last"]
 
 
 class CheckpointReport(msgspec.Struct, frozen=True):
-    """One checkpoint of a topology, begun at `began_ms` (time of day). `stored_bytes` of its `size_bytes` were new;
-    `alignment_ms` is the longest that an instance waited for markers. `name` is that of a savepoint, else empty. A
-    task or the store has `failed`, or it was `abandoned`, since time was up or its topology ended: `error` says
-    why. `acknowledged` of `tasks` tasks have done their part."""
+    """One checkpoint of a topology, begun at `began_ms` (time of day).
+
+    `stored_bytes` of its `size_bytes` were new; `alignment_ms` is the longest time that an instance waited for
+    markers. `name` is that of a savepoint, else empty. If a task or the store `failed`, or the checkpoint was
+    `abandoned` since time was up or its topology ended, `error` says why. `acknowledged` of `tasks` tasks have done
+    their part.
+    """
 
     checkpoint: int
     state: CheckpointState
@@ -50,9 +53,11 @@ to begin from something else; its number follows. Nobody else names one so."""
 
 
 class SavepointReport(msgspec.Struct, frozen=True):
-    """A savepoint that is kept, or that was asked for and is not there yet, or `failed` for the reason `error`; of one
-    that is kept this says why it could not be deleted. `unreadable` says why no plan can begin from it: another
-    version of the software wrote it."""
+    """A savepoint that is kept, was requested, or `failed` for the reason `error`.
+
+    For one that is kept, `error` says why it could not be deleted. `unreadable` says why no plan can begin from it:
+    another version of the software wrote it.
+    """
 
     key: PlanKey
     name: str
@@ -65,12 +70,15 @@ class SavepointReport(msgspec.Struct, frozen=True):
 
 
 class TopologyReport(msgspec.Struct, frozen=True):
-    """How the driver sees one topology; `reason` says why it waits, restarts or failed. `restarts` is also the attempt
-    that runs now, `spans` which results stand (the newest attempts alone), `checkpoints` the newest, oldest first.
-    `begun_from` is the checkpoint that it began from, 0 when without state; `failed_checkpoints` came to nothing.
-    `failures` are what ended topologies of the plan under this driver. `deployed_ms`: as in `submit-topology`.
-    `unreadable` says that the plan cannot begin from its newest checkpoint, since another version of the software wrote
-    it, and what to do; empty: it can, as far as that is known."""
+    """The driver's view of one topology.
+
+    `reason` says why it waits, restarts or failed. `restarts` is also the attempt that runs now, `spans` which
+    results are final (of the newest attempts only), `checkpoints` the newest, oldest first. `begun_from` is the
+    checkpoint that it began from, 0 when without state; `failed_checkpoints` counts those that failed. `failures` say
+    how topologies of the plan under this driver ended. `deployed_ms`: as in `submit-topology`. `unreadable` says that
+    the plan cannot begin from its newest checkpoint, since another version of the software wrote it, and what to do;
+    empty: it can, as far as is known.
+    """
 
     key: PlanKey
     epoch: int
@@ -87,10 +95,13 @@ class TopologyReport(msgspec.Struct, frozen=True):
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True):
-    """How the driver takes checkpoints: every `interval_ms` (0: only when somebody asks), more often after a restart,
-    `pause_ms` after the end of the last at the earliest, into the store at `location` (without passwords; empty: none
-    are taken), which keeps the newest `retained` of each plan. One that takes `timeout_ms` is given up. `problem` says
-    why the store cannot be used now; empty: nothing is known to be wrong with it."""
+    """How the driver takes checkpoints.
+
+    It takes one every `interval_ms` (0: only on request), more often after a restart, `pause_ms` after the end of the
+    last at the earliest, into the store at `location` (without passwords; empty: none are taken), which keeps the
+    newest `retained` of each plan. One that takes `timeout_ms` is given up. `problem` says why the store cannot be
+    used now; empty: no problem is known.
+    """
 
     location: str
     interval_ms: int
@@ -110,8 +121,11 @@ class ExecutorReport(msgspec.Struct, frozen=True):
 
 
 class StageHostReport(msgspec.Struct, frozen=True):
-    """A stage host of the driver's: process `process_id` at `address`, which runs `plans` plans of `tenant` and was
-    started `up_ms` ago. It holds `memory_bytes` and has used `cpu_ms` of processor time."""
+    """A stage host of the driver's.
+
+    It is process `process_id` at `address`, which runs `plans` plans of `tenant` and was started `up_ms` ago. It
+    holds `memory_bytes` and has used `cpu_ms` of processor time.
+    """
 
     host: str
     tenant: int
@@ -125,9 +139,12 @@ class StageHostReport(msgspec.Struct, frozen=True):
 
 
 class RegisterDriver(Message, frozen=True):
-    """The driver is alive; sent again (at once when a topology's state changes) it is the heartbeat. `started_ms` is
-    the time of day at which its process started, `up_ms` ago. `savepoints` are those of all plans, oldest first (the
-    newest of them when there are very many)."""
+    """Registers a driver with the manager.
+
+    Sent again (at once when a topology's state changes), it is the heartbeat. `started_ms` is the time of day at
+    which its process started, `up_ms` ago. `savepoints` are those of all plans, oldest first (only the newest when
+    there are too many).
+    """
 
     TYPE = "register-driver"
     driver: str
@@ -149,8 +166,11 @@ class RegisterDriver(Message, frozen=True):
 
 
 class DriverRegistered(Message, frozen=True):
-    """From now on the driver follows no order of a lower `token` than this. `managers` are all that are known, the
-    leader first. `system` is the identity of the managers' database: a driver follows the first one that it hears."""
+    """Answers `RegisterDriver`: the driver follows no order of a lower `token` than this.
+
+    `managers` are all known managers, the leader first. `system` is the identity of the managers' database: a driver
+    follows the first one that it hears.
+    """
 
     TYPE = "driver-registered"
     heartbeat_ms: int
@@ -161,16 +181,18 @@ class DriverRegistered(Message, frozen=True):
 
 
 class SubmitTopology(Message, frozen=True):
-    """Manager to driver: run `query_plan` (XML) as the plan's topology, in `workers` tasks, under `epoch`; after those
-    of older epochs have been ended, or, `beside` them, until the manager has one of both killed. It begins from the
-    plan's newest checkpoint, or from the savepoint that `restore` names, or, if that is `none`, without state. What
-    `restore` says holds unless the plan has begun under `restore_epoch` (0: `epoch`) or a later epoch: then it begins
-    from what counts since. The plan was deployed first at `deployed_ms` (0: not told): checkpoints of one of its name
-    that was deployed at another time are none of its own.
+    """Orders the driver to run `query_plan` (XML) as the plan's topology, in `workers` tasks, under `epoch`.
 
-    A plan whose `host` is `shared` has one task, which runs in a stage host with those of the tenant's other plans, and
-    asks for no resources. Else each task takes `cores` slots of one executor and may hold `memory_bytes` (0: as much as
-    there is); the executors' hosts must bear `labels`. `token` is the one under which the manager leads."""
+    It starts after topologies of older epochs have ended, or, `beside` them, until the manager has one of both
+    killed. It begins from the plan's newest checkpoint, from the savepoint that `restore` names, or, if that is
+    `none`, without state. `restore` applies unless the plan has begun under `restore_epoch` (0: `epoch`) or a later
+    epoch: then the topology begins from the newest checkpoint since. The plan was first deployed at `deployed_ms` (0:
+    unknown): checkpoints of a plan of its name that was deployed at another time are not its own.
+
+    A plan whose `host` is `shared` has one task, which runs in a stage host with those of the tenant's other plans,
+    and requests no resources. Else each task takes `cores` slots of one executor and may hold `memory_bytes` (0: no
+    limit); the executors' hosts must bear `labels`. `token` is the one under which the manager leads.
+    """
 
     TYPE = "submit-topology"
     key: PlanKey
@@ -189,8 +211,10 @@ class SubmitTopology(Message, frozen=True):
 
 
 class RenamePlan(Message, frozen=True):
-    """Manager to driver: the plan that `key` means has the name now which the key says; nothing of it is started or
-    ended. `token` is the one under which the manager leads."""
+    """Reports to the driver that the plan `key` has the name that the key now says.
+
+    Nothing is started or ended. `token` is the one under which the manager leads.
+    """
 
     TYPE = "rename-plan"
     key: PlanKey
@@ -198,8 +222,10 @@ class RenamePlan(Message, frozen=True):
 
 
 class KillTopology(Message, frozen=True):
-    """Manager to driver: end the plan's topology of `epoch`; 0: of any. `token` is the one under which the manager
-    leads."""
+    """Orders the driver to end the plan's topology of `epoch`; 0: of any.
+
+    `token` is the one under which the manager leads.
+    """
 
     TYPE = "kill-topology"
     key: PlanKey

@@ -18,9 +18,11 @@ _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
 
 
 class ErrorRecord(msgspec.Struct, frozen=True):
-    """An error that came `count` times between the times of day `first_ms` and `last_ms`. `code` is stable, `text` and
-    `traceback` are those of the newest. `instance` is the stage instance, source or sink that had it; `host` and
-    `process_id` its process, empty and 0 where the sender's own is meant."""
+    """An error that came `count` times between the times of day `first_ms` and `last_ms`.
+
+    `code` is stable, `text` and `traceback` are those of the newest. `instance` is the stage instance, source or sink
+    that had it; `host` and `process_id` its process, empty and 0 where the sender's own is meant.
+    """
 
     code: str
     text: str
@@ -34,12 +36,12 @@ class ErrorRecord(msgspec.Struct, frozen=True):
 
 
 def group_of(text: str) -> str:
-    """What the texts of errors of one kind have in common: the text without its numbers."""
+    """Return what the texts of errors of one kind have in common: the text without its numbers."""
     return _NUMBER.sub("#", text)
 
 
 def _end_of(traceback: str) -> str:
-    """The last lines, as many as may be told."""
+    """Return the last lines, as many as may be sent."""
     if len(traceback) <= LONGEST_TRACEBACK:
         return traceback
     end = traceback[-LONGEST_TRACEBACK:]
@@ -47,8 +49,11 @@ def _end_of(traceback: str) -> str:
 
 
 class ErrorLog:
-    """The errors of one process, or of one part of it, since it started: at most `most` groups by instance, code and
-    text without numbers. Belongs to one thread; what `records` gave may go to others."""
+    """The errors of one process, or of one part of it, since it started.
+
+    It keeps at most `most` groups by instance, code and text without numbers. It belongs to one thread; what
+    `records` returned may go to others.
+    """
 
     def __init__(self, most: int = MOST_RECORDS) -> None:
         self._most = most
@@ -67,7 +72,7 @@ class ErrorLog:
         host: str = "",
         process_id: int = 0,
     ) -> bool:
-        """The error has come `count` times more, at the time of day `now_ms`; True when it is the first of its kind."""
+        """Record that the error came `count` times more at `now_ms` (time of day); return True for a new kind."""
         text = writable(text)[:LONGEST_TEXT]
         name = (instance, code, group_of(text))
         before = self._groups.pop(name, None)

@@ -1,5 +1,7 @@
-"""The messages by which a manager looks into another process: its newest log records, its configuration, and what a
-stage holds. PROTOCOL.md describes them."""
+"""The messages by which a manager inspects another process.
+
+They return its newest log records, its configuration, and what a stage holds. PROTOCOL.md describes them.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,10 @@ Place = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class LogRecord(msgspec.Struct, frozen=True):
-    """A record of a process's log: the `sequence`th since it started, from 1. `traceback` is empty when there is
-    none."""
+    """A record of a process's log: the `sequence`th since it started, from 1.
+
+    `traceback` is empty when there is none.
+    """
 
     sequence: int
     time_ms: int
@@ -40,9 +44,11 @@ class LogRecord(msgspec.Struct, frozen=True):
 
 
 class ReadLog(Message, frozen=True):
-    """A manager asks for records of the process that runs as `run`: the oldest behind place `after`, or, without one,
-    the newest before place `before` (0: of all). Only those of at least `level` that hold the text `contains`, whatever
-    its case, and the text `mentions`."""
+    """Requests log records of the process that runs as `run`.
+
+    It asks for the oldest behind place `after`, or, without one, the newest before place `before` (0: of all). Only
+    those of at least `level` that contain the text `contains`, ignoring case, and the text `mentions`.
+    """
 
     TYPE = "read-log"
     run: str
@@ -55,8 +61,11 @@ class ReadLog(Message, frozen=True):
 
 
 class LogRead(Message, frozen=True):
-    """The `records`, oldest first. All up to place `reached` has been looked at; `more` says that others fit that were
-    not sent. The oldest record that is kept has the place `oldest`, the newest `newest` (0: there was none)."""
+    """The requested `records`, oldest first.
+
+    All up to place `reached` has been read; `more` says that others match that were not sent. The oldest record that
+    is kept has the place `oldest`, the newest `newest` (0: there was none).
+    """
 
     TYPE = "log-read"
     records: tuple[LogRecord, ...]
@@ -71,8 +80,11 @@ Origin = Literal["default", "file", "environment", "driver", "given"]
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One key of a process's configuration. `value` and `default` are JSON, with secrets covered; `where` is the file
-    or the environment variable that it comes from."""
+    """One key of a process's configuration.
+
+    `value` and `default` are JSON, with secrets covered; `where` is the file or the environment variable that it
+    comes from.
+    """
 
     key: str
     value: str
@@ -96,9 +108,11 @@ class ConfigurationRead(Message, frozen=True):
 
 
 class QueryRunningState(Message, frozen=True):
-    """A manager asks a task, which runs as `run`, for what the instance of the stage `component` of plan `key` (None:
-    of the only one) holds: the on-demand
-    `query` reads a table, a named window or an aggregation. Up to `most_rows` of what it finds are told."""
+    """Asks a task, which runs as `run`, for what the instance of the stage `component` of plan `key` holds.
+
+    `key` None means the only plan. The on-demand `query` reads a table, a named window or an aggregation. At most
+    `most_rows` rows of the result are sent.
+    """
 
     TYPE = "query-state"
     run: str
@@ -109,8 +123,11 @@ class QueryRunningState(Message, frozen=True):
 
 
 class StateFound(Message, frozen=True):
-    """What the query found: its `columns` as (name, type), and the first `rows` as JSON, an array for each; a number
-    that is none, such as NaN, is null there. `found` is how many rows there are."""
+    """The result of a query.
+
+    It has the `columns` as (name, type), and the first `rows` as JSON, an array for each; NaN and infinite numbers
+    are null there. `found` is how many rows there are.
+    """
 
     TYPE = "state-found"
     columns: tuple[tuple[str, str], ...]

@@ -27,14 +27,17 @@ class StreamSchema(msgspec.Struct, frozen=True):
 
 
 class OpenLink(Message, frozen=True):
-    """`sender` wants to send events of `streams` to the peer. `key`, `epoch` and `attempt` are those of the plan's
-    topology, or None and 0 between a client and a worker; then `tenant` says whose streams are meant. `log` is the
-    identity of the log from which the sender can send again; empty when it has none. A publisher stage draws it anew
-    for each run: where epochs are given out a second time it alone tells two runs apart. Results up to `position` were
-    acknowledged to a publisher stage before, and no checkpoint that it knows to be complete holds the last of them: a
-    worker that has not all of them any more, nor has delivered them, refuses the link with RESULTS_MISSING. 0: there
-    are none. A sender that `tells_time` says with each frame when its events were accepted, and whether it is caught
-    up: until its first frame the plan's processing time waits for it."""
+    """Asks the peer to open a link over which `sender` sends events of `streams`.
+
+    `key`, `epoch` and `attempt` are those of the plan's topology, or None and 0 between a client and a worker; then
+    `tenant` says whose streams are meant. `log` is the identity of the log from which the sender can send again;
+    empty when it has none. A publisher stage draws it at random for each run: where epochs are used a second time, it
+    alone distinguishes two runs. Results up to `position` were acknowledged to a publisher stage before, and no
+    checkpoint that it knows to be complete holds the last of them: a worker that neither has all of them nor has
+    delivered them refuses the link with RESULTS_MISSING. 0: there are none. A sender that `tells_time` says with each
+    frame when its events were accepted, and whether it is caught up: until its first frame the plan's processing time
+    waits for it.
+    """
 
     TYPE = "open-link"
     sender: str
@@ -55,11 +58,13 @@ RESULTS_MISSING = "results-missing"
 
 
 class LinkOpened(Message, frozen=True):
-    """At most `window_rows` rows may be under way, sent and not yet acknowledged (one frame always may). The server has
-    taken the sender's log up to `position` already: what follows is wanted. `secures` says that it will tell with
-    `secured` what may be forgotten; otherwise what is acknowledged may be. `now_ms` is the server's time of day; 0: it
-    does not tell. A server that `goes_back` begins from a checkpoint: what follows `position` is wanted even if a later
-    checkpoint held it, since that cannot be read any more."""
+    """Answers `OpenLink`: at most `window_rows` rows may be sent and not yet acknowledged (one frame always may).
+
+    The server has taken the sender's log up to `position` already, and wants what follows. `secures` says that it
+    will report with `secured` what may be forgotten; otherwise what is acknowledged may be. `now_ms` is the server's
+    time of day; 0: not sent. A server that `goes_back` begins from a checkpoint: it wants what follows `position`
+    even if a later checkpoint held it, since that cannot be read any more.
+    """
 
     TYPE = "link-opened"
     window_rows: int
@@ -93,8 +98,11 @@ class Data(Message, frozen=True):
 
 
 class Secured(Message, frozen=True):
-    """A checkpoint holds all up to `position` of the sender's log, and every checkpoint that a topology may go back to
-    all up to `unneeded`: that much need never be sent again, and need not be kept."""
+    """Reports that a checkpoint holds all up to `position` of the sender's log.
+
+    Every checkpoint that a topology may go back to holds all up to `unneeded`: that much need never be sent again,
+    and need not be kept.
+    """
 
     TYPE = "secured"
     position: Position
@@ -102,8 +110,11 @@ class Secured(Message, frozen=True):
 
 
 class MarkCheckpoint(Message, frozen=True):
-    """A publisher stage to a worker: all results before this frame belong to `checkpoint` or earlier ones, all after it
-    to later ones. It takes a sequence number; acknowledged, the results are stored until the checkpoint is complete."""
+    """Marks the frames of a publisher stage that belong to a checkpoint.
+
+    All results before this frame belong to `checkpoint` or earlier ones, all after it to later ones. It takes a
+    sequence number. Once it is acknowledged, the results are stored until the checkpoint is complete.
+    """
 
     TYPE = "mark-checkpoint"
     sequence: Sequence
@@ -111,16 +122,20 @@ class MarkCheckpoint(Message, frozen=True):
 
 
 class Acknowledge(Message, frozen=True):
-    """All frames up to `sequence` have been taken over: the sender may send as much again, and forget them unless the
-    server `secures`."""
+    """Acknowledges all frames up to `sequence`.
+
+    The sender may send as much again, and forget them unless the server `secures`.
+    """
 
     TYPE = "acknowledge"
     sequence: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class MarkIdle(Message, frozen=True):
-    """The sender has nothing more to send for now; others need not wait for its watermark. It takes a sequence number,
-    as a frame of no rows, so that it arrives behind all that was sent before."""
+    """Reports that the sender has nothing more to send for now, so others need not wait for its watermark.
+
+    It takes a sequence number, as a frame of no rows, so that it arrives behind all that was sent before.
+    """
 
     TYPE = "mark-idle"
     sequence: Sequence
@@ -139,10 +154,13 @@ class CloseLink(Message, frozen=True):
 
 
 class SendBundle(Message, frozen=True):
-    """What component instance `source` gives instance `target` of another task for one ticket; as many bodies follow as
-    `batches` names: (stream, rows) each. A bundle may be empty: its ticket must be accounted for all the same. With a
-    `checkpoint` it is that checkpoint's marker and nothing else. Under the system clock the rows have the processing
-    time `clock_ms`, or, with `clocks`, each its own in the last column of every body."""
+    """Carries what component instance `source` gives instance `target` of another task for one ticket.
+
+    As many bodies follow as `batches` names: (stream, rows) each. A bundle may be empty, since its ticket must be
+    accounted for all the same. With a `checkpoint` it is that checkpoint's marker and nothing else. Under the system
+    clock the rows have the processing time `clock_ms`, or, with `clocks`, each its own in the last column of every
+    body.
+    """
 
     TYPE = "send-bundle"
     sequence: Sequence
@@ -168,8 +186,10 @@ class SettleBundles(Message, frozen=True):
 
 
 class Subscribe(Message, frozen=True):
-    """A listener asks a worker for the events of the tenant's `event_stream`; they come over the same socket as
-    `data`."""
+    """Asks a worker for the events of the tenant's `event_stream`.
+
+    They come over the same socket as `data`.
+    """
 
     TYPE = "subscribe"
     event_stream: str

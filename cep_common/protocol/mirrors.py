@@ -21,8 +21,11 @@ class MirroredFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FileChange(msgspec.Struct, frozen=True, array_like=True):
-    """A change of the file at `path`. `append`: the body is written at `offset`, and the file ends behind it;
-    `replace`: the body is the file; `remove`: there is no such file or folder."""
+    """A change of the file at `path`.
+
+    `append`: the body is written at `offset`, and the file ends behind it; `replace`: the body is the file; `remove`:
+    there is no such file or folder.
+    """
 
     kind: Literal["append", "replace", "remove"]
     path: str

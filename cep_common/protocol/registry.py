@@ -1,5 +1,7 @@
-"""What all messages between processes share, and those of the registry: endpoints and workers. Others are in modules of
-their own (`message_types` has all). PROTOCOL.md describes them; a test keeps the two in step.
+"""What all messages between processes share, and those of the registry: endpoints and workers.
+
+Others are in modules of their own (`message_types` has all). PROTOCOL.md describes them; a test keeps the two in
+step.
 
 Requests are verbs, answers past participles, a refusal is `rejected`. Times are milliseconds. Data frames carry Arrow
 record batches behind their header; see `topology.events.frames`.
@@ -31,8 +33,10 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rejected(Message, frozen=True):
-    """A refusal: `code` is stable, `reason` is for people. A manager that does not lead names the `leader`, if it knows
-    of one."""
+    """A refusal: `code` is stable, `reason` is for people.
+
+    A manager that does not lead names the `leader`, if it knows one.
+    """
 
     TYPE = "rejected"
     code: str
@@ -46,9 +50,12 @@ Role = Literal["receiver", "worker"]
 
 
 class RegisterEndpoint(Message, frozen=True):
-    """`instance` takes events of `plan` at `endpoint`: a receiver stage those of workers, a worker those of publisher
-    stages. Sent again it is the heartbeat. `connections` names the peers linked to the endpoint now. `attempt` is how
-    often the driver had started the topology anew; 0 for workers."""
+    """Registers `endpoint`, at which `instance` takes events of `plan`.
+
+    A receiver stage takes those of workers, a worker those of publisher stages. Sent again, the message is the
+    heartbeat. `connections` names the peers linked to the endpoint now. `attempt` is how often the driver had
+    restarted the topology; 0 for workers.
+    """
 
     TYPE = "register-endpoint"
     role: Role
@@ -69,10 +76,12 @@ class EndpointRegistered(Message, frozen=True):
 
 
 class RequestEndpoint(Message, frozen=True):
-    """`requester` on `host` asks for an endpoint of `role` of the plan: a worker for a receiver (one connection for
-    each imported `stream`), a publisher stage for a worker (`stream` is empty). `attempt` is that of the publisher's
-    topology. `former` is the instance that the requester was linked to before in this epoch: it is given again while it
-    is there."""
+    """Asks for an endpoint of `role` of the plan, for `requester` on `host`.
+
+    A worker asks for a receiver (one connection for each imported `stream`), a publisher stage for a worker (`stream`
+    is empty). `attempt` is that of the publisher's topology. `former` is the instance that the requester was linked
+    to before in this epoch: it is chosen again while it is up.
+    """
 
     TYPE = "request-endpoint"
     role: Role
@@ -99,7 +108,9 @@ class EndpointAssigned(Message, frozen=True):
 
 class InflowReport(msgspec.Struct, frozen=True):
     """One inflow connection of a worker: an imported stream of a plan, and whether it is linked to a receiver.
-    `under_way_rows` were sent and are not acknowledged, of at most `window_rows`."""
+
+    `under_way_rows` were sent and are not acknowledged, of at most `window_rows`.
+    """
 
     stream: str
     connected: bool
@@ -111,8 +122,11 @@ class InflowReport(msgspec.Struct, frozen=True):
 
 
 class OutflowReport(msgspec.Struct, frozen=True):
-    """Events of one exported stream that a worker got from publisher stages, and those of them that sinks and listeners
-    have delivered; `waiting_events` wait for these in memory, besides those that `PreparedResultsReport` counts."""
+    """Events of one exported stream that a worker got from publisher stages.
+
+    It counts those that sinks and listeners have delivered; `waiting_events` wait for these in memory, besides those
+    that `PreparedResultsReport` counts.
+    """
 
     stream: str
     received_events: int = 0
@@ -121,12 +135,15 @@ class OutflowReport(msgspec.Struct, frozen=True):
 
 
 class WorkerPlanReport(msgspec.Struct, frozen=True):
-    """What a worker does for one plan; `publishers` are the publisher instances linked to its outflow service, `links`
-    tells more of them. `write_ahead_logs` is for plans that keep logs, `prepared` for exactly-once plans. `errors`
-    are those of its sources, sinks and connections since the worker started. With `needs_epoch` the worker takes no
-    results of the plan yet: its epoch was given out before, by a database that was replaced, and what the worker has
-    would be taken for the plan's. Under that epoch, or a later one that its manager's database has counted, it does;
-    0: it takes them. With `takes_in` False no source hands events over for the plan any more."""
+    """What a worker does for one plan.
+
+    `publishers` are the publisher instances linked to its outflow service, described by `links`. `write_ahead_logs`
+    is for plans that keep logs, `prepared` for exactly-once plans. `errors` are those of its sources, sinks and
+    connections since the worker started. With `needs_epoch` the worker takes no results of the plan yet: its epoch
+    was used before, by a database that was replaced, so the worker's data would be mistaken for the plan's. It does
+    under that epoch, or a later one that its manager's database has counted; 0: it takes them. With `takes_in` False
+    no source accepts events for the plan any more.
+    """
 
     key: PlanKey
     epoch: int
@@ -143,14 +160,16 @@ class WorkerPlanReport(msgspec.Struct, frozen=True):
 
 
 class RegisterWorker(Message, frozen=True):
-    """A worker is alive; sent again it is the heartbeat. `revision` is the plan list that it works from. Its process
-    holds `memory_bytes` of memory of its own and has used `cpu_ms` of processor time since it started, `up_ms` ago;
-    what it accepts is brought to the disk as `fsync` says. Of `connectors` and `listeners` the first hundreds are
-    told. `system` is the identity of the system whose plans the worker serves, empty before it knows one, and
-    `refused_system` that of the manager whose plans it refuses, empty when it refuses none. `identity` is drawn by
-    chance when the worker's folder is made, `instance` when its process starts; a folder that was copied or restored is
-    a `copy_of` another identity's. `orphans` tells of what is set aside on
-    its disk, as its plan was missing."""
+    """Registers a worker with the manager; sent again, it is the heartbeat.
+
+    `revision` is the plan list that it works from. Its process holds `memory_bytes` of memory of its own and has used
+    `cpu_ms` of processor time since it started, `up_ms` ago; `fsync` says how accepted events are written to disk.
+    Only the first hundreds of `connectors` and `listeners` are sent. `system` is the identity of the system whose
+    plans the worker serves, empty before it knows one, and `refused_system` that of the manager whose plans it
+    refuses, empty when it refuses none. `identity` is drawn at random when the worker's folder is created, `instance`
+    when its process starts; a folder that was copied or restored is a `copy_of` another identity's. `orphans` lists
+    what is set aside on its disk, since its plan was missing.
+    """
 
     TYPE = "register-worker"
     worker: str
@@ -179,8 +198,10 @@ class RegisterWorker(Message, frozen=True):
 
 
 class CheckpointSpan(msgspec.Struct, frozen=True):
-    """Results of the topology's attempt `attempt` of `epoch` stand up to checkpoint `last`; once a later attempt has
-    begun, those behind it were undone. 0: none stands yet."""
+    """Says up to which checkpoint (`last`) results of the topology's attempt `attempt` of `epoch` are final.
+
+    Once a later attempt has begun, results after it were undone. 0: none is final yet.
+    """
 
     epoch: int
     attempt: int
@@ -188,9 +209,11 @@ class CheckpointSpan(msgspec.Struct, frozen=True):
 
 
 class PlanCheckpoints(msgspec.Struct, frozen=True):
-    """Which results of a plan stand, by attempt, oldest first; the last span is that of the attempt that runs. It is
-    the plan that was deployed first at `deployed_ms` (0: not told): while another one of its name is being ended, there
-    is one of these for each."""
+    """Which results of a plan are final, by attempt, oldest first.
+
+    The last span is that of the attempt that runs. It is the plan that was first deployed at `deployed_ms` (0:
+    unknown): while another one of its name is being ended, there is one of these for each.
+    """
 
     key: PlanKey
     spans: tuple[CheckpointSpan, ...]
@@ -205,11 +228,13 @@ class TenantLimit(msgspec.Struct, frozen=True):
 
 
 class WorkerRegistered(Message, frozen=True):
-    """`revision` is the manager's plan list; a worker with another one asks for it. `limits` are this worker's share of
-    what tenants may send; those that are not named may send any number of events. `checkpoints` tell of plans
-    whose results wait in workers for their checkpoint. `managers` are all that are known, the leader first. `system` is
-    the identity of the managers' database: a worker that serves another system does nothing that it is told here,
-    unless a person has said that this one `adopts` it."""
+    """Answers `RegisterWorker`: `revision` is the manager's plan list, which a worker with another one requests.
+
+    `limits` are this worker's share of what tenants may send; tenants without one may send any number of events.
+    `checkpoints` is for plans whose results wait in workers for their checkpoint. `managers` are all known managers,
+    the leader first. `system` is the identity of the managers' database: a worker that serves another system ignores
+    the answer, unless a person has said that this one `adopts` it.
+    """
 
     TYPE = "worker-registered"
     heartbeat_ms: int
@@ -222,8 +247,11 @@ class WorkerRegistered(Message, frozen=True):
 
 
 class StreamBinding(msgspec.Struct, frozen=True):
-    """A stream of a plan that is tied to the world: `stream` is its id in the plan, `event_stream` its `name:version`
-    outside. `attributes` are (name, type) in definition order."""
+    """A stream of a plan that is imported or exported.
+
+    `stream` is its id in the plan, `event_stream` its `name:version` outside. `attributes` are (name, type) in
+    definition order.
+    """
 
     stream: str
     event_stream: str
@@ -245,10 +273,13 @@ Delivery = Literal["at-least-once", "exactly-once", "at-most-once"]
 
 
 class DeployedPlan(msgspec.Struct, frozen=True):
-    """All that a worker must know of a deployed plan; while `intake` is False it takes no events for it, while `trace`
-    is True it writes the plan's events to its log. `deployed_ms` is when it was first deployed: a plan of the same name
-    with another time is another plan, which takes none of the events that workers have for the former one.
-    `former_names` are those that the plan had before it was renamed, and that no plan has now."""
+    """All that a worker must know of a deployed plan.
+
+    While `intake` is False the worker takes no events for it, while `trace` is True it writes the plan's events to
+    its log. `deployed_ms` is when it was first deployed: a plan of the same name with another time is another plan,
+    which takes none of the events that workers have for the former one. `former_names` are those that the plan had
+    before it was renamed, and that no plan has now.
+    """
 
     key: PlanKey
     epoch: int
@@ -276,10 +307,13 @@ class RemovedPlan(msgspec.Struct, frozen=True):
 
 
 class PlansListed(Message, frozen=True):
-    """All deployed plans; `revision` grows with every change. Plans that are `kept` are deployed, too, and cannot run
-    now: workers do nothing for them, and keep what they have accepted for them. What workers have of plans that were
-    `removed` on purpose may be deleted. What they have of any other plan is set aside: that a plan is missing does not
-    say that its events may go. `system` is the identity of the managers' database, empty when it is not told."""
+    """All deployed plans; `revision` grows with every change.
+
+    Plans that are `kept` are deployed, too, and cannot run now: workers do nothing for them, and keep what they have
+    accepted for them. What workers have of plans that were `removed` on purpose may be deleted. What they have of any
+    other plan is set aside: that a plan is missing does not say that its events may go. `system` is the identity of
+    the managers' database, empty when it is not sent.
+    """
 
     TYPE = "plans-listed"
     revision: int

@@ -16,8 +16,11 @@ HostedState = Literal["starting", "running", "ended"]
 
 
 class HostedTask(msgspec.Struct, frozen=True):
-    """A task in a stage host: `attempt` of the plan's `epoch`. Of one that has `ended`, `code`, `reason`, `traceback`
-    and `instance` tell why (an empty `code`: it was told to stop); `unfit`: another try is no use."""
+    """A task in a stage host: `attempt` of the plan's `epoch`.
+
+    For one that has `ended`, `code`, `reason`, `traceback` and `instance` say why (an empty `code`: it was ordered to
+    stop); `unfit`: another try is useless.
+    """
 
     key: PlanKey
     epoch: int

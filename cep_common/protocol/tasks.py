@@ -1,5 +1,7 @@
-"""The messages of a topology's tasks: what they report, what they are told, and how state goes from one topology to
-another. PROTOCOL.md describes them."""
+"""The messages of a topology's tasks.
+
+They carry reports, orders, and state from one topology to another. PROTOCOL.md describes them.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,10 @@ class StreamCount(msgspec.Struct, frozen=True):
 
 
 class ComponentState(msgspec.Struct, frozen=True):
-    """What one part of a running plan holds in memory: `kind` is `query`, `window`, `table`, `aggregation`,
-    `partition` or `strings`; `bytes` is an estimate."""
+    """What one part of a running plan holds in memory.
+
+    `kind` is `query`, `window`, `table`, `aggregation`, `partition` or `strings`; `bytes` is an estimate.
+    """
 
     kind: str
     name: str
@@ -38,8 +42,10 @@ class ComponentState(msgspec.Struct, frozen=True):
 
 
 class QueryReport(msgspec.Struct, frozen=True):
-    """What one query of a stage has worked on since its task started, while the level was `detail`: `latencies` are the
-    events by how long the query took over the piece in which they came, as in `ComponentReport`."""
+    """What one query of a stage has processed since its task started, while the level was `detail`.
+
+    `latencies` are the events by how long the query took for the piece in which they came, as in `ComponentReport`.
+    """
 
     query: str
     events: int
@@ -48,12 +54,14 @@ class QueryReport(msgspec.Struct, frozen=True):
 
 
 class ComponentReport(msgspec.Struct, frozen=True):
-    """Counters of one component instance since its task started. `peers` are the instances or workers that it sends to
-    over a link that stands; `busy_ms` is the time spent working, on `bundles` of events; `stay_ms` adds up how long
-    each event stayed; `held` is the state that it holds now.
+    """Counters of one component instance since its task started.
 
-    At receivers an event stays until all that came of it has gone on, to a worker or into a state, and `latencies` are
-    the events by how long that took: buckets of `cep_common.monitoring.latency` with their counts, without empty ones.
+    `peers` are the instances or workers that it sends to over an open link; `busy_ms` is the time spent working, on
+    `bundles` of events; `stay_ms` adds up how long each event stayed; `held` is the state that it holds now.
+
+    At receivers an event stays until all its results have been passed on, to a worker or into a state, and
+    `latencies` are the events by how long that took: buckets of `cep_common.monitoring.latency` with their counts,
+    without empty ones.
     """
 
     instance: str
@@ -85,8 +93,10 @@ class ComponentReport(msgspec.Struct, frozen=True):
 
 
 class SampleOrder(msgspec.Struct, frozen=True):
-    """Of what goes through the instances of `component`, about `percent` of a hundred events shall be told, for
-    `left_ms` more."""
+    """Orders samples of what goes through the instances of `component`.
+
+    About `percent` of a hundred events are reported, for `left_ms` more.
+    """
 
     component: str
     percent: Annotated[float, msgspec.Meta(gt=0, le=100)]
@@ -94,8 +104,10 @@ class SampleOrder(msgspec.Struct, frozen=True):
 
 
 class SampledEvent(msgspec.Struct, frozen=True):
-    """An event of `stream` that `instance` took `in` or gave `out` at the time of day `at_ms`; `event` is JSON, cut
-    when it is long."""
+    """An event of `stream` that `instance` took `in` or gave `out` at the time of day `at_ms`.
+
+    `event` is JSON, cut when it is long.
+    """
 
     instance: str
     direction: Literal["in", "out"]
@@ -117,15 +129,16 @@ class StateSource(msgspec.Struct, frozen=True):
 
 
 class RegisterTask(Message, frozen=True):
-    """A task of a topology is alive, with what its components did; sent again it is the heartbeat. Its process holds
-    `memory_bytes` of memory of its own, and has used `cpu_ms` of processor time since the task started, `up_ms` ago.
-    `state_transfer`
-    says how far it has got with giving its state (at `state_endpoint`) to a topology that is to take over, or with
-    taking it. `attempt` is how often the driver had started the topology anew, `left` what its
-    instances could not take over of the state that they began from, for people. `samples` are events that were
-    sampled since the last registration. The counters of `components` have stood so for `counted_ago_ms`. A task in a
+    """Registers a task of a topology with the manager, with its counters; sent again, it is the heartbeat.
+
+    Its process holds `memory_bytes` of memory of its own, and has used `cpu_ms` of processor time since the task
+    started, `up_ms` ago. `state_transfer` says how far it has got with giving its state (at `state_endpoint`) to a
+    topology that is to take over, or with taking it. `attempt` is how often the driver had restarted the topology,
+    `left` what its instances could not take over of the state that they began from, for people. `samples` are events
+    that were sampled since the last registration. The counters of `components` are `counted_ago_ms` old. A task in a
     `stage_host` shares its process with those of other plans: `cpu_ms` is its own, and `memory_bytes` its part, the
-    process's memory divided by the tasks in it."""
+    process's memory divided by the tasks in it.
+    """
 
     TYPE = "register-task"
     key: PlanKey
@@ -148,10 +161,13 @@ class RegisterTask(Message, frozen=True):
 
 
 class TaskRegistered(Message, frozen=True):
-    """`order` says what the task shall do: `stand-by` until another topology's place is its own, `work`, `pause` (take
+    """Answers `RegisterTask`.
+
+    `order` says what the task is to do: `stand-by` until another topology's place is its own, `work`, `pause` (take
     no events in, fire no timers) or then `give` its state. `sources` are where a task that stands by gets it.
-    `managers` are all that are known, the leader first. `statistics` is the level at which its stages count, `samples`
-    what is to be sampled now. The first events of the streams `released` are not waited for."""
+    `managers` are all known managers, the leader first. `statistics` is the level at which its stages count,
+    `samples` what to sample now. The first events of the streams `released` are not waited for.
+    """
 
     TYPE = "task-registered"
     heartbeat_ms: int

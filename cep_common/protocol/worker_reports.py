@@ -17,8 +17,11 @@ MAX_ORPHANS = 64
 
 
 class PublisherReport(msgspec.Struct, frozen=True):
-    """A link from a publisher instance: `under_way_rows` came and are not acknowledged, of at most `window_rows`;
-    `waits` while a consumer has no room for them."""
+    """A link from a publisher instance.
+
+    `under_way_rows` came and are not acknowledged, of at most `window_rows`; it `waits` while a consumer has no room
+    for them.
+    """
 
     instance: str
     under_way_rows: int
@@ -27,10 +30,13 @@ class PublisherReport(msgspec.Struct, frozen=True):
 
 
 class WalReport(msgspec.Struct, frozen=True):
-    """The log of an imported stream: `size_bytes` of at most `maximum_bytes` in `segments` files. The oldest event that
-    the topology may ask for again has been there for `oldest_ms` (0: there is none). `lost_events` turned out to be
-    unreadable; `problem` says why nothing more can be stored, empty when it can. Damaged files that were set aside take
-    `damaged_file_bytes`. With `secured` the topology will ask for none of its events again."""
+    """The log of an imported stream.
+
+    It takes `size_bytes` of at most `maximum_bytes` in `segments` files. The oldest event that the topology may
+    request again has been there for `oldest_ms` (0: there is none). `lost_events` turned out to be unreadable;
+    `problem` says why nothing more can be stored, empty when it can. Damaged files that were set aside take
+    `damaged_file_bytes`. With `secured` the topology will request none of its events again.
+    """
 
     stream: str
     size_bytes: int
@@ -44,10 +50,12 @@ class WalReport(msgspec.Struct, frozen=True):
 
 
 class PreparedResultsReport(msgspec.Struct, frozen=True):
-    """Results that wait on disk, for their checkpoint or for sinks; the oldest for `oldest_ms`. `lost_events` turned
-    out to be unreadable; damaged files that were set aside take `damaged_file_bytes`. `released_events` wait for sinks
-    alone: their checkpoint is complete, or their plan delivers at least once. It is `full` when those take
-    `maximum_bytes`: publishers wait then."""
+    """Results that wait on disk, for their checkpoint or for sinks; the oldest for `oldest_ms`.
+
+    `lost_events` turned out to be unreadable; damaged files that were set aside take `damaged_file_bytes`.
+    `released_events` wait for sinks only: their checkpoint is complete, or their plan delivers at least once. It is
+    `full` when those take `maximum_bytes`: publishers wait then.
+    """
 
     events: int
     size_bytes: int
@@ -60,9 +68,11 @@ class PreparedResultsReport(msgspec.Struct, frozen=True):
 
 
 class OrphanReport(msgspec.Struct, frozen=True):
-    """What a worker has set aside since `since_ms` (time of day), since its plan was missing and nobody had undeployed
-    it: accepted events of a `stream` (`kind` log), or results that wait for their checkpoint or sinks. It is deleted at
-    `until_ms`."""
+    """What a worker has set aside since `since_ms` (time of day), since its plan was missing but not undeployed.
+
+    These are accepted events of a `stream` (`kind` log), or results that wait for their checkpoint or sinks. They are
+    deleted at `until_ms`.
+    """
 
     id: str
     kind: Literal["log", "results"]
@@ -75,8 +85,11 @@ class OrphanReport(msgspec.Struct, frozen=True):
 
 
 class PartitionReport(msgspec.Struct, frozen=True):
-    """A partition of a topic that a source of the worker reads: events before `position` are in the worker's log, up to
-    `committed` that was told the brokers, and the next message will have the offset `end`; -1: not known yet."""
+    """A partition of a topic that a source of the worker reads.
+
+    Events before `position` are in the worker's log, those up to `committed` were committed to the brokers, and the
+    next message will have the offset `end`; -1: not known yet.
+    """
 
     topic: str
     partition: int
@@ -91,10 +104,12 @@ class PartitionReport(msgspec.Struct, frozen=True):
 
 
 class ConnectorReport(msgspec.Struct, frozen=True):
-    """A source or sink of a worker: the plan that declares it (empty: a file does), its stream, and what is wrong with
-    it now (`error`; empty: nothing) since the time of day `since_ms`. Of its events `waiting_events` are in its queue,
-    `delivered_events` have gone on. A source of
-    topics reads `partitions`, of which at most `MOST_PARTITIONS` are told."""
+    """A source or sink of a worker.
+
+    It names the plan that declares it (empty: a file does), its stream, and its present `error` (empty: none) since
+    the time of day `since_ms`. Of its events `waiting_events` are in its queue, `delivered_events` were passed on. A
+    source of topics reads `partitions`, of which at most `MOST_PARTITIONS` are sent.
+    """
 
     direction: Literal["source", "sink"]
     type: str
@@ -110,8 +125,10 @@ class ConnectorReport(msgspec.Struct, frozen=True):
 
 
 class ListenerReport(msgspec.Struct, frozen=True):
-    """A client that listens to an exported event stream: events that wait for it, rows that it has not acknowledged,
-    and for how long the oldest of these are under way."""
+    """A client that listens to an exported event stream.
+
+    It counts the events that wait for it, the rows that it has not acknowledged, and the age of the oldest of these.
+    """
 
     tenant: int
     event_stream: str
