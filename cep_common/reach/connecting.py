@@ -1,5 +1,8 @@
-"""Connections of sinks: the address that a name has now is judged, and that very address is connected to, so that a
-name cannot mean another host a moment later."""
+"""Connections of sinks.
+
+The guard checks the address that a name has now, and the sink connects to that very address, so that the name cannot
+mean another host a moment later.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,12 @@ class ReachError(CepError):
 
 
 def allowed_addresses(guard: Guard, scheme: str, host: str, port: int, use: UrlUse = "sink") -> list[str]:
-    """The addresses of `host` that may be connected to, in the system's order. Raises ReachError when there is one that
-    may not, and OSError when the name is not known."""
+    """Return the addresses of `host` that may be connected to, in the system's order.
+
+    Raises:
+        ReachError: When one of them is not allowed.
+        OSError: When the name is unknown.
+    """
     if reason := guard.refuse_url(scheme, host, port, use):
         raise ReachError(reason)
     found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)

@@ -26,8 +26,10 @@ PARAMETERS = frozenset(
 
 
 def refuse_database(text: str | URL, guard: Guard, use: FileUse = "sink") -> str:
-    """Why a plan may not use the database at the URL `text`; empty when it may, or when it is no URL, which is said
-    elsewhere."""
+    """Return why a plan may not use the database at the URL `text`; empty when it may.
+
+    The result is empty for an invalid URL, too, which is reported elsewhere.
+    """
     try:
         url = sqlalchemy.make_url(text)
         backend, driver = url.get_backend_name(), url.get_driver_name()

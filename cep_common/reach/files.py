@@ -59,11 +59,13 @@ def refuse_file(path: str, folders: Iterable[str], protected: Iterable[str], res
 
 
 def real_path(path: str) -> str:
-    """The whole path of a file of this host, links followed."""
+    """Return the whole path of a file of this host, with links resolved."""
     return os.path.realpath(path)
 
 
 def written_path(working_folder: str, path: str) -> str:
-    """The whole path of a file of a process that works in `working_folder` of another host: what can be told without
-    looking."""
+    """Return the whole path of a file of a process that works in `working_folder` of another host.
+
+    It is derived without access to that host.
+    """
     return os.path.normpath(os.path.join("/", working_folder, path))

@@ -17,8 +17,10 @@ UrlUse = Literal["sink", "source"]
 
 
 class Reach(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a worker lets sources and sinks of plans reach; it tells managers, which refuse other plans. Paths that are
-    not whole begin in its `working_folder`."""
+    """What a worker lets sources and sinks of plans reach.
+
+    Workers report it to managers, which refuse other plans. Relative paths begin in its `working_folder`.
+    """
 
     sink_folders: tuple[str, ...] = ()
     sink_urls: tuple[str, ...] = ()
@@ -50,9 +52,12 @@ class Guard:
         own_ports: Collection[range] = (),
         shared: Collection[tuple[str, int]] = (),
     ) -> None:
-        """`here` says that files and hosts are those of this process; a manager judges for workers without looking at
-        either. Plans never reach `protected` files and the system's `own` addresses, nor at this host its `own_ports`;
-        over ZeroMQ they may reach `shared` ones, at which a client is asked for its tenant."""
+        """Create a guard.
+
+        `here` says that files and hosts are those of this process; a manager judges for workers without accessing
+        either. Plans never reach `protected` files and the system's `own` addresses, nor at this host its
+        `own_ports`; over ZeroMQ they may reach `shared` ones, which ask a client for its tenant.
+        """
         self.reach = reach
         self.here = here
         self._protected = tuple(protected)

@@ -36,7 +36,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def address_in(text: str) -> Address | None:
-    """The IP address that `text` is, unwrapped where IPv6 carries one of IPv4; None for a name."""
+    """Return the IP address in `text`, unwrapped where IPv6 carries one of IPv4; None for a name."""
     try:
         address = ipaddress.ip_address(text.strip("[]").partition("%")[0])
     except ValueError:
@@ -45,7 +45,7 @@ def address_in(text: str) -> Address | None:
 
 
 def unwrapped(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one carries, else itself."""
+    """Return the IPv4 address that an IPv6 one carries, else the address itself."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
@@ -72,7 +72,7 @@ class UrlRule:
 
     @classmethod
     def parse(cls, text: str) -> UrlRule:
-        """The rule in `text`. Raises ValueError when it is none."""
+        """Return the rule in `text`. Raise ValueError when it is invalid."""
         found = _RULE.fullmatch(text.strip().casefold())
         if found is None:
             raise ValueError(
@@ -115,8 +115,11 @@ class UrlRule:
 
 
 class UrlRules:
-    """A list of rules. An entry that is none allows nothing: configurations refuse it (`UrlRule.parse`), messages of
-    another process may have it."""
+    """A list of rules.
+
+    An invalid entry allows nothing: configurations refuse it (`UrlRule.parse`), messages of another process may have
+    it.
+    """
 
     def __init__(self, texts: Iterable[str]) -> None:
         rules = []
