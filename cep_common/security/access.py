@@ -70,12 +70,12 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 def is_granted(principal: Principal, permission: Permission) -> bool:
-    """True when the principal may do what asks for `permission`."""
+    """Return whether the principal has `permission`."""
     if principal.tenant is not None and permission in OF_ALL_TENANTS:
         return False
     return permission in GRANTS[principal.role]
 
 
 def speaks_for(principal: Principal, tenant: int) -> bool:
-    """True when the principal may act for `tenant`."""
+    """Return whether the principal may act for `tenant`."""
     return principal.tenant in (None, tenant)

@@ -10,18 +10,24 @@ from cep_common.security.web_limits import WebLimits
 
 
 class SecurityConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`keys` is the folder that `cep keys` made, or a copy of what a host needs of it; empty is none. Without keys a
-    process listens on loopback only, unless it is `insecure`: then it takes whoever comes from anywhere."""
+    """How connections between processes are protected.
+
+    `keys` is the folder that `cep keys` made, or a copy of what a host needs of it; empty is none. Without keys a
+    process listens on loopback only, unless it is `insecure`: then it accepts every client from everywhere.
+    """
 
     keys: str = ""
     insecure: bool = False
 
 
 class ServerSecurity(SecurityConfig, frozen=True, forbid_unknown_fields=True):
-    """For processes that serve HTTP too. `tokens` is the file that `cep token` keeps; with it every request needs a
-    token, without it HTTP is on loopback only. `certificate` and `certificate_key` (PEM files) make it HTTPS. `hosts`
-    are further names by which clients may call the server, and one client makes `requests_per_s` at most (0: any).
-    `limits` is what slow clients and large bodies may keep busy."""
+    """Security of processes that also serve HTTP.
+
+    `tokens` is the file that `cep token` keeps; with it every request needs a token, without it HTTP is on loopback
+    only. `certificate` and `certificate_key` (PEM files) make it HTTPS. `hosts` are further names by which clients
+    may call the server, and one client makes `requests_per_s` at most (0: any). `limits` bounds what slow clients and
+    large bodies may use.
+    """
 
     tokens: str = ""
     certificate: str = ""

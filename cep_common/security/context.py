@@ -27,8 +27,11 @@ MOST_SOCKETS = 16_384
 
 
 class GuardedContext(zmq.Context[Socket]):
-    """A context whose sockets speak CURVE when it has a `keyring`, and listen beyond loopback without only when it is
-    `insecure`. A plain context makes plain sockets, on loopback."""
+    """A context whose sockets speak CURVE when it has a `keyring`.
+
+    Without one they listen beyond loopback only when it is `insecure`. A plain context makes plain sockets, on
+    loopback.
+    """
 
     keyring: Keyring | None = None
     insecure: bool = False
@@ -49,8 +52,10 @@ class GuardedContext(zmq.Context[Socket]):
 
 
 class _Doorkeeper(ThreadAuthenticator):
-    """Answers libzmq's question whether a key may come in at a door (its ZAP domain), in a thread of its own. Frames
-    carry the role as `User-Id`."""
+    """Answers libzmq's question whether a key may connect to a socket kind (its ZAP domain), in its own thread.
+
+    Frames carry the role as `User-Id`.
+    """
 
     def __init__(self, context: zmq.Context[Socket], keyring: Keyring) -> None:
         super().__init__(context)
@@ -59,7 +64,7 @@ class _Doorkeeper(ThreadAuthenticator):
             self.configure_curve_callback(door.name, self)
 
     def callback(self, domain: str, key: bytes) -> bool:
-        """True when the holder of `key` may enter the door named `domain`."""
+        """Return whether the holder of `key` may connect to the kind of socket named `domain`."""
         role, door = self._keyring.role_of(key), SocketKind[domain]
         if role is not None and may_connect(role, door):
             return True
@@ -73,8 +78,11 @@ class _Doorkeeper(ThreadAuthenticator):
 
 
 def open_context(config: SecurityConfig, role: Role, listens: dict[str, str] | None = None) -> GuardedContext:
-    """A context for a process of `role` that listens at the hosts in `listens`, by their configuration keys. Raises
-    ConfigError when keys cannot be read, or when there are none and a host is beyond loopback."""
+    """Open a context for a process of `role` that listens at the hosts in `listens`, by their configuration keys.
+
+    Raises:
+        ConfigError: When keys cannot be read, or when there are none and a host is beyond loopback.
+    """
     keyring = read_keys(Path(config.keys), role) if config.keys else None
     if keyring is None and not config.insecure:
         for key, host in (listens or {}).items():
@@ -90,8 +98,11 @@ def open_context(config: SecurityConfig, role: Role, listens: dict[str, str] | N
 
 
 def guard_listening(socket: Socket, context: zmq.Context[Any], door: SocketKind, host: str) -> None:
-    """`socket` lets in who may enter `door`, and nobody else. Raises ConfigError when it would listen at a `host`
-    beyond loopback without keys."""
+    """Let only roles that may connect to this kind of socket connect to `socket`.
+
+    Raises:
+        ConfigError: When it would listen at a `host` beyond loopback without keys.
+    """
     keyring = context.keyring if isinstance(context, GuardedContext) else None
     if keyring is None:
         if not (isinstance(context, GuardedContext) and context.insecure):
@@ -106,8 +117,11 @@ def guard_listening(socket: Socket, context: zmq.Context[Any], door: SocketKind,
 
 
 def guard_connecting(socket: Socket, context: zmq.Context[Any], door: SocketKind) -> None:
-    """`socket` connects to nobody but the owner of `door`, under the role of its process. Raises ConfigError when the
-    owner's public key is not known."""
+    """Let `socket` connect only to the owner of this kind of socket, under the role of its process.
+
+    Raises:
+        ConfigError: When the owner's public key is not known.
+    """
     keyring = context.keyring if isinstance(context, GuardedContext) else None
     if keyring is None:
         return
@@ -120,7 +134,7 @@ def guard_connecting(socket: Socket, context: zmq.Context[Any], door: SocketKind
 
 
 def about_silence(context: zmq.Context[Any]) -> str:
-    """What to think of when a peer does not answer: it says nothing to those whom it does not let in."""
+    """Return a hint for a peer that does not answer: a peer does not answer those whom it refuses."""
     keyring = context.keyring if isinstance(context, GuardedContext) else None
     if keyring is None:
         return "if it has keys, it answers nobody without"
@@ -128,7 +142,7 @@ def about_silence(context: zmq.Context[Any]) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """True when nobody on another host can reach what listens at `host`."""
+    """Return whether no other host can reach what listens at `host`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

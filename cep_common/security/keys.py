@@ -1,5 +1,7 @@
-"""CURVE keys, a pair for each role, in the files that ZeroMQ's own tools read and write: `ROLE.key` (public) and
-`ROLE.key_secret`."""
+"""CURVE keys, a pair for each role.
+
+The files are those that ZeroMQ's own tools read and write: `ROLE.key` (public) and `ROLE.key_secret`.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,13 @@ class Keyring:
 
 
 def write_keys(folder: Path, roles: Iterable[Role] = Role) -> list[Path]:
-    """`folder` (made when missing) holds a new pair of keys for each of `roles`; gives the files. Nobody but their
-    owner can read the secret ones. Raises ConfigError, with nothing written, when one of the files is there already."""
+    """Write a new pair of keys for each of `roles` into `folder` (created when missing), and return the files.
+
+    Only their owner can read the secret ones.
+
+    Raises:
+        ConfigError: When one of the files exists already; nothing is written then.
+    """
     pairs = [(public_file(folder, role), secret_file(folder, role)) for role in roles]
     there = [path for pair in pairs for path in pair if path.exists()]
     if there:
@@ -51,8 +58,13 @@ def write_keys(folder: Path, roles: Iterable[Role] = Role) -> list[Path]:
 
 
 def read_keys(folder: Path, role: Role) -> Keyring:
-    """The keys of a process of `role`: its own secret and the public keys in `folder`. Raises ConfigError that names
-    the file; its own secret must be there, and of the others at least one public key."""
+    """Return the keys of a process of `role`: its own secret and the public keys in `folder`.
+
+    Its own secret must be there, and at least one public key of the others.
+
+    Raises:
+        ConfigError: With the file that is missing or invalid.
+    """
     secret_path = secret_file(folder, role)
     public, secret = _read(secret_path)
     if secret is None:
@@ -75,7 +87,7 @@ def secret_file(folder: Path, role: Role) -> Path:
 
 
 def _write(path: Path, mode: int, keys: Mapping[str, bytes]) -> None:
-    """A file in the form that `load_certificate` reads, never readable by more than `mode` says."""
+    """Write a file in the form that `load_certificate` reads, at no time readable by more than `mode` says."""
     path.touch(mode=mode, exist_ok=False)
     lines = [f'    {name} = "{key.decode()}"\n' for name, key in keys.items()]
     path.write_text("".join(["# CURVE key of CEP on Spark\n", "metadata\n", "curve\n", *lines]), encoding="ascii")

@@ -20,7 +20,7 @@ class RequestPace:
         return len(self._buckets)
 
     def admit(self, client: str, now_ms: int) -> bool:
-        """True when the client may make a request now; then it is counted."""
+        """Return whether the client may make a request now, and count it if so."""
         if self._per_s == 0:
             return True
         left, filled_ms = self._buckets.pop(client, (float(self._per_s), now_ms))

@@ -93,12 +93,12 @@ ENDPOINT_SEEKERS = {"receiver": Role.WORKER, "worker": Role.STAGE}
 
 
 def may_connect(role: Role, door: SocketKind) -> bool:
-    """True when a process of `role` may connect to `door`."""
+    """Return whether a process of `role` may connect to this kind of socket."""
     return role in DOORS[door].visitors
 
 
 def may_send(role: Role, message: Message) -> bool:
-    """True when a process of `role` may send `message` to the manager."""
+    """Return whether a process of `role` may send `message` to the manager."""
     match message:
         case RegisterEndpoint(role=kind):
             return ENDPOINT_OWNERS[kind] is role

@@ -1,5 +1,8 @@
-"""HTTPS in front of an HTTP server of the same process: TLS ends here, on a thread of its own, and what it carried goes
-on over loopback. Clients that are slow, or never speak, cost a connection and no thread."""
+"""HTTPS in front of an HTTP server of the same process.
+
+TLS ends here, on a thread of its own, and its content continues over loopback. Clients that are slow, or never send,
+cost a connection and no thread.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class TlsFront:
     def __init__(
         self, listening: socket.socket, inner: tuple[str, int], context: ssl.SSLContext, limits: WebLimits
     ) -> None:
-        """`listening` is bound, and belongs to the front from now on."""
+        """Create a front; `listening` is bound, and belongs to the front from now on."""
         self._listening = listening
         self._inner = inner
         self._context = context
@@ -42,7 +45,7 @@ class TlsFront:
         self._thread.start()
 
     def client(self, port: int) -> str | None:
-        """The address of the client whose requests reach the inner server from `port` of this host."""
+        """Return the address of the client whose requests reach the inner server from `port` of this host."""
         return self._clients.get(port)
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ class TokenFile:
         self._by_hash: dict[str, Principal] = {}
 
     def tokens(self) -> tuple[StoredToken, ...]:
-        """What the file holds; nothing when it is not there. Raises ConfigError when it cannot be read."""
+        """Return the content of the file; nothing when it is missing. Raise ConfigError when it cannot be read."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=_File).tokens
         except FileNotFoundError:
@@ -59,7 +59,7 @@ class TokenFile:
             raise ConfigError(f"{self._path}: is no file of tokens: {error}") from error
 
     def create(self, name: str, role: AccessRole, tenant: int | None, now_ms: int) -> str:
-        """A new token of `name`, which is told this once. Raises InputError when there is one of that name."""
+        """Create a token of `name` and return it, this once. Raise InputError when there is one of that name."""
         tokens = self.tokens()
         if any(one.name == name for one in tokens):
             raise InputError("token-exists", f"there is a token named {name}; revoke it first, or choose another name")
@@ -94,7 +94,7 @@ class TokenFile:
             self._by_hash, self._seen = {}, (0, 0, 0)
 
     def _write(self, tokens: tuple[StoredToken, ...]) -> None:
-        """The file is replaced as a whole; nobody but its owner can read it."""
+        """Replace the file as a whole; only its owner can read it."""
         text = msgspec.json.format(msgspec.json.encode(_File(tokens)), indent=2)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ class TokenFile:
 
 
 def bearer(token: str) -> dict[str, str]:
-    """The headers by which a request shows `token`; none when there is none to show."""
+    """Return the headers by which a request carries `token`; none when there is none."""
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 

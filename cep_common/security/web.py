@@ -42,9 +42,14 @@ class Gate:
     def __init__(
         self, config: ServerSecurity, host: str, clock: Clock, users: bool = False, key: str = "http.host"
     ) -> None:
-        """The gate of a server at `host`, which `key` names; with `users` it knows people by their passwords, and lets
-        in nobody else. Raises ConfigError when that is beyond loopback and there are neither tokens nor users, or when
-        the file of tokens is none."""
+        """Create the gate of a server at `host`, which `key` names.
+
+        With `users` it knows people by their passwords, and admits nobody else.
+
+        Raises:
+            ConfigError: When the host is beyond loopback and there are neither tokens nor users, or when the file of
+                tokens is invalid.
+        """
         self._users = users
         self._tokens = TokenFile(Path(config.tokens)) if config.tokens else None
         if self._tokens is not None and not self._tokens.tokens():
@@ -60,7 +65,7 @@ class Gate:
         self._lock = threading.Lock()
 
     def refuse_open_host(self, host: str, key: str) -> None:
-        """Raises ConfigError when a server at `host`, which `key` names, would let in everybody from everywhere."""
+        """Raise ConfigError when a server at `host`, which `key` names, would admit everybody from everywhere."""
         if not self.needs_token() and not self._insecure and not is_loopback(host):
             raise ConfigError(
                 f"{key}: {host} can be reached from other hosts, and there are no tokens: make one with `cep token "
@@ -68,12 +73,14 @@ class Gate:
             )
 
     def needs_token(self) -> bool:
-        """True when requests must show a token, or something else by which it is known who makes them."""
+        """Return whether requests must carry a token, or something else that identifies the caller."""
         return self._users or self._tokens is not None
 
     def knows(self, host: str) -> bool:
-        """True when `host`, as a request names it, is one of the server's names. An address always is: only a name can
-        be made to point here by somebody else (DNS rebinding)."""
+        """Return whether `host`, as a request names it, is one of the server's names.
+
+        An address always is: only a name can be made to point here by somebody else (DNS rebinding).
+        """
         name = (urlsplit(f"//{host}").hostname or "").lower()
         try:
             ipaddress.ip_address(name)
@@ -82,13 +89,15 @@ class Gate:
         return True
 
     def admit(self, client: str) -> bool:
-        """True when the client does not ask too often."""
+        """Return whether the client is within its rate of requests."""
         with self._lock:
             return self._pace.admit(client, self._clock.monotonic_ms())
 
     def admit_body(self, head: BodyHead) -> BodyRefusal | None:
-        """Return why the body of a request is not to be read: nobody that is known, or may be a user, sends it. Whether
-        a user does is for the database to say, which the thread of all connections does not wait for."""
+        """Return why the body of a request is not to be read: no known sender, and no possible user, sends it.
+
+        Whether a user does is for the database to say, which the thread of all connections does not wait for.
+        """
         if not self.needs_token():
             return None
         try:
@@ -112,7 +121,7 @@ class Gate:
 
 
 def open_gate() -> Gate:
-    """The gate of a server on loopback that asks nobody for a token."""
+    """Return the gate of a server on loopback that requires no token."""
     return Gate(ServerSecurity(), "127.0.0.1", SystemClock())
 
 
@@ -120,14 +129,17 @@ class Callers(Protocol):
     """How a server knows who makes its present request."""
 
     def needed(self) -> bool:
-        """True when requests must show who makes them."""
+        """Return whether requests must identify their caller."""
 
     def identify(self) -> Principal | None:
-        """Who makes the present request; None when it shows nobody that is known. Raises CepError when that cannot be
-        said now."""
+        """Return who makes the present request; None when it is not known.
+
+        Raises:
+            CepError: When that cannot be determined now.
+        """
 
     def challenge(self) -> str:
-        """What a request that shows nobody is asked to show, as the header WWW-Authenticate says it."""
+        """Return what a request without identification must carry, as the header WWW-Authenticate says it."""
 
     def tenant(self, principal: Principal) -> int:
         """Which tenant the server takes a request of the principal to be about that names none."""
@@ -160,10 +172,12 @@ NOT_KNOWN = "the token or password that was shown is not known here; it may be m
 
 
 def guard(app: Flask, gate: Gate, calls: Calls, refuse: Refuse, callers: Callers | None = None) -> None:
-    """Every request to `app` passes `gate` first; `calls` says what each asks for, and `callers` who makes them:
-    without it they show tokens. While a request is answered, `g.principal` is who makes it if that is known, and
-    `g.anybody` is true when nobody must say. What a request is about that names no tenant is for `callers` to say,
-    too."""
+    """Have every request to `app` pass `gate` first.
+
+    `calls` says what each request asks for, and `callers` who makes it: without it they carry tokens. While a request
+    is answered, `g.principal` is who makes it if that is known, and `g.anybody` is true when no identification is
+    needed. `callers` also decides the tenant of a request that names none.
+    """
     known = callers or TokenCallers(gate)
 
     def check() -> Response | None:
@@ -195,7 +209,7 @@ def guard(app: Flask, gate: Gate, calls: Calls, refuse: Refuse, callers: Callers
 
 
 def callers_tenant() -> int:
-    """The tenant of whoever makes the present request; the super tenant for those who may act for all."""
+    """Return the tenant of the present request's caller; the super tenant for those who may act for all."""
     principal: Principal | None = g.get("principal")
     return SUPER_TENANT if principal is None or principal.tenant is None else principal.tenant
 
@@ -207,7 +221,7 @@ def caller_name() -> str:
 
 
 def answer_for(tenant: int) -> None:
-    """Raises UnauthorisedError when whoever makes the present request may not act for `tenant`."""
+    """Raise UnauthorisedError when the present request's caller may not act for `tenant`."""
     principal: Principal | None = g.get("principal")
     if principal is not None and not speaks_for(principal, tenant):
         raise UnauthorisedError(_no_tenant(principal))
@@ -218,7 +232,7 @@ def _no_tenant(principal: Principal) -> str:
 
 
 def called() -> str:
-    """The present request's call, by its name in `Calls`."""
+    """Return the present request's call, by its name in `Calls`."""
     action = (request.view_args or {}).get("action")
     return f"{request.endpoint}:{action}" if action else request.endpoint or ""
 
@@ -231,19 +245,19 @@ def _knows(gate: Gate) -> bool:
 
 
 def shown_token() -> str:
-    """The token that the request shows: as a bearer, or as the password that a browser asked for."""
+    """Return the token of the request: as a bearer, or as the password that a browser asked for."""
     return token_of(request.authorization)
 
 
 def token_of(shown: Authorization | None) -> str:
-    """The token that an `Authorization` shows; empty when it shows none."""
+    """Return the token in an `Authorization` header; empty when it has none."""
     if shown is None:
         return ""
     return (shown.token if shown.type == "bearer" else shown.password if shown.type == "basic" else "") or ""
 
 
 def _tenant(unnamed: int) -> int:
-    """The tenant that the request names; one that cannot be read is the server's to refuse."""
+    """Return the tenant that the request names; the server refuses one that cannot be read."""
     written = request.args.get("tenant") or request.headers.get("tenant")
     try:
         return unnamed if written is None else parse_tenant(written)

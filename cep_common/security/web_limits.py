@@ -13,10 +13,13 @@ Bytes = Annotated[int, Meta(ge=65_536)]
 
 
 class WebLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`connections` at a time in all and `connections_per_address`; `half_open_per_address` of these have sent no whole
-    request yet. Further ones replace those that are idle longest. A request's head is there after `head_s`, its body
-    comes at `body_bytes_per_s` at least and is there after `body_s`. Bodies that are not worked off take
-    `bodies_bytes` in all and `bodies_bytes_per_address`."""
+    """Limits of what clients may use.
+
+    There are `connections` at a time in all and `connections_per_address`; `half_open_per_address` of these have sent
+    no whole request yet. Further ones replace those that are idle longest. A request's head must be complete after
+    `head_s`, its body must come at `body_bytes_per_s` at least and be complete after `body_s`. Bodies that are not
+    processed yet take `bodies_bytes` in all and `bodies_bytes_per_address`.
+    """
 
     connections: Some = 1_000
     connections_per_address: Some = 500
