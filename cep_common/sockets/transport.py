@@ -41,8 +41,11 @@ def listening_socket(
     maximum_bytes: int,
     high_water_mark: int = 1000,
 ) -> zmq.Socket[bytes]:
-    """A ROUTER for `door`, to be bound to `host`: bounded, and with CURVE when the context has keys. Raises ConfigError
-    when it has none and `host` is beyond loopback."""
+    """Return a ROUTER of this kind, to be bound to `host`: bounded, and with CURVE when the context has keys.
+
+    Raises:
+        ConfigError: When it has none and `host` is beyond loopback.
+    """
     socket = context.socket(zmq.ROUTER)
     try:
         _configure(socket, maximum_bytes, high_water_mark)
@@ -56,8 +59,11 @@ def listening_socket(
 def connecting_socket(
     context: zmq.Context[zmq.Socket[bytes]], door: SocketKind, maximum_bytes: int, high_water_mark: int = 1000
 ) -> zmq.Socket[bytes]:
-    """A DEALER, to be connected to a `door`: bounded, and with CURVE when the context has keys. Raises ConfigError when
-    these do not hold the public key of the door's owner."""
+    """Return a DEALER, to be connected to such a socket: bounded, and with CURVE when the context has keys.
+
+    Raises:
+        ConfigError: When these do not hold the public key of the socket's owner.
+    """
     socket = context.socket(zmq.DEALER)
     try:
         _configure(socket, maximum_bytes, high_water_mark)
@@ -80,12 +86,12 @@ def _configure(socket: zmq.Socket[bytes], maximum_bytes: int, high_water_mark: i
 
 
 def readable(socket: zmq.Socket[bytes]) -> bool:
-    """True when a message can be received without waiting."""
+    """Return whether a message can be received without waiting."""
     return bool(int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
 
 def receive_now(socket: zmq.Socket[bytes]) -> list[bytes] | None:
-    """The next message, or None when there is none yet."""
+    """Return the next message, or None when there is none yet."""
     try:
         return [bytes(frame.buffer) for frame in receive_frames(socket, zmq.NOBLOCK)]
     except zmq.Again:
@@ -93,8 +99,11 @@ def receive_now(socket: zmq.Socket[bytes]) -> list[bytes] | None:
 
 
 def receive(socket: zmq.Socket[bytes]) -> list[bytes]:
-    """The next message of a listening socket. Of one with more frames, or bytes in them all, than any peer of ours
-    sends the first frame alone is left, so that it is refused as no message of ours."""
+    """Return the next message of a listening socket.
+
+    If a message has more frames, or more bytes in all, than any peer of ours sends, only its first frame is returned,
+    so that it is refused as invalid.
+    """
     return [bytes(frame.buffer) for frame in receive_frames(socket)]
 
 
@@ -119,8 +128,10 @@ def receive_frames(socket: zmq.Socket[bytes], flags: int = 0) -> list[zmq.Frame]
 
 
 def send_now(socket: zmq.Socket[bytes], frames: Sequence[Any], copy: bool = True) -> bool:
-    """True when the message is on its way. False when there is no way for it: who is refused at a door loses the
-    connection for good, and ZeroMQ would wait for another one for ever."""
+    """Send the message, and return whether that was possible.
+
+    A peer that is refused loses the connection for good, and ZeroMQ would wait for another one for ever.
+    """
     try:
         socket.send_multipart(frames, flags=zmq.NOBLOCK, copy=copy)
     except zmq.Again:
@@ -129,8 +140,10 @@ def send_now(socket: zmq.Socket[bytes], frames: Sequence[Any], copy: bool = True
 
 
 def bind_in_range(socket: zmq.Socket[bytes], host: str, ports: tuple[int, int]) -> int:
-    """The port of `ports` (first, last; both included) that the socket now listens on. The search starts at a random
-    port, so that many processes of one host do not all try the same ones."""
+    """Bind the socket to one of `ports` (first, last; both included), and return the port.
+
+    The search starts at a random port, so that many processes of one host do not all try the same ones.
+    """
     first, last = ports
     count = last - first + 1
     start = random.randrange(count)  # noqa: S311 - spreads the search, nothing secret
@@ -147,7 +160,7 @@ def bind_in_range(socket: zmq.Socket[bytes], host: str, ports: tuple[int, int]) 
 
 
 def bind(socket: zmq.Socket[bytes], host: str, port: int, purpose: str) -> None:
-    """Listens on exactly `host:port`, or raises PortInUseError that says what `purpose` it was for."""
+    """Listen on exactly `host:port`. Raise PortInUseError, with the `purpose`, when it is in use."""
     try:
         socket.bind(f"tcp://{host}:{port}")
     except zmq.ZMQError as error:
@@ -189,7 +202,7 @@ class ControlClient:
         self._pushed: list[Message] = []
 
     def manager(self) -> Endpoint:
-        """The manager that is asked next."""
+        """Return the manager to ask next."""
         return self._manager
 
     def managers(self) -> tuple[Endpoint, ...]:
@@ -197,8 +210,12 @@ class ControlClient:
         return self._managers
 
     def request(self, message: Message) -> Message:
-        """The leader's answer to `message`. Raises RequestRejectedError on a refusal, PeerError when no manager answers
-        or none leads."""
+        """Return the leader's answer to `message`.
+
+        Raises:
+            RequestRejectedError: On a refusal.
+            PeerError: When no manager answers or none leads.
+        """
         asked: list[Endpoint] = []
         standing_by: list[Endpoint] = []
         following: Endpoint | None = self._manager
@@ -227,7 +244,7 @@ class ControlClient:
         raise PeerError(f"no manager answers at {names} (waited {self._timeout_ms} ms each); {hint}")
 
     def leave(self) -> None:
-        """The manager that was asked last is asked after all others."""
+        """Ask the manager that was asked last after all others."""
         self._turn_to(self._after(self._manager))
 
     def pushed(self, timeout_ms: int) -> Iterator[Message]:
@@ -239,7 +256,7 @@ class ControlClient:
             yield self._pushed.pop(0)
 
     def close(self) -> None:
-        """Closes the socket; the client may be used again."""
+        """Close the socket; the client may be used again."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -268,7 +285,10 @@ class ControlClient:
         return None
 
     def _receive(self, socket: zmq.Socket[bytes], correlation: bytes) -> Message | None:
-        """The answer with `correlation` if it is the next message; pushed messages are kept, late answers dropped."""
+        """Return the answer with `correlation` if it is the next message.
+
+        Pushed messages are kept, late answers dropped.
+        """
         try:
             envelope = decode(socket.recv_multipart())
         except DecodeError:
@@ -280,7 +300,7 @@ class ControlClient:
         return None
 
     def _accepted(self, answer: Message) -> Message:
-        """The leader's answer; managers that it tells of are known from now on."""
+        """Return the leader's answer, and remember the managers that it names."""
         if isinstance(answer, Rejected):
             raise RequestRejectedError(answer.code, answer.reason)
         if isinstance(answer, WorkerRegistered | DriverRegistered | TaskRegistered) and answer.managers:
@@ -288,7 +308,7 @@ class ControlClient:
         return answer
 
     def _next(self, asked: Sequence[Endpoint], named: Endpoint | None) -> Endpoint | None:
-        """The manager to be asked after those: the one that was named as the leader, else one that answered before."""
+        """Return the manager to ask next: the one that was named as the leader, else one that answered before."""
         left = [manager for manager in self._managers if manager not in asked]
         if named is not None and named not in asked:
             return named
@@ -305,8 +325,11 @@ class ControlClient:
 
 
 class ControlServer:
-    """The listening side: hands out (peer, envelope), answers or pushes to a peer by its routing id. Of a peer that has
-    shown a key it takes what the key's role may send, and nothing else."""
+    """The listening side of the control plane.
+
+    It returns (peer, envelope) pairs, and answers or pushes to a peer by its routing id. From a peer with a known key
+    it accepts only what the key's role may send.
+    """
 
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, door: SocketKind = SocketKind.CONTROL
@@ -321,8 +344,14 @@ class ControlServer:
             raise
 
     def receive(self) -> tuple[bytes, Envelope]:
-        """The next message. Raises DecodeError for anything else, UnauthorisedError for what the peer's role may not
-        send; the peer is answered with `rejected` then."""
+        """Return the next message.
+
+        The peer of an invalid message is answered with `rejected`.
+
+        Raises:
+            DecodeError: For anything that is no message.
+            UnauthorisedError: For what the peer's role may not send.
+        """
         received = receive_frames(self.socket)
         peer, *frames = (frame.bytes for frame in received)
         correlation = b""
@@ -337,7 +366,7 @@ class ControlServer:
         return peer, envelope
 
     def send(self, peer: bytes, message: Message, correlation: bytes = b"") -> None:
-        """Sends `message`; one for a peer that has gone is dropped."""
+        """Send `message`, or drop it when the peer has gone."""
         self.socket.send_multipart([peer, *encode(message, correlation)])
 
     def close(self) -> None:

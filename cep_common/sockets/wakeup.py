@@ -31,7 +31,7 @@ class Wakeup:
                 pass
 
     def close(self) -> None:
-        """The pipe is closed; the loop does not wait for it any more."""
+        """Close the pipe; the loop does not wait for it any more."""
         with self._ringing:
             if not self._closed:
                 self._closed = True
