@@ -311,7 +311,7 @@ class GuardedServer(TcpWSGIServer):  # type: ignore[misc]
 
 
 def _least_used(channels: Iterable[GuardedChannel]) -> GuardedChannel:
-    """The connection that others miss least: half-open ones first, then idle ones, the longest silent first."""
+    """Return the connection to drop first: half-open ones first, then idle ones, the longest silent first."""
     return min(channels, key=lambda one: (one.will_close, not one.half_open(), not one.idle(), one.last_activity))
 
 

@@ -48,8 +48,11 @@ class TooLongError(OSError):
 
 
 class BoundedSocket(io.RawIOBase):
-    """What a peer sends: at most `most_bytes`, and all of it within the socket's time-out. Raises TooLongError and
-    TimeoutError. Both begin again with `renew`."""
+    """Limits what a peer sends.
+
+    It sends at most `most_bytes`, all of it within the socket's time-out; otherwise TooLongError and TimeoutError are
+    raised. `renew` starts both limits over.
+    """
 
     def __init__(self, sock: socket.socket, most_bytes: int) -> None:
         self._socket = sock
@@ -120,9 +123,12 @@ class WebClient:
     def __init__(
         self, most_bytes: int = MOST_BYTES, auth: tuple[str, str] | None = None, addresses: Addresses | None = None
     ) -> None:
-        """Of a body at most `most_bytes` are read; a connection on which more comes is closed. `auth` goes with every
-        request. With `addresses` each connection goes to one that this gives for scheme, host and port; what it raises
-        comes out of `request`. Requests through a proxy do without, and nobody's `.netrc` is read."""
+        """Create a client that reads at most `most_bytes` of a body.
+
+        A connection on which more comes is closed. `auth` goes with every request. With `addresses` each connection
+        goes to an address that this returns for scheme, host and port; `request` passes on what it raises. Requests
+        through a proxy do without it, and no `.netrc` is read.
+        """
         self._most_bytes = most_bytes
         self._session = _Session()
         self._session.auth = auth or (None if addresses is None else _no_credentials)
@@ -148,8 +154,11 @@ class WebClient:
         params: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None,
     ) -> Answer:
-        """Return the answer, which may take `timeout_s` to its end, as connecting and sending may. Raises
-        RequestException when there is none."""
+        """Return the answer, which may take `timeout_s` to its end, as connecting and sending may.
+
+        Raises:
+            RequestException: When there is none.
+        """
         with self._session.request(
             method,
             url,
@@ -225,7 +234,7 @@ def _no_credentials(request: requests.PreparedRequest) -> requests.PreparedReque
 
 
 def _connect(connection: Any, scheme: str, addresses: Addresses, connect: Callable[[], socket.socket]) -> socket.socket:
-    """A connection to the first of the host's addresses that answers; its name is not looked up again."""
+    """Connect to the first of the host's addresses that answers; its name is not looked up again."""
     host = connection._dns_host
     try:
         found = addresses(scheme, host, connection.port)

@@ -26,7 +26,7 @@ STOPPING = "cep.stopping"
 
 
 def is_stopping(environ: Mapping[str, Any]) -> bool:
-    """True when the server that answers the request is to stop."""
+    """Return whether the server that answers the request is to stop."""
     stopping: threading.Event | None = environ.get(STOPPING)
     return stopping is not None and stopping.is_set()
 
@@ -45,8 +45,14 @@ class WebServer:
         keys: str,
         admit: AdmitBody | None = None,
     ) -> None:
-        """The port is bound; requests wait until `start`. Raises PortInUseError that says which `keys` say
-        where, ConfigError when the certificate cannot be used. `admit` says which bodies are read; None: all."""
+        """Bind the port; requests wait until `start`.
+
+        `admit` decides which bodies are read; None: all.
+
+        Raises:
+            PortInUseError: With the `keys` that set the address.
+            ConfigError: When the certificate cannot be used.
+        """
         _allow_files()
         context = tls_context(security.certificate, security.certificate_key) if security.certificate else None
         listening = _listen(host, port, keys)
@@ -76,7 +82,7 @@ class WebServer:
         self._thread = threading.Thread(target=self._server.run, name="web-server", daemon=True)
 
     def start(self) -> None:
-        """Requests are answered."""
+        """Start to answer requests."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -93,7 +99,7 @@ class WebServer:
             self._thread.join(timeout=5)
 
     def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-        """The app, told who is at the other end of a TLS connection, and when it is to come to an end."""
+        """Call the app, with the address of a TLS client, and a way to see that the server is stopping."""
         environ[STOPPING] = self._stopping
         if self._front is not None:
             client = self._front.client(int(environ["REMOTE_PORT"]))
