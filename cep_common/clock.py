@@ -131,7 +131,7 @@ class ManualClock:
         return 0
 
     def advance(self, milliseconds: int) -> None:
-        """Moves both times on by `milliseconds`, which is not negative."""
+        """Advance both times by `milliseconds`, which is not negative."""
         if milliseconds < 0:
             raise ValueError("a clock does not go back")
         self._now_ms += milliseconds

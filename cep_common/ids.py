@@ -49,7 +49,7 @@ class PlanKey(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):
         return self == other and self.plan == other.plan
 
     def topology(self) -> str:
-        """The name of the plan's topology, such as `KnockOnDelays[-1234]`."""
+        """Return the name of the plan's topology, such as `KnockOnDelays[-1234]`."""
         return f"{self.plan}[{self.tenant}]"
 
 
@@ -60,7 +60,7 @@ class Endpoint(msgspec.Struct, frozen=True, order=True):
     port: int
 
     def url(self) -> str:
-        """The address in ZeroMQ's form."""
+        """Return the address in ZeroMQ's form."""
         return f"tcp://{self.host}:{self.port}"
 
 
@@ -72,14 +72,14 @@ class InspectionAddress(msgspec.Struct, frozen=True):
 
 
 def parse_tenant(text: str) -> int:
-    """The tenant id that `text` is; ValueError otherwise."""
+    """Return the tenant id in `text`. Raise ValueError for other texts."""
     if not _TENANT.fullmatch(text):
         raise ValueError(f"tenant must be a whole number, not {text[:40]!r}")
     return int(text)
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """The endpoint that `text` (`host:port`) names; ValueError otherwise."""
+    """Return the endpoint that `text` (`host:port`) names. Raise ValueError for other texts."""
     found = _ADDRESS.match(text)
     if found is None or not 1 <= int(found["port"]) <= 65_535:
         raise ValueError(f"{text!r} is not host:port")
@@ -87,5 +87,5 @@ def parse_endpoint(text: str) -> Endpoint:
 
 
 def instance_name(component: str, index: int) -> str:
-    """The name of one parallel instance of a component, such as `filtering#1` (from 0)."""
+    """Return the name of one parallel instance of a component, such as `filtering#1` (from 0)."""
     return f"{component}#{index}"

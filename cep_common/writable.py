@@ -9,8 +9,11 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def writable(text: str) -> str:
-    """`text` as UTF-8 can hold it: a lone surrogate, which in Python stands for what was no UTF-8 (in a file's name, as
-    an example), becomes `\\udcff`. The same object where there is none."""
+    r"""Return `text` as UTF-8 can hold it.
+
+    A lone surrogate, which in Python represents bytes that were no UTF-8 (in a file's name, for example), becomes
+    `\udcff`. The result is the same object where there is none.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -19,6 +22,9 @@ def writable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` as one line of a log: control characters and line ends are shown instead of obeyed, so that nothing from
-    outside begins a line of its own. A tab stays."""
+    """Return `text` as one line of a log.
+
+    Control characters and line ends are shown instead of obeyed, so that nothing from outside begins a line of its
+    own. A tab stays.
+    """
     return _CONTROLS.sub(lambda one: one[0] if one[0] == "\t" else one[0].encode("unicode_escape").decode(), text)
