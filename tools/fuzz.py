@@ -49,14 +49,14 @@ class LastInput:
         self._file = path.open("w+b", buffering=0)
 
     def keep(self, data: bytes) -> None:
-        """The file holds `data` and nothing else."""
+        """Write `data` to the file, in place of its content."""
         self._file.seek(0)
         self._file.write(data)
         self._file.truncate()
 
 
 def run_mutations(name: str, inputs: int, seed: int) -> None:
-    """Tries `inputs` inputs. Raises what the target raises; the input is in a file then."""
+    """Try `inputs` inputs. Raise what the target raises, after writing the input to a file."""
     from tools.fuzz_targets import TARGETS  # noqa: PLC0415 - under libFuzzer it is imported otherwise
 
     target = TARGETS[name]
@@ -79,7 +79,7 @@ def run_mutations(name: str, inputs: int, seed: int) -> None:
 
 
 def run_libfuzzer(name: str, corpus: Path, options: list[str]) -> None:
-    """Runs until libFuzzer ends."""
+    """Run until libFuzzer ends."""
     import atheris  # noqa: PLC0415 - not installed where only mutations are wanted
 
     include = INSTRUMENTED.get(name, [])
@@ -96,7 +96,7 @@ def run_libfuzzer(name: str, corpus: Path, options: list[str]) -> None:
 
 
 def _memory_bytes() -> int:
-    """What the process holds in memory now."""
+    """Return the memory that the process holds now."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * resource.getpagesize()
 

@@ -1,5 +1,4 @@
-"""Takes the pictures of the console that the documents show, from a system that runs: the flights sample, fed with real
-events.
+"""Take the screenshots of the console in the documents, from a running system with the flights sample and real events.
 
     .venv/bin/python tools/screenshots.py [docs/images]
 
@@ -55,7 +54,7 @@ DARK_TOO = ("overview",)
 
 
 def main() -> int:
-    """The pictures are in the folder."""
+    """Take all screenshots into the folder."""
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images"
     with tempfile.TemporaryDirectory(prefix="cep-pictures-") as folder:
         said: list[str] = []
@@ -100,7 +99,7 @@ class _Camera:
         self._target = target
 
     def log_in(self, password: str) -> None:
-        """The first admin is logged in, with a password of their own."""
+        """Log in as the first admin, with a new password."""
         self._browser.open(f"{self._url}/login")
         self._fill(name="admin", password=password)
         self._submit(".ask-in .primary", "document.getElementById('chosen') !== null")
@@ -108,20 +107,20 @@ class _Camera:
         self._submit(".ask-in .primary", "document.querySelector('nav.side') !== null")
 
     def page(self, name: str, path: str) -> None:
-        """A picture of the page at `path` is in `console-NAME.png`."""
+        """Take a screenshot of the page at `path` into `console-NAME.png`."""
         self._browser.open(f"{self._url}{path}")
         self._browser.until("document.querySelector('.loading') === null")
         self._picture(name)
 
     def in_the_dark(self) -> None:
-        """Some pages once more, for a reader who likes it dark."""
+        """Take some pages again in the dark theme."""
         self._scheme("dark")
         for name in DARK_TOO:
             self.page(f"{name}-dark", WITHOUT_MORE[name])
         self._scheme("light")
 
     def editor(self) -> None:
-        """A mistake is marked; mended, the plan is tried out on generated events."""
+        """Show an error in the editor, fix it, and try the plan out on generated events."""
         self._browser.open(f"{self._url}/deploy?sample=pattern")
         inside = "document.getElementById('editor').shadowRoot"
         content = f"{inside}?.querySelector('.cm-content')"

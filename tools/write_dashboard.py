@@ -256,7 +256,7 @@ ROWS: tuple[tuple[str, int, tuple[Panel, ...]], ...] = (
 
 
 def dashboard() -> dict[str, Any]:
-    """The dashboard as Grafana imports it."""
+    """Return the dashboard as Grafana imports it."""
     panels: list[dict[str, Any]] = []
     top = 0
     for title, height, contents in ROWS:
@@ -333,7 +333,7 @@ def _variable(name: str, label: str, query: str) -> dict[str, Any]:
 
 
 def text() -> str:
-    """The file's content."""
+    """Return the file's content."""
     return json.dumps(dashboard(), indent=2) + "\n"
 
 

@@ -77,7 +77,7 @@ def _kind_of(parameter: Parameter) -> str:
 
 
 def _result(declaration: Declaration) -> str:
-    """The type of a call for each type of its last argument, as short as can be said."""
+    """Return the type of a call for each type of its last argument, as short as possible."""
     parameters = declaration.overloads[-1].parameters
     taken = [type_ for type_ in AttributeType if parameters and type_ in parameters[-1].types]
     results = {type_: _type_of_call(declaration, tuple(Argument(type_) for _ in parameters)) for type_ in taken}

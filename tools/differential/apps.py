@@ -26,7 +26,8 @@ def random_app(draw: Draw, *, peer: bool) -> GeneratedApp:
     """Return an app.
 
     Args:
-        peer: only with what the released Siddhi has, too.
+        draw: The source of random choices.
+        peer: Whether to use only what the released Siddhi has, too.
     """
     app = GeneratedApp(streams=dict.fromkeys(INPUTS, INPUT))
     app.definitions.append("@app:playback" if draw.chance(0.92 if peer else 0.8) else "")

@@ -17,9 +17,11 @@ def random_events(draw: Draw, app: GeneratedApp, start: int, *, late: bool, peer
     """Return the steps of a case: events alone and in chunks, moves of the clock, on-demand queries.
 
     Args:
-        start: the clock before the first step.
-        late: whether some events are behind the clock or far in front of it.
-        peer: only what the released Siddhi gets through: a chunk in `delay` makes it go round in circles.
+        draw: The source of random choices.
+        app: The app that receives the events.
+        start: The clock before the first step.
+        late: Whether some events are behind the clock or far ahead of it.
+        peer: Whether to use only what the released Siddhi can process: a chunk in `delay` makes it loop for ever.
     """
     nulls = draw.one([0.0, 0.0, 0.0, 0.1]) if "sort(" not in app.template() else 0.0
     chunks = draw.one([0.0, 0.0, 0.15])

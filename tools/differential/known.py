@@ -1,5 +1,7 @@
-"""Differences from Siddhi that are known, each with its reason: those of docs/siddhiql.md, and faults of Siddhi's that
-random cases meet and no plan should rely on."""
+"""Known differences from Siddhi, each with its reason.
+
+They are those of docs/siddhiql.md, and faults of Siddhi's that random cases trigger and no plan should rely on.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,11 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class KnownDifference:
-    """A known difference: its name (that in the table of docs/siddhiql.md, if it is there), why it is, and which cases
-    may show it."""
+    """A known difference.
+
+    It has a name (that in the table of docs/siddhiql.md, if it is there), a reason, and a test of which cases may
+    show it.
+    """
 
     name: str
     reason: str

@@ -16,8 +16,11 @@ from tools.differential.variants import as_case
 
 @dataclass(frozen=True, slots=True)
 class ResultComparison:
-    """How a case went in both engines: `outcome` is one of `equal`, `differs`, `refused by both`, `Siddhi failed`
-    (it logged an error of its own, or did not end); `differences` say how it differs."""
+    """The comparison of a case in both engines.
+
+    `outcome` is one of `equal`, `differs`, `refused by both`, `Siddhi failed` (it logged an error of its own, or did
+    not end); `differences` say how it differs.
+    """
 
     outcome: str
     differences: tuple[str, ...] = ()

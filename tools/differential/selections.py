@@ -57,10 +57,12 @@ def selection(
     """Return a selection over `refs`.
 
     Args:
-        aggregates: in which share of the selections there are aggregates.
-        groups: whether there may be a `group by`.
-        rates: in which share of the selections there is an output rate.
-        plain: in which share of the selections there are attributes alone, without any other clause.
+        draw: The source of random choices.
+        refs: The attributes that can be selected.
+        aggregates: The share of selections with aggregates.
+        groups: Whether there may be a `group by`.
+        rates: The share of selections with an output rate.
+        plain: The share of selections with attributes only, without any other clause.
     """
     simple = draw.chance(plain)
     items: list[str] = []

@@ -42,8 +42,9 @@ def window(draw: Draw, *, joined: bool = False, unique: bool = False) -> str:
     """Return a window over a stream with the attributes of the inputs, without `#window.`.
 
     Args:
-        joined: for the side of a join.
-        unique: also such as the real Siddhi has in an extension that is not released for comparison.
+        draw: The source of random choices.
+        joined: Whether the window is for the side of a join.
+        unique: Whether to include windows that Siddhi has only in an extension that is not released for comparison.
     """
     if unique and draw.chance(0.1):
         return _unique(draw)

@@ -1,5 +1,7 @@
-"""Everything that reads bytes from outside, each as a function that takes any bytes: what is not one of the errors that
-users are told is a defect, and is raised."""
+"""Everything that reads bytes from outside, each as a function that takes any bytes.
+
+Errors that users are meant to see are expected; any other error is a defect, and is raised.
+"""
 
 from __future__ import annotations
 

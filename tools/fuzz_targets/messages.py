@@ -41,7 +41,7 @@ def packed(frames: Iterable[bytes]) -> bytes:
 
 
 def unpacked(data: bytes) -> Iterator[bytes]:
-    """The frames of `data`, whatever it is."""
+    """Yield the frames of `data`, whatever it is."""
     place = 0
     while place + 2 <= len(data):
         (length,) = struct.unpack_from("<H", data, place)
@@ -75,7 +75,7 @@ def _plan() -> PlanToRun:
 
 
 def registry_seeds() -> Iterator[bytes]:
-    """A system that comes up, and each message alone."""
+    """Yield the messages of a system that starts, and each message alone."""
     where = Endpoint("10.0.0.1", 15_000)
     story = [
         RegisterDriver("d", "10.0.0.1", 7, "local[2]", 2, 2, (TopologyReport(KEY, 1, "running"),)),
@@ -144,7 +144,7 @@ def run_links(data: bytes) -> None:
 
 
 def links_seeds() -> Iterator[bytes]:
-    """A link that is opened, used and closed; with batches of several sizes."""
+    """Yield a link that is opened, used and closed; with batches of several sizes."""
     opening = encode(OpenLink("client", (SCHEMA,)))[0]
     for rows in (0, 1, 3, 100):
         body = encode_batch(_batch(rows)).to_pybytes()
@@ -154,7 +154,7 @@ def links_seeds() -> Iterator[bytes]:
 
 
 def run_batches(data: bytes) -> None:
-    """The body of a data frame from outside."""
+    """Decode the body of a data frame from outside."""
     try:
         batch = decode_batch(data, arrow_schema(SCHEMA), 3, trusted=False)
     except DecodeError:

@@ -32,7 +32,7 @@ from S select k, v update or insert into T on T.k == k;
 
 
 def run_snapshot(data: bytes) -> None:
-    """What somebody gives for a snapshot of the app, such as a damaged one. What is taken must run on."""
+    """Restore `data` as a snapshot of the app, such as a damaged one. An app that accepts it must keep running."""
     runtime = _waiting()
     try:
         runtime.restore(data)
@@ -43,15 +43,17 @@ def run_snapshot(data: bytes) -> None:
 
 
 def run_state(data: bytes) -> None:
-    """The body of a snapshot, under a seal that fits: damage that no checksum shows. Nobody asks here whether it makes
-    sense: an app believes whoever can write a fitting seal."""
+    """Restore `data` as the body of a snapshot with a valid checksum: damage that no checksum shows.
+
+    Whether the state makes sense is not checked: an app trusts whoever can write a valid checksum.
+    """
     with suppress(SnapshotError):
         read_snapshot(sealed([data], b"\0" * 16))
 
 
 @cache
 def _waiting() -> AppRuntime:
-    """The app, before anything has been restored; refusals leave it as it is."""
+    """Return the app before anything has been restored; refusals leave it as it is."""
     runtime = AppRuntime(_app())
     runtime.start(NOW_MS)
     return runtime

@@ -42,7 +42,7 @@ _JSON_STREAM = StreamSchema(
 
 
 def run_http(data: bytes) -> None:
-    """The body of a request with events: as JSON, as lines of JSON, and as each further mapper of sources reads it."""
+    """Read the body of a request with events: as JSON, as lines of JSON, and by each further source mapper."""
     readers = [_reader(None, lenient=False), _reader("a_long", lenient=True)]
     for read in [read for reader in readers for read in (reader.read, reader.read_lines)] + _mapped():
         try:
@@ -88,7 +88,7 @@ def http_seeds() -> Iterator[bytes]:
 
 
 def run_xml(data: bytes) -> None:
-    """A query plan; one that is read can be written and is the same then."""
+    """Read a query plan; one that is valid can be written and is the same then."""
     try:
         plan = read_xml(data.decode("utf-8", "replace"))
     except SiddhiError:
@@ -112,7 +112,7 @@ def xml_seeds() -> Iterator[bytes]:
 
 
 def run_yaml(data: bytes) -> None:
-    """A configuration file of one of the processes, and the text as a value from the environment."""
+    """Read a configuration file of one of the processes, and the text as a value from the environment."""
     process, kind = _PROCESSES[len(data) % len(_PROCESSES)]
     path = _scratch()
     path.write_bytes(data)
@@ -138,7 +138,7 @@ def _scratch() -> Path:
 
 
 def yaml_seeds() -> Iterator[bytes]:
-    """The groups of the shipped files with every key in force, and what YAML must not do."""
+    """Yield the groups of the shipped files with every key set, and what YAML must not do."""
     for path in sorted((ROOT / "conf").glob("*.yaml")):
         lines = [line.removeprefix("# ") for line in path.read_text(encoding="utf-8").splitlines()]
         text = "\n".join(line for line in lines if re.match(r"#? *[a-z_]+:( |$)|  - ", line)).replace("#", "")
@@ -147,7 +147,7 @@ def yaml_seeds() -> Iterator[bytes]:
 
 
 def run_language(data: bytes) -> None:
-    """The text of an app or an on-demand query; an app that is read can be printed and is the same then."""
+    """Parse an app or an on-demand query; a valid app can be printed and is the same then."""
     text = data.decode("utf-8", "replace")
     try:
         parse_on_demand_query(text)
@@ -163,7 +163,7 @@ def run_language(data: bytes) -> None:
 
 
 def language_seeds() -> Iterator[bytes]:
-    """The apps of all conformance cases."""
+    """Yield the apps of all conformance cases."""
     return (app.encode() for app in _apps())
 
 
