@@ -41,7 +41,7 @@ class BareChain:
 
 @contextmanager
 def bare_chain(schema: pa.Schema) -> Iterator[BareChain]:
-    """A chain for batches of `schema`, in processes of its own."""
+    """Run a chain for batches of `schema`, in processes of its own."""
     processes = multiprocessing.get_context("spawn")
     ports: Any = processes.Queue()
     stage = processes.Process(target=_stage, args=(schema, ports))
@@ -93,6 +93,6 @@ def _worker(schema: pa.Schema, ports: Any, stage_in: int, stage_out: int) -> Non
 
 
 def _through_arrow(body: bytes, schema: pa.Schema) -> pa.Buffer:
-    """Decodes and encodes the batch, as every hop of a plan may have to."""
+    """Decode and encode the batch, as every hop of a plan may have to."""
     rows = pa.ipc.read_record_batch(pa.py_buffer(body), schema).num_rows
     return encode_batch(decode_batch(body, schema, rows))

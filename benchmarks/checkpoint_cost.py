@@ -1,5 +1,7 @@
-"""What taking checkpoints costs: a stateful plan at full speed on a system that takes one every ten seconds, beside the
-same on a system that takes none, in turns.
+"""Measure what taking checkpoints costs.
+
+A stateful plan runs at full speed on a system that takes a checkpoint every ten seconds, and on one that takes none,
+in turns.
 
     .venv/bin/python -m benchmarks.checkpoint_cost [--rounds 3] [--seconds 25] [--interval-ms 10000] [--json]
 
@@ -68,7 +70,7 @@ class CostSide:
         return rate
 
     def _take_savepoint(self) -> None:
-        """It is stored, so that nothing of it falls into the other side's turn."""
+        """Take a savepoint and wait until it is stored, so that none of it falls into the other side's turn."""
         client = self._system.client
         before = [one for one in client.savepoints("Cost") if one["name"] == SAVEPOINT]
         client.take_savepoint("Cost", SAVEPOINT)
@@ -88,8 +90,10 @@ class CostSide:
         return sum(one["state"] == "complete" for one in self._system.client.checkpoints("Cost")["checkpoints"])
 
     def _through(self, enough: Callable[[int], bool]) -> int:
-        """Events have been sent until there were `enough`, and all of them have come out; gives how many. Raises
-        SystemExit when not all could be sent, or some did not come out."""
+        """Send events until there were `enough`, wait for the results of all, and return how many were sent.
+
+        Raises SystemExit when not all could be sent, or some results are missing.
+        """
         ended, sent = threading.Event(), threading.Event()
         counts = [0, 0]
         with EventListener(self._system.egress, "Averages") as listener:

@@ -1,5 +1,4 @@
-"""What a checkpoint costs: how large snapshots are, how much of one is new when a part of the state has changed, and
-how long an engine stands still for it.
+"""Measure the size of snapshots, how much of one is new after a partial change, and how long an engine pauses for it.
 
     .venv/bin/python -m benchmarks.checkpoint_size [--json] [--rows 1000000]
 
@@ -131,7 +130,7 @@ def _names(data: bytes) -> dict[bytes, int]:
 
 
 def measure(subject: Subject, asked: int) -> SizeResult:
-    """What two snapshots of `subject` cost, between which a part has changed."""
+    """Return the cost of two snapshots of `subject`, between which a part has changed."""
     rows = max(int(asked * subject.share), SHARE)
     app = analyse(parse(HEAD + subject.query.replace("length(N)", f"length({rows})")))
     runtime = AppRuntime(app)

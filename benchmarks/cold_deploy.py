@@ -79,7 +79,7 @@ def _in_a_new_process(cache: str) -> dict[str, Any]:
 
 
 def deploy() -> dict[str, Any]:
-    """The plan has given its first results in this process; what that took and which functions it compiled."""
+    """Run the plan up to its first results in this process; return the time and the functions that it compiled."""
     compiled = _Compiled()
     started = time.process_time()
     with event.install_listener("numba:compile", compiled):

@@ -57,9 +57,12 @@ YARDSTICK = "a call that does nothing"
 
 
 class Pages:
-    """Open pages; each asks as its scripts do. `told_ms` are the times of the answers by kind, `gaps_ms` those between
-    two changes that a page was sent. `failed` are the addresses that were refused or did not answer, and those of
-    streams that broke off, each time; they are asked again, and have no time."""
+    """Open pages, each of which sends the requests of its scripts.
+
+    `told_ms` are the times of the answers by kind, `gaps_ms` those between two changes that a page was sent. `failed`
+    are the addresses that were refused or did not answer, and those of streams that broke off, each time; they are
+    requested again, and have no time.
+    """
 
     def __init__(self, address: str, plans: list[str], pages: int, poll: bool) -> None:
         self._host = address.removeprefix("http://")
@@ -76,8 +79,11 @@ class Pages:
         self._closing.set()
 
     def _open(self, number: int, plan: str) -> None:
-        """Of ten pages one is the overview, one the list of plans, one the cluster or the flow of events; the others
-        are plans."""
+        """Open page `number`.
+
+        Of ten pages one is the overview, one the list of plans, one the cluster or the flow of events; the others are
+        plans.
+        """
         match number % 10:
             case 0:
                 self._page(number, "overview", "/", "/api/v1/overview/live", [("/fragments/overview", 1.0)])
@@ -93,7 +99,7 @@ class Pages:
                 self._page(number, "plan", f"/plans/{plan}", f"/api/v1/plans/{plan}/live", parts + graph)
 
     def _page(self, number: int, kind: str, page: str, stream: str | None, parts: list[tuple[str, float]]) -> None:
-        """The page itself is opened time and again, not all pages at the same moment."""
+        """Request the page itself time and again, not all pages at the same moment."""
         first_s = PAGE_EVERY_S * (number % PAGES_A_ROUND) / PAGES_A_ROUND
         self._begin(self._ask, "the page itself", page, PAGE_EVERY_S, first_s)
         if stream is not None and not self._poll:
@@ -151,7 +157,7 @@ class Pages:
 
 
 def hold_pages(address: str, plans: list[str], pages: int, poll: bool, seconds: float, boss: Any) -> None:
-    """Holds the pages open for so long, then sends what it measured since they were warm."""
+    """Hold the pages open for so long, then send what was measured since they were warm."""
     held = Pages(address, plans, pages, poll)
     time.sleep(WARM_S)
     held.told_ms, held.gaps_ms = {}, []
@@ -244,7 +250,7 @@ def _with_peers(
 
 
 def _cpu_s(process: int) -> float:
-    """The processor time that the process has used, by Linux's `proc`."""
+    """Return the processor time that the process has used, by Linux's `proc`."""
     user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 

@@ -41,7 +41,7 @@ BATCHES = {1: 500, 100: 4_000, 1_000: 3_000, 10_000: 600}
 
 
 def serve(keys: str, ports: Any) -> None:
-    """A server that takes every frame at once, until it is ended."""
+    """Run a server that takes every frame at once, until it is ended."""
     context = open_context(SecurityConfig(keys), Role.STAGE)
     server = LinkServer.listen(context, SocketKind.RECEIVER, "127.0.0.1", (20_000, 60_000), WINDOW_ROWS, lambda _: None)
     ports.put(server.endpoint.port)
@@ -77,7 +77,7 @@ class CurveRoute:
         return rows * batches / (time.perf_counter() - began_s)
 
     def round_trip_us(self, times: int) -> float:
-        """The median time from sending one event until it is acknowledged, in microseconds."""
+        """Return the median time from sending one event until it is acknowledged, in microseconds."""
         body = encode_batch(batch_of(1))
         took: list[int] = []
         for _ in range(times):
@@ -88,7 +88,7 @@ class CurveRoute:
         return statistics.median(took) / 1_000
 
     def cpu_s(self) -> float:
-        """The processor time that both ends have used, sockets' own threads included."""
+        """Return the processor time that both ends have used, sockets' own threads included."""
         fields = Path(f"/proc/{self._server}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         ticks = int(fields[11]) + int(fields[12])
         return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
@@ -104,7 +104,7 @@ class CurveRoute:
 
 
 def batch_of(rows: int) -> pa.RecordBatch:
-    """A batch of `SCHEMA`."""
+    """Return a batch of `SCHEMA`."""
     numbers = np.arange(rows, dtype=np.int64)
     columns = [numbers, np.zeros(rows, np.int8), numbers, numbers / 2, numbers * 3.0]
     return pa.record_batch(columns, schema=arrow_schema(SCHEMA))
@@ -112,7 +112,7 @@ def batch_of(rows: int) -> pa.RecordBatch:
 
 @contextmanager
 def way(keys: str) -> Iterator[CurveRoute]:
-    """A link to a process of its own."""
+    """Open a link to a process of its own."""
     spawn = multiprocessing.get_context("spawn")
     ports: Any = spawn.Queue()
     process = spawn.Process(target=serve, args=(keys, ports), daemon=True)

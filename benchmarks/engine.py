@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def _measure(run: CaseRun, batch: int, seconds: float, rounds: int) -> Measurement:
-    """The best of `rounds` rounds of about `seconds` each, with the machine's own speed measured in between."""
+    """Return the best of `rounds` rounds of about `seconds` each, with the machine's own speed measured in between."""
     machine = calibrate()
     best = 0.0
     events = 20 * batch
@@ -100,8 +100,10 @@ def _round(run: CaseRun, batch: int, events: int) -> tuple[float, int]:
 
 
 def calibrate(events: int = 50_000, rounds: int = 3, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Events/s, by `clock`, of a sliding average over 1,000 events by 100 keys in plain Python: the speed of this
-    machine now."""
+    """Return the speed of this machine now, in events/s by `clock`.
+
+    The load is a sliding average over 1,000 events by 100 keys in plain Python.
+    """
     draw = random.Random(7)
     data = [(draw.randrange(100), draw.uniform(0, 100)) for _ in range(events)]
     return max(_sliding_average(data, clock) for _ in range(rounds))

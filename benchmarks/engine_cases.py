@@ -140,7 +140,7 @@ class Stocks:
         self._made = 0
 
     def next(self, count: int) -> pa.RecordBatch:
-        """The next `count` events."""
+        """Return the next `count` events."""
         draw = self._random
         numbers = np.arange(self._made, self._made + count)
         self._made += count
@@ -195,7 +195,7 @@ class CaseRun:
             yield tuple((stream, side.slice(start, half)) for stream, side in zip("ST", sides, strict=True))
 
     def send(self, batch: Batch) -> None:
-        """The batch has run through the app; events of two streams come in turn."""
+        """Send the batch through the app; events of two streams come in turn."""
         if len(batch) == 1:
             self.runtime.send(*batch[0])
             return

@@ -37,7 +37,7 @@ def _case(name: str, query: str = "", **changes: object) -> EngineCase:
 
 
 def _lengths(name: str, query: str) -> tuple[tuple[int, EngineCase, int], ...]:
-    """The query with windows that hold so many events, of 100 symbols; `N` in it is the number."""
+    """Return the query with windows of increasing length, over 100 symbols; `N` in it is the length."""
     made = []
     for length in _LENGTHS:
         case = _case(name, query.replace("N", str(length)), per_ms=1.0, fill=length + 100_000)
@@ -46,14 +46,16 @@ def _lengths(name: str, query: str) -> tuple[tuple[int, EngineCase, int], ...]:
 
 
 def _keys(name: str) -> tuple[tuple[int, EngineCase, int], ...]:
-    """The query with so many symbols, all of which have been seen before it is measured: of n that are drawn 15 n times
-    none is left out, most likely."""
+    """Return the query with increasing numbers of symbols, all of which were sent before it is measured.
+
+    Of n symbols that are drawn 15 n times, most likely none is left out.
+    """
     sizes = (1_000, 10_000, 100_000, 1_000_000)
     return tuple((keys, _case(name, fill=max(200_000, 15 * keys)), keys) for keys in sizes)
 
 
 def _partials() -> tuple[tuple[int, EngineCase, int], ...]:
-    """The pattern with so many partial matches alive: one of ten events starts one, and few of them are completed."""
+    """Return the pattern with increasing numbers of partial matches: one of ten events starts one, and few complete."""
     made = []
     for alive in (100, 1_000, 10_000, 100_000):
         query = (

@@ -25,7 +25,7 @@ MEASURED_S = 2.0
 
 
 def app(rules: int, *, patterns: bool) -> str:
-    """The text of an app with so many rules; of each device half are patterns if `patterns`."""
+    """Return the text of an app with so many rules; half of those of each device are patterns if `patterns`."""
     devices = max(rules // CONCERNED, 1)
     texts = ["@app:playback define stream S (device string, temp double, load long);"]
     for rule in range(rules):
@@ -45,7 +45,7 @@ def app(rules: int, *, patterns: bool) -> str:
 
 
 def events(size: int, devices: int, start: int, random: np.random.Generator) -> pa.RecordBatch:
-    """A batch of events of random devices, one per millisecond from `start` on."""
+    """Return a batch of events of random devices, one per millisecond from `start` on."""
     return pa.record_batch(
         {
             "_timestamp": pa.array(np.arange(start, start + size)),

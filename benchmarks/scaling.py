@@ -121,7 +121,7 @@ def main() -> None:
 
 @contextmanager
 def _deployed(system: LocalSystem, text: str, name: str) -> Iterator[list[int]]:
-    """The plan is active and connected; gives the process of each of its tasks."""
+    """Deploy the plan, wait until it is active and connected, and yield the process of each of its tasks."""
     system.client.deploy(text, replace=False)
     try:
         wait_until_connected(system.client, name, 120)
@@ -208,8 +208,10 @@ def _batch(rows: int, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _exchange_us(rows: int) -> float:
-    """Processor microseconds of a batch on its way from one task to another and of its being settled; the best of some
-    rounds."""
+    """Return the processor time to send a batch from one task to another and to settle it, in microseconds.
+
+    It is the best of some rounds.
+    """
     compiled = examine(CHAIN.format(slots=2)).compiled
     if compiled is None:
         raise SystemExit("the plan of two stages is refused")

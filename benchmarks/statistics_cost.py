@@ -152,8 +152,11 @@ def main() -> None:
 
 
 def _told(by_level: dict[str, list[float]]) -> dict[str, tuple[float, float, float]]:
-    """For each level the least, how much more that is than at `off`, and the median of how much more each turn took
-    than that at `off` of its round."""
+    """Return the results of each level.
+
+    They are the least time, its excess over the least at `off`, and the median excess of each turn over the turn at
+    `off` of its round.
+    """
     least = min(by_level["off"])
     return {
         level: (

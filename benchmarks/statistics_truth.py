@@ -119,7 +119,7 @@ def _now_ms() -> int:
 
 @contextmanager
 def known_system() -> Iterator[tuple[LocalSystem, Path]]:
-    """A system with metric tables, and the plan."""
+    """Start a system with metric tables, and yield it with the plan."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tables = {"URL": f"sqlite:///{folder}/metrics.db", "INTERVAL_MS": str(INTERVAL_MS)}
@@ -131,7 +131,7 @@ def known_system() -> Iterator[tuple[LocalSystem, Path]]:
 
 
 def scraped(system: LocalSystem) -> float:
-    """The events that came in, as the manager's metrics have them."""
+    """Return the number of events received, from the manager's metrics."""
     text = requests.get(f"http://127.0.0.1:{system.ports.console}/metrics", timeout=10).text
     families = {family.name: family for family in text_string_to_metric_families(text)}
     samples = families["cep_component_received_events"].samples
@@ -145,7 +145,7 @@ def page(system: LocalSystem, what: str, **parameters: Any) -> Any:
 
 
 def measure(system: LocalSystem, tables: Path, seconds: int, rate: int, interval_ms: int) -> dict[str, Any]:
-    """What outside clock, page data, metrics and tables, written every `interval_ms`, say of the same load."""
+    """Compare an external clock, page data, metrics and tables, written every `interval_ms`, under the same load."""
     load = Load(system, rate)
     warmed = load.run(WARM_UP_S)
     time.sleep(2)  # until heartbeats have told of it

@@ -53,7 +53,7 @@ class RunningPlan:
     """The plan, deployed on a system of its own."""
 
     def __init__(self, folder: Path, keys: str, batch: int, opened: ExitStack) -> None:
-        """It runs until `opened` is closed; with `keys` every link is encrypted."""
+        """Start the system, which runs until `opened` is closed; with `keys` every link is encrypted."""
         self._security = SecurityConfig(keys)
         settings = {f"CEP_{process}__SECURITY__KEYS": keys for process in ("MANAGER", "DRIVER", "WORKER")}
         self._system = system = opened.enter_context(

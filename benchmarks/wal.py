@@ -199,7 +199,7 @@ def _workers(folder: Path, rounds: int) -> dict[str, dict[str, float]]:
 
 @contextmanager
 def _worker(processes: Any, folder: str, policy: str, endpoint: Endpoint) -> Iterator[tuple[EventSender, Any]]:
-    """A client of a worker in a process of its own, which is linked to the receiver, and a pipe to the worker."""
+    """Start a worker in a process of its own, linked to the receiver; yield a client of it and a pipe to it."""
     here, there = processes.Pipe()
     process = processes.Process(target=_run_worker, args=(there, folder, policy, endpoint))
     process.start()
@@ -239,7 +239,7 @@ def _run_worker(pipe: Any, folder: str, policy: str, endpoint: Endpoint) -> None
 
 
 def _cpu_s(worker: Any) -> float:
-    """The processor time that the worker's process has used, in all its threads."""
+    """Return the processor time that the worker's process has used, in all its threads."""
     worker.send("cpu")
     return float(worker.recv())
 
@@ -269,7 +269,7 @@ def _free_port() -> int:
 
 
 def _receive(pipe: Any) -> None:
-    """A receiver stage that takes everything at once and secures it now and then."""
+    """Run a receiver stage that takes everything at once and secures it now and then."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     server = LinkServer.listen(
         context, SocketKind.RECEIVER, "127.0.0.1", (20_000, 29_999), 65_536, lambda _: None, resume=lambda _: (0, False)
