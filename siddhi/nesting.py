@@ -77,7 +77,7 @@ def whole_text(text: str) -> str:
 
 
 def nests_too_deeply(value: object) -> bool:
-    """Return whether more than `DEEPEST` lists, maps and sets stand within each other."""
+    """Return whether lists, maps and sets nest more than `DEEPEST` levels deep."""
     layer: list[Any] = [value] if type(value) in _NESTING else []
     for _ in range(DEEPEST):
         if not layer:

@@ -1,4 +1,4 @@
-"""Where a node stands in its text."""
+"""The place of a node in its text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where a node stands in its text: lines and columns count from 1, offsets from 0, the end is exclusive."""
+    """The place of a node in its text: lines and columns count from 1, offsets from 0, the end is exclusive."""
 
     line: int
     column: int

@@ -128,7 +128,7 @@ def _words(element: Form, *, sequence: bool) -> tuple[str, ...]:
 
 
 def _ends(words: Sequence[tuple[str, ...]], moves: _Moves) -> list[bool]:
-    """For each element whether the chain may end with it."""
+    """Return for each element whether the chain may end with it."""
     states = {"start"}
     ends = []
     for options in words:

@@ -69,7 +69,7 @@ def print_on_demand_query(query: ast.OnDemandQuery) -> str:
 
 
 def print_annotation(annotation: ast.Annotation) -> str:
-    """Return one annotation; elements stand in front of nested annotations."""
+    """Return one annotation; elements precede nested annotations."""
     namespace = f"{name_text(annotation.namespace)}:" if annotation.namespace is not None else ""
     parts = [_annotation_element(element) for element in annotation.elements]
     parts += [print_annotation(nested) for nested in annotation.annotations]
@@ -303,7 +303,7 @@ def _partition_key(key: ast.ValuePartition | ast.RangePartition) -> str:
 
 
 def _indented(text: str) -> str:
-    """`text` moved to the right, but for lines inside a text in triple quotes."""
+    """Return `text` indented, except for lines inside a text in triple quotes."""
     lines = text.split("\n")
     inside = False
     moved: list[str] = []

@@ -130,7 +130,7 @@ def _check_handlers(source: ast.SingleInput) -> Iterator[Problem]:
 
 
 def _holds_silence(element: ast.StateElement) -> bool:
-    """Return whether a `not` beside no event stands in `element`, at any depth."""
+    """Return whether `element` contains a `not` without an event beside it, at any depth."""
     return any(isinstance(part, ast.AbsentElement) for part in _flat(element))
 
 

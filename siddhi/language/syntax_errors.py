@@ -81,7 +81,7 @@ _QUOTE_HINT = '\'…\' holds no quotes and no line breaks, "…" holds \', and "
 
 
 def problem_of(error: UnexpectedInput, text: str) -> Problem:
-    """Return the syntax error as a problem: what stands there, what could have stood there, and often why."""
+    """Return the syntax error as a problem: the text found, what was expected instead, and often why."""
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         end = len(text.rstrip())
         span = span_between(text, max(end - 1, 0), end)

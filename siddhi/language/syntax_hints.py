@@ -62,7 +62,7 @@ def hint(mistake: Mistake) -> str | None:
 
 
 def unclosed_bracket(text: str, accepted: frozenset[str]) -> str | None:
-    """Return which bracket of `text` still waits for its end, when that could stand behind it."""
+    """Return the bracket of `text` that is still open, when its closing bracket is valid at the end."""
     opened = _open_brackets(text)
     if not opened or _CLOSING[opened[-1][0]][0] not in accepted:
         return None

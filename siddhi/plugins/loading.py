@@ -42,7 +42,7 @@ class Installed:
 
 
 def extend(registry: Registry) -> None:
-    """`registry`, which knows the built-ins, knows the declarations of all packs and installed extensions too."""
+    """Add the declarations of all packs and installed extensions to `registry`, which has the built-ins."""
     for pack in packs():
         for declaration in pack.declarations:
             registry.add(declaration)
@@ -54,7 +54,7 @@ def extend(registry: Registry) -> None:
 
 
 def load_implementations() -> tuple[BrokenExtension, ...]:
-    """Every pack and installed extension has registered its implementations; returns the extensions that could not."""
+    """Register the implementations of every pack and installed extension; return the extensions that failed."""
     for pack in packs():
         for module in pack.implementations:
             importlib.import_module(module)

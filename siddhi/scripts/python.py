@@ -144,7 +144,7 @@ def _at_the_margin(body: str) -> str:
 
 
 def _check_form(tree: ast.Module) -> None:
-    """`ScriptError` when the script does what is in `_REFUSED`, or gives back nothing."""
+    """Raise `ScriptError` when the script uses syntax in `_REFUSED`, or returns nothing."""
     returns = False
     for node in ast.walk(tree):
         if type(node) in _REFUSED:
@@ -159,7 +159,7 @@ def _check_form(tree: ast.Module) -> None:
 
 
 def _check_end(guarded: ast.Try) -> None:
-    """`ScriptError` when `finally` leaves the script or a loop, and with that drops the error that led there."""
+    """Raise `ScriptError` when `finally` leaves the script or a loop, which would drop a pending error."""
     for last in guarded.finalbody:
         for node in ast.walk(last):
             if isinstance(node, ast.Return | ast.Break | ast.Continue):
@@ -167,7 +167,7 @@ def _check_end(guarded: ast.Try) -> None:
 
 
 def _check_names(text: str, tree: ast.Module) -> None:
-    """`ScriptError` when the script refers to a name that it does not have."""
+    """Raise `ScriptError` when the script refers to a name that it does not have."""
     body = "\n".join(f" {line}" for line in text.split("\n"))
     try:
         table = symtable.symtable(f"def {_FUNCTION}(data):\n{body}\n", _FUNCTION, "exec")

@@ -1,4 +1,7 @@
-"""What is said to a trial and what it answers. Knows nothing of the engine, so that whoever starts trials need not."""
+"""The request of a trial and its answer.
+
+This module does not depend on the engine, so that code which starts trials need not load it.
+"""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class _Trial:
         self._log = _LogLines()
 
     def play(self) -> None:
-        """All events have gone through, and the time after them has gone by."""
+        """Run all events, and let the time after them pass."""
         logger = logging.getLogger("siddhi")
         logger.addHandler(self._log)
         logger.setLevel(logging.INFO)

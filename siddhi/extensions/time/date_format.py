@@ -105,7 +105,7 @@ def _from_sunday(moment: datetime) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DateFormat:
-    """A compiled pattern: runs of one letter are fields, all else stands for itself.
+    """A compiled pattern: runs of one letter are fields, all other characters are literal.
 
     `reader` takes what begins with a date; `strict_reader` a date and nothing else, with as many digits as the pattern
     has letters.

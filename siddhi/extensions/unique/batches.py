@@ -1,6 +1,6 @@
-"""Windows that let batches of events with different keys out, one event after the other.
+"""Windows that emit batches of events with different keys, one event after the other.
 
-Events of a batch stand in the order in which their keys came, with the clock then as their timestamp.
+Events of a batch are in the order in which their keys came, with the clock at that time as their timestamp.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def length_batch(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("firstLengthBatch", "unique")
 def first_length_batch(context: WindowContext) -> KeyedWindow:
-    """As `lengthBatch`; of each key the first event stays."""
+    """Return a window as `lengthBatch`, but of each key the first event stays."""
     count = whole(context.constants()[1])
     accepted = _with_key(context)
     plan = Plan(UNIQUE_LENGTH_BATCH_KIND, length=count, forgets=True, owners=_owners(context), accepted=accepted)
@@ -94,13 +94,13 @@ def first_length_batch(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("timeBatch", "unique")
 def time_batch(context: WindowContext) -> KeyedWindow:
-    """Batches of T by the app's clock, counted from the first event or from a given start."""
+    """Return a window of batches of T by the app's clock, counted from the first event or from a given start."""
     return KeyedWindow(context, _timed(context, context.constants()[1:]))
 
 
 @WINDOWS.register("firstTimeBatch", "unique")
 def first_time_batch(context: WindowContext) -> KeyedWindow:
-    """As `timeBatch`; of each key the first event stays."""
+    """Return a window as `timeBatch`, but of each key the first event stays."""
     return KeyedWindow(context, _timed(context, context.constants()[1:], forgets=True, accepted=_with_key(context)))
 
 

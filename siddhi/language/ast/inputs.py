@@ -81,7 +81,7 @@ class StreamElement:
 
     @property
     def bare(self) -> bool:
-        """Whether nothing but brackets tells it from a stream that a query reads event by event."""
+        """Return whether only brackets distinguish it from a stream that a query reads event by event."""
         return self.minimum is None and self.input.alias is None
 
 

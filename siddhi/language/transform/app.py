@@ -65,12 +65,12 @@ class PlanTransformer(ExpressionTransformer, DefinitionTransformer, InputTransfo
 
 
 def _next_word(text: str, place: int) -> int:
-    """Return where the next word stands from `place` on, behind white space and comments."""
+    """Return where the next word begins from `place` on, behind white space and comments."""
     found = _SKIPPED.match(text, place)
     return found.end() if found else place
 
 
 def _beginning_at(text: str, start: int, span: ast.Span) -> ast.Span:
-    """Return `span` without what stands in front of `start`."""
+    """Return `span` without the text in front of `start`."""
     line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
     return replace(span, line=line, column=column, start=start)

@@ -343,7 +343,7 @@ class Stateful(ABC):
         yield from codes_in(self.snapshot())
 
     def recode(self, change: CodeChange) -> None:
-        """Every string code that is held becomes what `change` makes of it.
+        """Replace every string code that is held by the one that `change` gives.
 
         An operator that marks its codes as `Codes` when it is saved need not know more of this.
         """

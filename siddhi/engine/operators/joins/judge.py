@@ -1,4 +1,4 @@
-"""What becomes of pairs of events and the rows that they meet: some stand, and at some the condition fails."""
+"""Verdicts on pairs of events and the rows that they meet: some match, and for some the condition fails."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class LimiterPerInstance(PerInstance, Limiter):
             self.note_deadline(instance)
 
     def takes_runs(self, batch: EventBatch) -> bool:
-        """Rows that were selected one by one tell no chunks."""
+        """Return whether the limiter takes runs: rows that were selected one by one have no chunks."""
         return came_together(batch)
 
     def groups_in_use(self) -> Int64Array:

@@ -130,7 +130,8 @@ class Snapshot(Limiter):
     def _forget_empty(self) -> None:
         """Drop groups without held rows: their next row is their newest anyway.
 
-        How many rows came and went does not tell that, as a row may leave by the expiry of another group's.
+        Counting arriving and leaving rows is not enough for this, as a row may leave by the expiry of another
+        group's.
         """
         groups = {row.group for row in self.held.values()}
         self.groups = {number: known for number, known in self.groups.items() if number in groups}

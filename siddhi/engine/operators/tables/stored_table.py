@@ -22,10 +22,10 @@ from siddhi.engine.operators.tables.table import Table
 
 
 class RowChange(NamedTuple):
-    """The rows `removed` are gone from the table, then the rows `added` are in it; None stands for no rows.
+    """A change of rows: the rows `removed` leave the table, then the rows `added` enter it; None means no rows.
 
-    Both are record batches of the table's attributes, in their order and under their own names. A row that was changed
-    stands in both, in the same place of each.
+    Both are record batches of the table's attributes, in their order and under their own names. A changed row is in
+    both, in the same place of each.
     """
 
     removed: pa.RecordBatch | None

@@ -57,8 +57,8 @@ class Look:
 class Condition:
     """One expression over a window's events, with the state of its aggregates.
 
-    Where aggregates stand behind `and` or `or`, each side is a condition of its own: the right one sees nothing, not
-    even a reset, when the left one decides, as in Siddhi.
+    With aggregates behind `and` or `or`, each side is a condition of its own: as in Siddhi, the right one sees no
+    event and no reset when the left one decides.
     """
 
     def __init__(self, expression: model.TypedExpression, context: OperatorContext) -> None:

@@ -42,10 +42,10 @@ def is_too_old(partial: Partial, limits: Limits, time: int) -> bool:
 
 
 class Horizon:
-    """Knows of a growing list of partial matches until which time none of them is expired.
+    """A lower bound on the time at which the first of a growing list of partial matches expires.
 
-    They mostly come in the order in which they began, and then those that are too old stand in front. `begin_later`:
-    a partial match may get its first event while it stands in the list, so that only a look at each tells.
+    They mostly come in the order in which they began, so that expired ones are in front. With `begin_later` a partial
+    match may get its first event while it is in the list, so that each has to be checked.
     """
 
     def __init__(self, limits: Limits, *, begin_later: bool) -> None:

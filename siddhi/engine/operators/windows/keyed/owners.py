@@ -21,9 +21,10 @@ Text = Callable[[Sequence[tuple[object, ...]]], list[str]]
 
 
 class Owners:
-    """Numbers the keys of each instance. A key is the values of `nodes`; with `text`, what that makes of them.
+    """The numbers of the keys of each instance.
 
-    Where keys are texts a Java hash map of them may tell an order: `hashes` has their hash codes.
+    A key is the values of `nodes`; with `text`, what that makes of them. Where keys are texts a Java hash map of them
+    may decide an order: `hashes` has their hash codes.
     """
 
     def __init__(self, nodes: Sequence[ExpressionNode], pool: StringPool, text: Text | None = None) -> None:
