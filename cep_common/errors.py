@@ -1,13 +1,13 @@
 """The errors of the running system, all under one base.
 
     CepError
-    ├── ConfigError          a configuration key is unknown, missing or wrong
-    ├── DecodeError          bytes from outside are not a message of the protocol
-    ├── PeerError            a peer cannot be reached, or does not answer in time
-    ├── UnauthorisedError    a peer sent what its role may not
-    ├── RequestRejectedError      a peer understood the request and refused it
-    ├── PortInUseError       no free port where a process should listen
-    └── InputError           events or requests from outside that do not fit (stream, attribute, type, size)
+    ├── ConfigError             a configuration key is unknown, missing or wrong
+    ├── DecodeError             bytes from outside are not a message of the protocol
+    ├── PeerError               a peer cannot be reached, or does not answer in time
+    ├── UnauthorisedError       a peer sent what its role may not
+    ├── RequestRejectedError    a peer understood the request and refused it
+    ├── PortInUseError          no free port where a process should listen
+    └── InputError              events or requests from outside that do not fit (stream, attribute, type, size)
 
 Errors in the text of a plan are `siddhi.errors.SiddhiError`; those of the query plan are `query_plan`'s own.
 """

@@ -2,35 +2,35 @@
 
 CepError
 └── ManagerError
-    ├── PlanExistsError         a plan of that name is deployed already
-    ├── UnknownPlanError        no such plan
-    ├── UnknownSavepointError   the plan has no such savepoint
-    ├── UnknownWorkerError      no such worker
-    ├── UnknownAsideError       nothing of that id is set aside
-    ├── NoDriverError           no driver lives that could do what was asked for
-    ├── ChangeUnderWayError     the plan is being changed, and that must come to its end first
-    ├── CannotDrainError        nothing can work off what workers accepted for the plan
-    ├── QuotaError              the tenant may not use so much
-    ├── PlanInvalidError        a plan's text has problems; carries all of them
-    ├── QueryInvalidError       an on-demand query cannot be answered; carries its problems
-    ├── PlanNotRunningError     a plan's topology does not run, so that it holds nothing
-    ├── BadRequestError         a request that cannot be understood
-    ├── MediaTypeError          a body of a type that the call does not take
-    ├── TrialsBusyError         no more plans are tried out at the moment
-    ├── StreamsBusyError        no more pages are sent what changes at the moment
-    ├── PlansBusyError          no more plans are compiled at the moment, or for this caller
-    ├── PlanTooCostlyError      a plan needed too much time or memory to compile
-    ├── TrialFailedError        a plan that was tried out needed too much time or memory
-    ├── UnknownOperationError   no such operation
-    ├── UnknownStreamError      no such event stream
-    ├── NoWorkerError           no worker serves an event stream
-    ├── WorkerFailedError       a worker did not do what it was asked for
-    ├── EventFileError          a file of events cannot be read
-    ├── EventsRefusedError      a worker refused events; carries its reasons
-    ├── TailsBusyError          no more event streams are watched at the moment
-    ├── StoreError              the plan store cannot be read or written
-    ├── NotLeaderError          another manager leads, or none does at the moment
-    └── ManagerUnavailableError the control loop does not answer
+    ├── PlanExistsError            a plan of that name is deployed already
+    ├── UnknownPlanError           no such plan
+    ├── UnknownSavepointError      the plan has no such savepoint
+    ├── UnknownWorkerError         no such worker
+    ├── UnknownAsideError          no data is set aside under that id
+    ├── NoDriverError              no driver is alive to carry the request out
+    ├── ChangeUnderWayError        the plan is being changed, which must end first
+    ├── CannotDrainError           nothing can process what workers accepted for the plan
+    ├── QuotaError                 the tenant's quota is exceeded
+    ├── PlanInvalidError           a plan's text has problems; carries all of them
+    ├── QueryInvalidError          an on-demand query cannot be answered; carries its problems
+    ├── PlanNotRunningError        a plan's topology does not run, so that it has no state
+    ├── BadRequestError            a request that cannot be understood
+    ├── MediaTypeError             a body of a type that the call does not take
+    ├── TrialsBusyError            too many plans are being tried out at the moment
+    ├── StreamsBusyError           too many pages are being kept up to date at the moment
+    ├── PlansBusyError             too many plans are being compiled at the moment, or for this caller
+    ├── PlanTooCostlyError         a plan needed too much time or memory to compile
+    ├── TrialFailedError           a plan that was tried out needed too much time or memory
+    ├── UnknownOperationError      no such operation
+    ├── UnknownStreamError         no such event stream
+    ├── NoWorkerError              no worker serves an event stream
+    ├── WorkerFailedError          a worker did not carry a request out
+    ├── EventFileError             a file of events cannot be read
+    ├── WorkerRejectedEventsError  a worker refused events; carries its reasons
+    ├── TailsBusyError             too many event streams are being watched at the moment
+    ├── PlanStoreError             the plan store cannot be read or written
+    ├── NotLeaderError             another manager leads, or none does at the moment
+    └── ManagerUnavailableError    the control loop does not answer
 """
 
 from __future__ import annotations

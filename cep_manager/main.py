@@ -47,7 +47,7 @@ class ManagerProcess:
     def __init__(self, config: ManagerConfig, clock: Clock | None = None, insight: Inspection | None = None) -> None:
         """Start everything; the manager answers on return. `insight` is this process's own log and configuration.
 
-        Raises StoreError, PortInUseError; everything that was started is stopped then.
+        Raises PlanStoreError, PortInUseError; everything that was started is stopped then.
         """
         clock = clock or SystemClock()
         with ExitStack() as stack:
@@ -92,7 +92,7 @@ class ManagerProcess:
 def run(config: ManagerConfig, insight: Inspection | None = None) -> None:
     """Run a manager until SIGTERM or SIGINT, then leaves in order; call it from the main thread.
 
-    Raises StoreError or PortInUseError when it cannot start, ManagerUnavailableError when its control loop dies.
+    Raises PlanStoreError or PortInUseError when it cannot start, ManagerUnavailableError when its control loop dies.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     raise_process_priority(config.control.priority)

@@ -71,7 +71,10 @@ def _show(told: Any, as_json: bool) -> None:
 
 
 def _replay(client: ManagerClient, plan: str, choice: dict[str, Any], as_json: bool) -> None:
-    """Ask again while there are entries left and some are taken each time. Raises RefusedError when some stay."""
+    """Ask again while there are entries left and some are taken each time.
+
+    Raises CommandRefusedError when some stay.
+    """
     told = client.replay_errors(plan, choice)
     replayed, events = told["replayed"], told["events"]
     while "all" in choice and told["left"] and told["replayed"]:
@@ -101,7 +104,7 @@ def _discard(client: ManagerClient, plan: str, choice: dict[str, Any], as_json: 
 
 
 def _miss(plan: str, choice: dict[str, Any], found: int) -> None:
-    """Raise RefusedError when fewer entries were `found` than were named."""
+    """Raise CommandRefusedError when fewer entries were `found` than were named."""
     missing = len(set(choice.get("ids", ()))) - found
     if missing > 0:
         raise CommandRefusedError(f"{missing} of these ids are no entries of {plan}: see `cep errors {plan}`")

@@ -145,7 +145,7 @@ def _several(client: ManagerClient, wanted: dict[str, str]) -> Iterator[list[Any
 
 
 def _id_of(client: ManagerClient, process: str) -> str:
-    """Return the id of the process that is meant. Raises RefusedError when there is none, or several."""
+    """Return the id of the process that is meant. Raises CommandRefusedError when there is none, or several."""
     processes = client.processes()
     if any(one["id"] == process for one in processes):
         return process

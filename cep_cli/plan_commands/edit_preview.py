@@ -22,7 +22,7 @@ FATES = {
 def show_preview(client: ManagerClient, text: str, renamed: str | None, as_json: bool) -> None:
     """Tell what the deployed plan would keep if `text` took its place, with what it holds now; nothing is deployed.
 
-    Raises SiddhiError for a text that cannot be read, RefusedError for one that cannot be deployed.
+    Raises SiddhiError for a text that cannot be read, CommandRefusedError for one that cannot be deployed.
     """
     written = read_header(parse(text)).written_name
     name = renamed or (written.text if written is not None else "")

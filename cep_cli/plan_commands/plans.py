@@ -212,7 +212,10 @@ def rename_command(plan: str, name: str, wait_s: float, as_json: bool, client: M
 
 
 def _tell(client: ManagerClient, outcome: Any, wait_s: float, as_json: bool) -> None:
-    """Show what a command did, once it has come about when there is time to wait. Raises RefusedError when not."""
+    """Show the outcome of a command, after waiting for it if there is time.
+
+    Raises CommandRefusedError when the command failed.
+    """
     if wait_s > 0:
         topology = wait_until_connected(client, outcome["plan"], wait_s)["status"]["topology"]
         if outcome["changed"] and topology["change_error"]:
@@ -268,7 +271,7 @@ def status_command(plan: str | None, watch: bool, as_json: bool, client: Manager
 def wait_until_connected(client: ManagerClient, plan: str, wait_s: float) -> Any:
     """Wait until the plan is active (inactive, if it is deactivated) and fully connected; return its details.
 
-    Raises RefusedError when it fails, or is not there in time; the message holds its status.
+    Raises CommandRefusedError when it fails, or is not there in time; the message holds its status.
     """
     deadline = time.monotonic() + wait_s
     while True:

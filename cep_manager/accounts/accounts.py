@@ -57,7 +57,10 @@ WRONG = "name and password do not go together, or the account is disabled"
 
 
 class Accounts:
-    """Any thread may use it. Everything raises StoreError when the database cannot be used: then nobody is let in."""
+    """The accounts of a manager. Any thread may use them.
+
+    Every method raises PlanStoreError when the database cannot be used: then nobody can log in.
+    """
 
     def __init__(
         self,

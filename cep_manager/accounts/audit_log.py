@@ -64,7 +64,7 @@ class AuditLog:
     def entries(self, before: int, count: int, who: str = "") -> tuple[tuple[int, AuditEntry], ...]:
         """Return the newest `count` entries with their numbers, newest first.
 
-        Of those before number `before` if that is not 0, and of one person if `who` is given. Raises StoreError.
+        Of those before number `before` if that is not 0, and of one person if `who` is given. Raises PlanStoreError.
         """
         asked = sqlalchemy.select(AUDIT).order_by(AUDIT.c.id.desc()).limit(count)
         if before:

@@ -11,7 +11,7 @@ from cep_manager.accounts.administration import FIRST_ADMIN, administration
 def welcome_first_admin(accounts: Accounts, address: str) -> None:
     """Create an admin if there is no user yet, and print the password for the first login on standard error.
 
-    The password is shown this once and written to no log. Raises StoreError.
+    The password is shown this once and written to no log. Raises PlanStoreError.
     """
     password = administration(accounts).create_first()
     if password is not None:

@@ -30,7 +30,7 @@ class StoredSession(msgspec.Struct, frozen=True):
 
 
 class SessionStore:
-    """Any thread may use it. All methods raise StoreError when the database cannot be used."""
+    """Any thread may use it. All methods raise PlanStoreError when the database cannot be used."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

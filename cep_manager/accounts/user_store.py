@@ -19,7 +19,7 @@ from cep_manager.persistence.database import Database
 class UserStore:
     """Any thread may use it.
 
-    All methods raise StoreError when the database cannot be used; nothing has changed then.
+    All methods raise PlanStoreError when the database cannot be used; nothing has changed then.
     """
 
     def __init__(self, database: Database) -> None:

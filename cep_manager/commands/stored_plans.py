@@ -30,7 +30,7 @@ class StoredPlans:
         self._compiled: dict[str, CompiledPlan | str] = {}
 
     def read(self, store: PlanStore) -> tuple[PlanToRun, ...]:
-        """Return all plans of the store; one that no longer compiles carries the reason. Raises StoreError."""
+        """Return all plans of the store; one that no longer compiles carries the reason. Raises PlanStoreError."""
         known, self._compiled = self._compiled, {}
         return tuple(self._to_run(stored, known) for stored in store.plans())
 

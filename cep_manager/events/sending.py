@@ -39,7 +39,7 @@ def send_events(
     """Send the events in `body`, of the media type `kind`, to the first of `workers` that takes events by HTTP.
 
     `authorization` is the caller's header: the worker itself checks the caller's rights. Raises NoWorkerError,
-    WorkerFailedError when the worker does not answer, EventsRefusedError with its reasons when it refuses.
+    WorkerFailedError when the worker does not answer, WorkerRejectedEventsError with its reasons when it refuses.
     """
     worker = next((one for one in workers if one.http_address), None)
     if worker is None:

@@ -65,7 +65,7 @@ class NodeAgent:
         return next((node.guard for node in self.nodes if node.name != self._store.name), None)
 
     def start(self) -> None:
-        """Begin. Raises StoreError, and ConfigError when this node cannot be part of the group."""
+        """Begin. Raises PlanStoreError, and ConfigError when this node cannot be part of the group."""
         self._store.register(self._clock.now_ms())
         self._tell(NodeRole(self._store.name))
         self._thread.start()

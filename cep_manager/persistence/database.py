@@ -46,7 +46,7 @@ SHORTEST_CONNECT_S = 2
 class Database:
     """The database at `config.url`, with the tables of this version. Any thread may use it.
 
-    Creates the tables in an empty database and upgrades those of an earlier version. Every method raises StoreError
+    Creates the tables in an empty database and upgrades those of an earlier version. Every method raises PlanStoreError
     when the database cannot be used.
     """
 

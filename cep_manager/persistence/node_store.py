@@ -32,7 +32,7 @@ class StoredNode(msgspec.Struct, frozen=True):
 
 
 class NodeStore:
-    """What a manager asks of the table, as the node `me`. Any thread may use it. All methods raise StoreError."""
+    """What a manager asks of the table, as the node `me`. Any thread may use it. All methods raise PlanStoreError."""
 
     def __init__(self, database: Database, me: ManagerNode, http_address: str) -> None:
         self._database = database

@@ -91,7 +91,7 @@ class _Joint(threading.local):
 class PlanStore:
     """Plans and epochs in the database.
 
-    Any thread may use it. All methods raise StoreError when the database cannot be used, those that write
+    Any thread may use it. All methods raise PlanStoreError when the database cannot be used, those that write
     NotLeaderError when this manager does not lead; nothing has changed then.
     """
 

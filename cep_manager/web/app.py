@@ -41,7 +41,7 @@ def create_app(
 
     Every request passes `gate`; without one the application is for loopback, and asks nobody for a token. With
     `accounts` people can log in, and it is kept what they do; `secure` says that they reach it by HTTPS. Raises
-    StoreError.
+    PlanStoreError.
     """
     app = Flask("cep_manager", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = body_bytes

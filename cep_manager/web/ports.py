@@ -89,7 +89,7 @@ class ManagerView(Protocol):
         """Send the events in `body` to a worker for an imported event stream, with the rights of the caller.
 
         `authorization` is the caller's header. Raises UnknownStreamError, NoWorkerError, WorkerFailedError,
-        EventsRefusedError.
+        WorkerRejectedEventsError.
         """
 
     def validate(self, text: str) -> Validation:

@@ -57,7 +57,7 @@ class TextColumns:
         """Return the events whose attributes stand in `columns`, strings of one length, in the order of the attributes.
 
         Raises:
-            EventsRefusedError: values that do not fit, and when there are `misfits` already.
+            EventsRejectedError: values that do not fit, and when there are `misfits` already.
         """
         found = list(misfits)
         arrays = []

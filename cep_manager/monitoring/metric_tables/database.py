@@ -32,10 +32,13 @@ MOST_REMOVALS = 36
 
 
 class MetricDatabase:
-    """Connects when it is first used. Any thread may use it; everything raises StoreError when it cannot be used."""
+    """Connects when it is first used. Any thread may use it.
+
+    Every method raises PlanStoreError when the database cannot be used.
+    """
 
     def __init__(self, url: str) -> None:
-        """Raise StoreError for what can be no database."""
+        """Raise PlanStoreError for what can be no database."""
         try:
             parsed = make_url(url)
             self.address = parsed.render_as_string(hide_password=True)

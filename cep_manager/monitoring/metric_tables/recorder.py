@@ -31,7 +31,7 @@ class MetricRecorder(threading.Thread):
     """Runs until `close`. `look` gives what the control loop knows, None while this manager does not lead."""
 
     def __init__(self, config: MetricTablesConfig, look: Callable[[], ClusterSnapshot | None], clock: Clock) -> None:
-        """Raise StoreError when `metrics.tables.url` can be no database; one that does not answer is waited for."""
+        """Raise PlanStoreError when `metrics.tables.url` can be no database; one that does not answer is waited for."""
         super().__init__(name="metric-recorder", daemon=True)
         self._config = config
         self._look = look

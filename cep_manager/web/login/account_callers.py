@@ -71,8 +71,8 @@ class AccountCallers:
     def log_in(self, user: User) -> None:
         """Log the present request's browser in as the user, in a new session.
 
-        A new session, since somebody else may know the former one or have given it to the browser. Raises StoreError,
-        and WrongPasswordError when the user's password no longer opens the account.
+        A new session, since somebody else may know the former one or have given it to the browser. Raises
+        PlanStoreError, and WrongPasswordError when the user's password no longer opens the account.
         """
         now = _session()
         now.clear()
@@ -83,7 +83,7 @@ class AccountCallers:
         g.account, g.principal, g.shown = user, user.principal(), "session"
 
     def log_out(self) -> None:
-        """Log the present request's browser out. Raises StoreError."""
+        """Log the present request's browser out. Raises PlanStoreError."""
         logout_user()
         self._sessions.end(_session())
 

@@ -58,7 +58,7 @@ class LoginSessions(SessionInterface):
         return LoginSession("" if "Authorization" in request.headers else request.cookies.get(self._cookie, ""))
 
     def look_up(self, session: LoginSession) -> None:
-        """Find the account that the session belongs to, if any. Raises StoreError."""
+        """Find the account that the session belongs to, if any. Raises PlanStoreError."""
         stored = self._accounts.session(session.proof) if session.proof else None
         if stored is None:
             return
@@ -70,14 +70,14 @@ class LoginSessions(SessionInterface):
     def begin(self, session: LoginSession, user: User) -> None:
         """Store what `session` holds under a new proof, which the browser gets; the former one ends.
 
-        Raises StoreError.
+        Raises PlanStoreError.
         """
         self.end(session)
         agent = request.user_agent.string[:AGENT_LENGTH]
         session.given = self._accounts.begin_session(user, request.remote_addr or "", agent, dict(session))
 
     def end(self, session: LoginSession) -> None:
-        """End the session. Raises StoreError."""
+        """End the session. Raises PlanStoreError."""
         if session.proof:
             self._accounts.end_session(session.proof)
         session.taken = True

@@ -107,7 +107,7 @@ class CsvEvents:
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
         """Return the events of the lines of `body`; empty lines are passed over.
 
-        Raises EventsRefusedError.
+        Raises EventsRejectedError.
         """
         try:
             text = body.decode("utf-8-sig")

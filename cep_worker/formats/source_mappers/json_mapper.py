@@ -92,7 +92,7 @@ class JsonEvents:
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
         """Return the events of a JSON text: one event, `{"event": {…}}`, or a list of either.
 
-        Raises EventsRefusedError.
+        Raises EventsRejectedError.
         """
         body = body.removeprefix(BYTE_ORDER_MARK)
         try:
@@ -106,7 +106,7 @@ class JsonEvents:
     def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
         """Return the events of NDJSON, one to a line; empty lines are passed over.
 
-        Problems are numbered by event, the first is `first_index`. Raises EventsRefusedError.
+        Problems are numbered by event, the first is `first_index`. Raises EventsRejectedError.
         """
         body = body.removeprefix(BYTE_ORDER_MARK) if first_index == 0 else body
         try:
@@ -273,7 +273,7 @@ def decoded(body: bytes) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        EventsRefusedError: it is none.
+        EventsRejectedError: it is none.
     """
     try:
         return msgspec.json.decode(body.removeprefix(BYTE_ORDER_MARK))

@@ -112,7 +112,7 @@ class JsonPathEvents:
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
         """Return the events of a JSON text.
 
-        Raises EventsRefusedError.
+        Raises EventsRejectedError.
         """
         return self._events.convert(self._found(decoded(body), 0), now_ms)
 

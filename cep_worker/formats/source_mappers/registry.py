@@ -39,7 +39,7 @@ class BodyReader(Protocol):
             The stream's attributes in order, and `_timestamp` (int64 ms).
 
         Raises:
-            EventsRefusedError: an event does not fit, or `body` is not of the format; no event is taken then.
+            EventsRejectedError: an event does not fit, or `body` is not of the format; no event is taken then.
         """
 
 
@@ -56,7 +56,7 @@ class LineReader(BodyReader, Protocol):
             first_index: Number of the first event within the body, for messages.
 
         Raises:
-            EventsRefusedError: as `read`.
+            EventsRejectedError: as `read`.
         """
 
 

@@ -144,7 +144,7 @@ class TextEvents:
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
         """Return the events of `body`.
 
-        Raises EventsRefusedError.
+        Raises EventsRejectedError.
         """
         misfits: list[InvalidEvent] = []
         columns: list[list[str | None]] = [[] for _ in self._attributes]
@@ -187,7 +187,7 @@ class MatchedEvents:
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
         """Return the events of `body`.
 
-        Raises EventsRefusedError.
+        Raises EventsRejectedError.
         """
         events = pa.array(split_events(body, self._form.delimiter), pa.string())
         matches = [pc.extract_regex(events, pattern) for pattern in self._form.patterns]
@@ -219,7 +219,7 @@ def split_events(body: bytes, delimiter: str) -> list[str]:
     """Return the texts of the events of a body, which lines `delimiter` part, if there is one.
 
     Raises:
-        EventsRefusedError: it is no text.
+        EventsRejectedError: it is no text.
     """
     try:
         text = body.decode("utf-8-sig").replace("\r\n", "\n")

@@ -112,7 +112,7 @@ class XmlEvents:
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
         """Return the events of `body`.
 
-        Raises EventsRefusedError.
+        Raises EventsRejectedError.
         """
         root = parsed(body)
         if _local_name(root) != "events":
@@ -140,7 +140,7 @@ class XPathEvents:
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
         """Return the events of `body`.
 
-        Raises EventsRefusedError.
+        Raises EventsRejectedError.
         """
         root = parsed(body)
         try:
@@ -215,7 +215,7 @@ class _XmlValues:
 def parsed(body: bytes) -> etree._Element:
     """Return the outermost element of a body.
 
-    EventsRefusedError when it is no XML, or has a document type.
+    EventsRejectedError when it is no XML, or has a document type.
     """
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True
