@@ -100,13 +100,13 @@ class NoDriverError(ManagerError):
 
 
 class ChangeUnderWayError(ManagerError):
-    """The plan is being changed; what was asked for must wait until that has come about or to nothing."""
+    """The plan is being changed; the request must wait until the change has succeeded or failed."""
 
     code = "change-under-way"
 
 
 class CannotDrainError(ManagerError):
-    """Nothing can work off what workers accepted for the plan."""
+    """Nothing can process what workers accepted for the plan."""
 
     code = "cannot-drain"
 

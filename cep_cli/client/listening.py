@@ -58,7 +58,7 @@ class StreamListener:
     _looked_s: float | None = None
 
     def batches(self, timeout_s: float | None) -> Iterator[pa.RecordBatch]:
-        """Yield batches as they come, until none has come for `timeout_s` (None: for ever).
+        """Yield batches as they come, until none has come for `timeout_s` (None: forever).
 
         Raises CepError when no worker can be listened to at the beginning, or one refuses for good.
         """

@@ -102,7 +102,7 @@ class Node:
             self._was_active = active
             token = role.token if role is not None else 0
             self.say(f"node {self.config.name} is {f'ACTIVE, token {token}' if active else 'passive'}")
-            if not active:  # they end by themselves; whoever hangs is ended here
+            if not active:  # they end by themselves; one that hangs is ended here
                 for name in ACTIVE_ONES:
                     self._kill(name)
         if active and role is not None and role.switching:

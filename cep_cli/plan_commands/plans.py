@@ -20,7 +20,7 @@ from cep_cli.terminal import printable
 from query_plan.plan_names import named_after
 
 DRAIN_S = 60.0
-"""So long `cep undeploy` waits for a plan to work off what was accepted; it goes on by itself after that."""
+"""How long `cep undeploy` waits for a plan to process accepted events; it goes on by itself after that."""
 SHOWN_EVERY_S = 2.0
 
 

@@ -65,7 +65,7 @@ PORT_VARIABLES = {
     "ingress": "CEP_WORKER__INGRESS__PORT",
     "egress": "CEP_WORKER__EGRESS__PORT",
 }
-"""By what the processes are told their ports."""
+"""Environment variables that set the ports of the processes."""
 
 Say = Callable[[str], None]
 

@@ -181,7 +181,7 @@ class ControlPlane:
         record = self._deployments.plans[message.key]
         samples = self._samples.orders(message.key, now_ms)
         order, sources = state_transfer.order(record, message.epoch, self._members.tasks[message.key])
-        if record.rests:  # nothing more comes: it is to be seen when all of it has been worked off
+        if record.rests:  # no more events come: pausing shows when all have been processed
             order = "pause"
         changes = record.trial is not None or record.rests
         self.news = self.news or new or changes or record.state not in (PlanState.ACTIVE, PlanState.INACTIVE)

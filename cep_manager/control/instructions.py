@@ -11,7 +11,7 @@ from cep_manager.log_line import LogLine
 from cep_manager.plans.record import PlanVersion
 
 DriverOrder = SubmitTopology | KillTopology | RenamePlan | TakeSavepoint | DeleteSavepoint | ClearCheckpoints
-"""What a driver is told to do; each bears the token under which the manager leads."""
+"""Orders to a driver; each carries the token under which the manager leads."""
 
 
 class PushToDriver(msgspec.Struct, frozen=True):

@@ -281,7 +281,7 @@ class ManagerControlLoop:
         try:
             self._loop()
         except Exception:
-            # The thread's border: `alive` is False from now on, and whoever runs the process ends it.
+            # The thread's border: `alive` is False from now on, and the process's main thread ends it.
             paced_logger.exception("control loop failed")
         finally:
             self._server.close()
@@ -298,7 +298,7 @@ class ManagerControlLoop:
             self._follow_election()
             self._take_messages()
             answered = self._take_commands()
-            # Messages first, then time: whoever spoke before this moment is not taken for silent.
+            # Messages first, then time: a peer whose message has already arrived must not count as silent.
             if answered or self._is_due(tick_ms):
                 self._tick()
             for command in answered:
@@ -339,7 +339,7 @@ class ManagerControlLoop:
                     # Before anything else: writes under the lost token must fail from now on.
                     self._store.lead(None)
                     self._token, self._plane = 0, self._new_plane(0)
-        if changes:  # whoever hears from the leader finds the plans that it knows
+        if changes:  # peers that hear from the new leader find its plans in the snapshot
             self._tell()
         self._leadership.settle()
 

@@ -23,7 +23,7 @@ RATE_WINDOW_MS = 5_000
 """Rates are taken over at most this long."""
 
 LOST_SHOWN_MS = 60_000
-"""A worker that fell silent is told of for so long."""
+"""How long a worker that fell silent is listed as lost."""
 
 MAXIMUM_REPORTS = 16
 """Reports kept for each member, however fast it beats."""

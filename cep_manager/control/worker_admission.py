@@ -19,7 +19,7 @@ from cep_manager.control.members import ClusterMember, brings_back, has_left, wa
 MOST_KNOWN = 16
 """So many former processes of a name are remembered."""
 SHOWN_LEASES = 4
-"""A worker that is refused, and is not heard any more, is told of for so many leases."""
+"""For how many leases a refused worker stays listed after it was last heard."""
 
 StrangerKind = Literal["other-system", "name-taken", "copied", "other-folder"]
 

@@ -296,7 +296,7 @@ class Election:
             self._until_ms = asked_ms + own_ms(lease.lease_ms)
             self._due_ms = asked_ms + self._pace.heartbeat_ms
         elif signal is ElectionSignal.TAKEN:
-            # An earlier claim may have come about unheard: then nobody else is to be waited for.
+            # An earlier claim may have succeeded without an answer: then there is no other holder to wait for.
             wait_ms = 0 if self._is_mine(lease) else lease.lease_ms
             self._due_ms = min(self._due_ms, max(now_ms, self._moved_ms + wait_ms))
             # A standby keeps the plans compiled, so that it leads soon after it has claimed the lease.
@@ -366,10 +366,10 @@ class Election:
         lease = self.lease
         if self.role in HOLDS_LEASE:
             request = ConfirmLease(self.token, self._length_ms(now_ms), self._departed(now_ms))
-            # It may come about unheard, and be shorter than what was confirmed before.
+            # It may succeed without an answer, and be shorter than what was confirmed before.
             self._until_ms = min(self._until_ms, now_ms + own_ms(request.lease_ms))
         elif lease is not None and (self.role is ElectionRole.CLAIMING or self._may_claim(lease, now_ms)):
-            # When beat or token have moved since they were last seen, the claim comes to nothing.
+            # The claim fails if beat or token have moved since they were last seen.
             self._move(ElectionSignal.FREE, "")
             request = ClaimLease(lease.token, lease.beat, self._length_ms(now_ms))
         else:
@@ -395,7 +395,7 @@ class Election:
         """Interpret the lease as read from the database."""
         lease = seen.lease
         if isinstance(request, ReadLease):
-            # Whoever had this very address before has ended: it can be listened on by one process only.
+            # The former holder of this very address has ended: only one process can listen on it.
             successor = first and lease.holder is not None and lease.holder.control == self._me.control
             free = lease.holder is None or self._is_mine(lease) or successor
             return ElectionSignal.FREE if free else ElectionSignal.TAKEN
@@ -424,7 +424,7 @@ class Election:
     def _note(self, seen: LeaseState, now_ms: int) -> list[Instruction]:
         """Update the list of managers; a silent one stays listed for a while."""
         before = self.sights
-        # Built anew from each answer: managers that the leader has removed from the database disappear.
+        # Rebuilt from each answer: managers that the leader has removed from the database disappear.
         self.sights = {}
         for manager, beat in seen.managers:
             known = before.get(manager.control)

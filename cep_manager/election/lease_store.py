@@ -26,7 +26,7 @@ from cep_manager.persistence.schema import LEADER, MANAGERS
 class LeaseStore:
     """The lease as manager `me` sees and takes it.
 
-    All methods raise PlanStoreError; whether a claim has come about is then not known.
+    All methods raise PlanStoreError; it is then unknown whether a claim has succeeded.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ MOST_ANSWER_BYTES = 128 * 2**20
 BATCH_ROWS = 500
 """Few, since one value may be as large as a megabyte: rows are held in memory so many at a time."""
 LONGEST_LIST = 500
-"""Characters of the names of a file's columns that are told."""
+"""How many characters of a file's column names a message shows."""
 TIME = "_timestamp"
 
 

@@ -167,7 +167,7 @@ class StreamTail:
         except CepError as error:
             self._end(error.message)
         except Exception:
-            # The thread's border: whoever watches is told, and the log has the reason.
+            # The thread's border: viewers get a message, and the log has the reason.
             logger.exception("live tail failed")
             self._end("the manager failed; its log says more")
         finally:

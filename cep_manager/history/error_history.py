@@ -27,7 +27,7 @@ for all that live: one that was forgotten counts anew with its next report."""
 MOST_PLACES = 64
 """Places that are remembered of each group; the one seen last longest ago goes first."""
 SHOWN_PLACES = 16
-"""Places of each group that are told of, the newest."""
+"""How many places of each group are kept, the newest."""
 
 Owner = PlanKey | None
 """Whose errors they are: a plan's, or those of no plan."""

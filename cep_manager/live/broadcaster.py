@@ -172,7 +172,7 @@ class Broadcaster:
         except CepError as error:
             return _reason(error.code, error.message, error.details if isinstance(error, ManagerError) else {})
         except Exception:
-            # The border of this thread: whoever watches is told, and the log has the reason.
+            # The border of this thread: viewers get a message, and the log has the reason.
             paced_logger.exception("a live picture failed")
             return _FAILED
 
@@ -208,7 +208,7 @@ def _reason(code: str, message: str, details: dict[str, Any] | None = None) -> b
 
 
 _FAILED = _reason("internal", "the manager failed; its log says more")
-"""What those are told whose picture failed."""
+"""The message to viewers whose view failed."""
 
 
 def _tenant_of(name: Hashable) -> int | None:

@@ -19,7 +19,7 @@ USERS = Table(
     Column("login_ms", BigInteger, nullable=False),
 )
 
-# Sessions and tokens are kept by the hash of what proves them: whoever reads the database cannot use them.
+# Sessions and tokens are kept by the hash of their secrets, so that reading the database does not allow to use them.
 SESSIONS = Table(
     "cep_sessions",
     ACCOUNTS,

@@ -32,7 +32,7 @@ PLANS = Table(
     Column("statistics", String(16)),
     # What it begins from until it has run: a savepoint, `none`, or empty: its newest checkpoint.
     Column("restore", String(64), nullable=False, server_default=""),
-    # The epoch under which it was told so; 0 when it was not.
+    # The epoch under which that was ordered; 0 when it was not.
     Column("restore_epoch", BigInteger, nullable=False, server_default="0"),
     # While it is being undeployed: the workers that may have had events of it then, as a JSON list.
     Column("draining", Text),

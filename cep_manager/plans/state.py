@@ -44,7 +44,7 @@ class PlanState(str, Enum):
     INACTIVE = "inactive"
     """Every task runs and keeps its state; workers take no events in for it."""
     RESTARTING = "restarting"
-    """It has run and lost something, or was told to; it is being brought back."""
+    """It has run and lost something, or was ordered to restart; it is being brought back."""
     REBALANCING = "rebalancing"
     """A topology of another number of workers is to take its place."""
     UPDATING = "updating"

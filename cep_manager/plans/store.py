@@ -30,7 +30,7 @@ from cep_manager.plans.state import ChangeKind
 REMOVED_KNOWN_MS = 90 * 24 * 3_600_000
 """For so long it is known of a plan that it was removed."""
 MOST_REMOVED = 1_000
-"""So many removed plans are told to workers, the newest."""
+"""How many removed plans workers learn of, the newest."""
 LONGEST_STEM = 118
 """So much of a name is in the id that another plan's first name has made longer: the tables have room for ten more."""
 

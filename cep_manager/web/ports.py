@@ -179,7 +179,7 @@ class ManagerView(Protocol):
     def undeploy(self, key: PlanKey, discard: bool = False) -> Undeployed:
         """Remove the plan, its topology and its checkpoints; its savepoints stay.
 
-        It takes no events in from now on, and goes once all that was accepted is worked off and delivered; with
+        It takes no events in from now on, and is removed once everything accepted is processed and delivered; with
         `discard` it goes at once, and what waits in workers is dropped and counted. Raises UnknownPlanError,
         CannotDrainError.
         """
@@ -202,7 +202,7 @@ class ManagerView(Protocol):
         """
 
     def remove_rules(self, tenant: int, rule_set: str, *, dry_run: bool = False) -> RuleSetReport:
-        """Undeploy all plans that the rule set deployed, once what was accepted is worked off.
+        """Undeploy all plans that the rule set deployed, once accepted events are processed.
 
         Raises UnknownRuleSetError, RuleSetRefusedError.
         """

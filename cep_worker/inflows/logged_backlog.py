@@ -95,7 +95,7 @@ class LoggedBacklog:
             return False
         if not linked:
             return True
-        # While the disk is being worked off, sources may only add less than leaves it; otherwise the backlog would
+        # While events on disk are being sent, sources may only add less than leaves it; otherwise the backlog would
         # never end.
         return self._credit > 0 if self._behind() else self._waiting.rows < self._most_rows
 

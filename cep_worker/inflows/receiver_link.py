@@ -223,7 +223,7 @@ class ReceiverLink:
         self._send_waiting(self._limits.max_in_flight_frames)
 
     def tick(self, now_ms: int) -> None:
-        """Beats, sends what was held back to be joined, and notices a link that does not come to stand."""
+        """Beat, send what was held back to be joined, and notice a link that is not established."""
         self._ticked_ms = now_ms
         self._backlog.tick(now_ms)
         self._note_clock(now_ms)

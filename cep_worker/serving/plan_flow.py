@@ -163,7 +163,7 @@ class PlanFlow:
 
     def _is_served_by(self, inflow: Inflow, binding: StreamBinding) -> bool:
         plan = self.plan
-        # What a log has is worked off as it was accepted, also when the plan keeps no logs any more.
+        # Events in a log are processed as they were accepted, even if the plan keeps no logs now.
         logged = inflow.logged == keeps_logs(plan) or (inflow.logged and not inflow.drained())
         return inflow.binding == binding and inflow.playback == plan.playback and logged
 

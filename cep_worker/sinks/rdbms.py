@@ -56,7 +56,7 @@ class _RejectedRows:
 class _RdbmsWriter:
     """Inserts.
 
-    What the database cannot take now is tried again for ever, what it refuses is dropped.
+    What the database cannot take now is retried without limit, what it refuses is dropped.
     """
 
     def __init__(self, engine: Engine, table: sqlalchemy.Table, stream: StreamSchema, options: RdbmsOptions) -> None:

@@ -14,7 +14,7 @@ from cep_manager.monitoring.storm_topology.texts import WINDOWS, StormWindow
 WINDOW_OF: dict[WindowName, StormWindow] = dict(zip(("10m", "3h", "1d", "all"), WINDOWS, strict=True))
 
 RECENT_MS = 30 * 60_000
-"""An error that is younger is told as recent, as Storm's users know it."""
+"""Errors younger than this are shown as recent, as in Storm."""
 
 
 def stage_of(component: StormComponent, window: WindowName, monotonic_ms: int, now_ms: int) -> StageView:

@@ -39,7 +39,7 @@ SERIES: dict[Metric, Series] = {
 MOST_STEPS = 2_000
 
 MISSED = 3
-"""After so many intervals without a row nothing is told of the time between."""
+"""A gap of more intervals than this without a row is shown as unknown."""
 
 
 class Wanted(NamedTuple):

@@ -25,7 +25,7 @@ class AlertSeverity(StrEnum):
     CRITICAL = "critical"
     """Events are not processed, or not kept."""
     WARNING = "warning"
-    """It works, and will not for ever."""
+    """It works, but not for long."""
     NOTICE = "notice"
     """Worth knowing."""
 

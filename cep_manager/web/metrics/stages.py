@@ -26,7 +26,7 @@ INSTANCE = ("tenant", "plan", "component", "kind", "stage_instance")
 COMPONENT = ("tenant", "plan", "component", "kind")
 
 MOST_INSTANCES = 2_000
-"""Of further component instances nothing is told but how many they are."""
+"""Further component instances are only counted."""
 
 
 class _Instance(msgspec.Struct, frozen=True):

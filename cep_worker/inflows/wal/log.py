@@ -293,7 +293,7 @@ class StreamLog:
         known = self.rows_ever if self.secured == self.last_position else known
         self._tally.secure(self.secured, self.unneeded, known)
         if self.unneeded >= self.last_position and self._is_full():
-            self._free_last()  # or it would be full for ever, and of what nobody needs
+            self._free_last()  # or it would stay full of what nobody needs
         self.recheck()
 
     def tick(self, now_ms: int) -> None:

@@ -26,7 +26,7 @@ from cep_manager.web.api.requests import read_tenant, shown_to_workers
 from cep_manager.web.ports import ManagerView, Tail
 
 BEAT_S = 1.0
-"""How often whoever watches hears something, events or not."""
+"""How often viewers hear something, events or not."""
 
 LONGEST_LOOK_MS = 5_000
 

@@ -20,7 +20,7 @@ from cep_manager.web.ports import ManagerView
 BULK_ACTIONS = ("activate", "deactivate", "undeploy")
 DONE = {"activate": "activated", "deactivate": "deactivated", "undeploy": "undeployed, once nothing of it waits"}
 MOST_TOLD = 5
-"""Of so many plans it is told why they could not be changed."""
+"""For how many plans the reason is shown why they could not be changed."""
 
 
 def plan_list_pages(console: Blueprint, view: ManagerView) -> None:

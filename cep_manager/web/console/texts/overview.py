@@ -26,7 +26,7 @@ _PAGES = {
     "worker-silent": ("console.show_worker", "worker"),
     "no-worker": ("console.show_workers", ""),
 }
-"""Where an alert of some code, or about some subject, is told more of: endpoint, and the part that takes its name."""
+"""The page with details of an alert, by its code or subject: endpoint, and the parameter that takes its name."""
 
 SPARK_WIDTH, SPARK_HEIGHT = 120, 30
 
