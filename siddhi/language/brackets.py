@@ -1,4 +1,4 @@
-"""Where brackets may stand in patterns and sequences, as Siddhi's grammar has it.
+"""The places of brackets in patterns and sequences, according to Siddhi's grammar.
 
 An element is known by the rules of that grammar that it fits (`Form`), and a chain by those that its elements fit in a
 row. Chains that hold a `not … for` of their own are of two kinds, which brackets keep apart:
@@ -46,9 +46,9 @@ class Form:
     """Which rules an element fits.
 
     `source`: an event, a counted one or a pair of them. `plain`: a chain of these; `repeated`: one in which `every` may
-    stand as well. `silence`: a `not … for`. `left` and `right`: a chain with silences (see above). `silent`: it may be
+    occur as well. `silence`: a `not … for`. `left` and `right`: a chain with silences (see above). `silent`: it may be
     a whole query with a silence. `paired`: a pair with a `not`, which brackets leave as it is. `grouped`: brackets
-    stand around it. `bracketed`: they stand around it or somewhere in it.
+    are around it. `bracketed`: they are around it or somewhere in it.
     """
 
     source: bool = False

@@ -40,9 +40,9 @@ _SKIPPED = re.compile(r'"""[\s\S]*?"""|\'[^\'"\n]*+\'|"[^"\n]*+"|`[^`]*+`|--[^\n
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A word that cannot stand between what is `before` and what is `behind` it (which begins with the word).
+    """A word that is not valid between the text `before` it and the text from it on, `behind`.
 
-    `accepted`: the terminals that could stand here, `keywords` those of them that are words. `keyword`: the keyword in
+    `accepted`: the terminals that are valid here, `keywords` those of them that are words. `keyword`: the keyword in
     front of the word, if that is what the parser took it for. `before` and `behind` are cut where they are long;
     `whole_before` is not.
     """

@@ -2,11 +2,11 @@
 
 A script is the body of a function of `data`, the list of its arguments, as in Siddhi's extension `script:javascript`.
 It sees the language alone: no files, no network, no processes and no timers, and nothing of this process. Memory and
-stack are bounded, and time where a script loops by mistake: who wants to gets round that (QuickJS forgets that time is
-up where it keeps an exception for later, as promises do, and does not look at it in functions of its own, such as
-`sort`), so that whoever may deploy a script must be trusted not to stop the process.
+stack are bounded, and time where a script loops by mistake. A script can evade the time limit on purpose (QuickJS
+drops it where it keeps an exception for later, as promises do, and does not check it in functions of its own, such as
+`sort`), so only trusted users should be allowed to deploy scripts.
 
-Nothing of a script runs outside of a call, nor while it is checked: what it gives or throws becomes a text within the
+Nothing of a script runs outside of a call, nor while it is checked: what it returns or throws becomes a text within the
 call.
 """
 

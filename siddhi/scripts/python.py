@@ -2,8 +2,8 @@
 
 A script sees `data`, the list of its arguments, the names in `BUILTINS` and `math`; no imports, no names or attributes
 that start with an underscore, nothing that outlives a call. One that runs for ever is stopped
-(`siddhi.engine.time_limits`), and cannot catch that. What it cannot be kept from is to fill the memory: whoever may
-deploy it must be trusted so far.
+(`siddhi.engine.time_limits`), and cannot catch that. Its use of memory is not limited, so only trusted users
+should be allowed to deploy scripts.
 """
 
 from __future__ import annotations

@@ -33,18 +33,18 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where an expression stands.
+    """The place of an expression.
 
-    Names without a qualifier mean attributes of `output` first (if set), then of the `own` slot, or without one of the
-    only slot that has them. `tables`, innermost first, are those whose rows are meant by `T.attribute`. Of a counted
-    slot a reference without an index means the last event, or the first when `firsts` is set (from `select` on), or all
-    its events when `lists` is set too and the reference is by an alias. `aggregates` says whether aggregates may be
-    called, `tables_searched` whether `in` may stand there, `place` what to call it in messages. With `loose` a
-    qualifier that nothing is called by is not looked at, as Siddhi 3.x does where there is one input only. `nearest` is
-    the slot that is meant where several have a name without a qualifier. `aliased` are the slots under the names by
-    which `in` and `is null` know them, where these are others. `events` says whether a call may take a slot's event, as
-    it may where there are several, or a pattern. `paired` says that the events of two sides are being compared, so that
-    nothing can be asked of a side but of its one event.
+    Names without a qualifier refer to attributes of `output` first (if set), then of the `own` slot, or without one
+    of the only slot that has them. `tables`, innermost first, are those whose rows `T.attribute` refers to. A
+    reference without an index to a counted slot means the last event, or the first when `firsts` is set (from
+    `select` on), or all its events when `lists` is set too and the reference is by an alias. `aggregates` allows
+    calls of aggregates, `tables_searched` allows `in`, and `place` is the name of the place in messages. With `loose`
+    an unknown qualifier is ignored, as in Siddhi 3.x where there is one input only. `nearest` is the slot that an
+    unqualified name refers to where several slots have it. `aliased` are the slots under the names that `in` and `is
+    null` use, where these differ. `events` allows calls to take a slot's event, as they may with several slots or in
+    a pattern. `paired` is set when the events of two sides are compared, so that only the one event of a side can be
+    read.
     """
 
     slots: tuple[Slot, ...] = ()

@@ -1,10 +1,10 @@
 """Operator state as a tree of plain values and arrays, and its bytes: no pickle.
 
 length of the tree   tree, as MessagePack                  large arrays, and states that were written before, one
-8 bytes              …with short arrays where they stand   after the other in the order in which the tree names them
+8 bytes              …with short arrays in their places    after the other in the order in which the tree names them
 
-The bytes say nothing of where an array lies, so a change in one place leaves all others as they were: whoever keeps
-snapshots in chunks stores the changed ones only.
+The bytes hold no addresses of arrays, so a change in one place leaves all other bytes unchanged: a store that keeps
+snapshots in chunks writes the changed ones only.
 """
 
 from __future__ import annotations

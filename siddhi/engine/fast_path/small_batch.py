@@ -1,4 +1,4 @@
-"""The few rows of a batch in lines that serve again for the next one, and rows that leave from where they lie.
+"""The rows of a small batch in reusable lines, and results that are written from their places in memory.
 
     records ──exported──▶ ArrowArray ──read_records──▶ lines: times │ codes │ prices │ …   always in the same places
                                                          ╎
@@ -6,8 +6,8 @@
                                                          ╎
     records ◀─imported─── ArrowArray ◀──write_records── plan: where the columns of the results lie
 
-Nothing is made anew for a batch but the one that leaves: where a single event comes, every array that numpy has to make
-takes longer than what is done to its value.
+Only the output batch is allocated: with a single event, every array that numpy allocates takes longer than the work on
+its value.
 """
 
 from __future__ import annotations

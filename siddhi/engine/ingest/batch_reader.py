@@ -70,9 +70,9 @@ class _WatchedColumn(Column):
 
 
 class _RecordColumns(dict[str, Column]):
-    """The columns of a batch from outside, each made when it is first asked for: `fetch` gives the array in a place.
+    """The columns of a batch from outside, each built on first access: `fetch` returns the array in a place.
 
-    To look into it costs no more than with any other dictionary; whoever goes through it finds all columns.
+    A lookup costs no more than in any other dictionary; iteration finds all columns.
     """
 
     __slots__ = ("_fetch", "_inlet", "_places")
@@ -125,12 +125,12 @@ class _RecordColumns(dict[str, Column]):
 
 
 class BatchReader:
-    """Reads the batches that come from outside for `stream`, whose events enter the app at the junction `key`.
+    """A reader of the batches from outside for `stream`, whose events enter the app at the junction `key`.
 
-    A schema is looked into once: batch after batch has the same. And so are the columns of which values are asked for,
-    and numbers that are asked for at all: where rows are few, all of them are read at once from the next batch on.
-    Strings are if they stand in `always_read` (None: all do); others while that is worth it (`StringDemand`): those of
-    events that a filter holds back are not to fill the pool.
+    A schema is inspected once, as all batches of a source have the same. So are the columns whose values are used,
+    and numbers that are used at all: with few rows all of them are read together from the next batch on. Strings are
+    read together if they are in `always_read` (None: all are); others while that saves time (`StringDemand`), as the
+    strings of filtered events should not fill the pool.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
-"""Which strings that stand behind a filter are read with the rest of an event, before anybody asks for them.
+"""Which strings behind a filter are read with the rest of an event, before they are requested.
 
-To read a string with the rest costs little, and to read it later several times as much; but each that is read stays in
-the app's pool for a while, and of those that the filter holds back nobody would have asked. So it is tried out, and
-tried again:
+Reading a string with the rest costs little, and reading it later several times as much; but each one that is read stays
+in the app's pool for a while, and the strings of filtered events would never be requested. So the demand is measured
+repeatedly:
 
-    rows that came    │ 256: only what is asked for │ 16,384: strings of every row, if a quarter was asked for │ 256 …
+    rows that came    │ 256: only what is requested │ 16,384: strings of every row, if a quarter was requested │ 256 …
 """
 
 from __future__ import annotations

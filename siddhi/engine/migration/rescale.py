@@ -1,15 +1,15 @@
-"""State that goes by key, shared out anew: from m instances of an app to n.
+"""Redistribution of state by key, from m instances of an app to n.
 
     m snapshots            each with the keys that were its own
          │  every key goes to the instance that owns it now
          ▼
     n snapshots            each with the keys that are its own from now on
 
-What goes by key is what the planner lets run in parallel by key: the instances of a partition with all that its
+State has a key where the planner allows parallel execution by key: the instances of a partition with all that its
 queries keep for them (windows, patterns, joins, aggregates, rates, when they were seen last), and the groups of a query
 without a window that groups by the attribute by which its stream is shared. Everything else has no owner: tables, named
 windows, aggregations, triggers, and queries that remember something over all events. It must be empty, or the state
-cannot be shared out.
+cannot be redistributed.
 
 All new instances have the latest of the old clocks, as one engine for all keys would. A timer of an instance that was
 behind fires with the next step, as every timer that was set for a time already past; none fires twice, none is lost.
@@ -100,10 +100,12 @@ def redistribute(
 ) -> list[bytes]:
     """Return a snapshot for each of `apps`, the new instances, of the state in `snapshots` of all old ones.
 
-    The apps are one and the same but for the ranges of partitions. `shares` tells for each input stream that is shared
-    by key who owns its keys; all others go to every instance, or to any. Parts in `begun` that go by no key begin, as
-    at a start, at the latest of the clocks. `SnapshotError`: `snapshot-not-by-key` when there is state that no key
-    owns, `snapshot-of-another-app` when a snapshot has other parts than `apps`.
+    The apps are the same except for the ranges of partitions. `shares` gives the owners of keys for each input stream
+    that is shared by key; all others go to every instance, or to any. Parts in `begun` that have no key start at the
+    latest of the clocks.
+
+    Raise `SnapshotError` with code `snapshot-not-by-key` when there is state that no key owns,
+    `snapshot-of-another-app` when a snapshot has other parts than `apps`.
     """
     checked = {stream: replace(share, owner=_checked(share.owner, len(apps))) for stream, share in shares.items()}
     return [write_snapshot(_instance(snapshots, app, index, checked, begun)) for index, app in enumerate(apps)]

@@ -14,9 +14,9 @@ from siddhi.engine.operators.expressions.leaves import ColumnNode
 
 
 class Filter(Operator):
-    """Lets rows through where the condition is true; of each only the columns `kept`.
+    """A filter that passes rows for which the condition is true, with only the columns `kept`.
 
-    A reset is taken for the event that stands in for it, as in Siddhi, unless the condition holds aggregates.
+    A reset is tested as the event whose values it carries, as in Siddhi, unless the condition holds aggregates.
     """
 
     def __init__(self, condition: ExpressionNode, compiler: ExpressionCompiler, kept: tuple[str, ...]) -> None:

@@ -15,18 +15,18 @@ from siddhi.engine.operators.selection.plain_query import PlainQuery
 
 
 class AppNode:
-    """Takes the rows of its input streams and gives back what it sends.
+    """A node, which processes the rows of its input streams and returns what it sends.
 
-    `sources` are the streams read; `arrival` gives each its place among rows of one cause, `timer_arrival` among those
-    of timers of one time, where that is another. `target` is the stream that is fed, if any; `inserts` says that events
-    are inserted there, which makes expired ones current, `hands_in` that they are those of the only source on their way
-    into a partition: what fails there fails in the source. `splits` says that one chunk coming in may become several
-    going out, `splits_chunks` that only one of several events may, `by_key` that the node stands in a partition.
-    `reads` and `writes` name the tables and named windows that the node looks into or changes; those that it `shares`
-    may be changed and looked at by several nodes in one step, and it follows the moves of the named windows that it
-    `tracks`; what comes from `silent` sources makes it send nothing. `computes` says that numbers may come out that did
-    not come in, and so overflow or divide by zero; `plain` is what the node does if it is a plain query. `may_fail`
-    says that events may fail in the node.
+    `sources` are the streams read; `arrival` gives each its place among rows of one cause, `timer_arrival` among
+    those of timers of one time, where that is another. `target` is the stream that is fed, if any. With `inserts`
+    events are inserted there, which makes expired ones current; with `hands_in` they are those of the only source on
+    their way into a partition: what fails there fails in the source. With `splits` one incoming chunk may become
+    several, with `splits_chunks` only one of several events may; with `by_key` the node is in a partition. `reads`
+    and `writes` name the tables and named windows that the node reads or changes; those that it `shares` may be
+    changed and read by several nodes in one step, and it follows the moves of the named windows that it `tracks`;
+    events of `silent` sources make it send nothing. With `computes` the output may have numbers that are not in the
+    input, and so overflow or divide by zero; `plain` is what the node does if it is a plain query. With `may_fail`
+    events may fail in the node.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""How rows that one root caused are told apart while a node works on them.
+"""How rows that one root caused are distinguished while a node processes them.
 
 What fails is found by its order, the place of its cause in the step. Several chunks may come to a node from one cause:
 two queries insert into one stream, a window lets an event out with what it expires, timers fire between two roots. So
@@ -6,11 +6,11 @@ that only the chunk fails in which something failed, each gets an order of its o
 a root of its own with the clock of the true one:
 
     order       3  3  3    4     5          the same chunks          3  5  7    12    17
-    chunk       a  b  c    d     e          told apart               a  b  c    d     e
+    chunk       a  b  c    d     e          distinguished            a  b  c    d     e
     clocks      1000  1400  2600            clocks of the roots      1000 1400 1400 1400 … 2600
 
-A timer's chunk of clock c stands between two roots that came just before c, so that the node's own timers go in front
-of it and behind it as before, and share their order with no row that came in.
+A timer's chunk of clock c is between two roots that came just before c, so that the node's own timers go in front of it
+and behind it as before, and share their order with no row that came in.
 """
 
 from __future__ import annotations

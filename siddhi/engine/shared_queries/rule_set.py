@@ -203,9 +203,9 @@ class RuleSet:
     def _note_times(self, batch: EventBatch, rows: Int64Array, members: Int64Array, step: Step) -> bool:
         """Return whether some event of `batch` is earlier than one before it.
 
-        A pattern tells by its latest event how late another is, and by whether any came between them: as long as all
-        come in order, the events that it does not want make no difference. As soon as one is late, all patterns have
-        the latest time, and then every event.
+        A pattern compares an event with its latest one to see how late it is, and whether any came between them: as
+        long as all come in order, the events that it does not want make no difference. As soon as one is late, all
+        patterns get the latest time, and then every event.
         """
         stamps = batch.timestamps
         late = stamps.item(0) < self._latest or bool((stamps[1:] < stamps[:-1]).any())

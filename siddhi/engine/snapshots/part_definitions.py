@@ -1,8 +1,8 @@
-"""What the parts of an app are that hold state, and when two of them are the same: by name and by definition.
+"""The parts of an app that hold state, and when two of them are the same: by name and by definition.
 
-A part is a query, a named window, a table, an aggregation, a trigger, or the keys of a partition. Its `text` stands for
-what defines the part itself, its `surroundings` for what else its state follows from: the attributes of what it reads,
-the scripts it calls, the clock that drives it. Layout, annotations and other parts of the app make no difference.
+A part is a query, a named window, a table, an aggregation, a trigger, or the keys of a partition. Its `text` defines
+the part itself, its `surroundings` what else its state depends on: the attributes of what it reads, the scripts it
+calls, the clock that drives it. Layout, annotations and other parts of the app make no difference.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The shape of an app: which node reads which streams and feeds which, and whether a step may run column by column.
 
-A node that sees all of a step's rows at once must see them in the order of an engine that carries each event through
-everything that follows from it before it takes up the next receiver, and then the next event. In a graph that only
-branches, rows merged by cause and by place give that order. Where branches meet again it may be lost; `Graph.columnar`
-tells.
+A node that sees all of a step's rows together must see them in the order of an engine that carries each event through
+everything that follows from it before it continues with the next receiver, and then the next event. In a graph that
+only branches, rows merged by cause and by place have that order. Where branches meet again it may be lost;
+`Graph.columnar` checks this.
 
-Timers of one time fire in text order, each with everything that follows from it. What they cause has places of its own:
-an event may come to a reader over another way before it comes to the timer's.
+Timers of one time fire in text order, each with everything that follows from it. Their output has places of its own:
+an event may come to a reader over another route before it comes to the timer's.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
                              out   ·     ·     +a2 +b1    ·     -a2 -b1 reset +a3 +c1
     firstLengthBatch(k, 2)   out   ·     ·     +a1 +b1    ·     -a1 -b1 reset +a3 +c1
 
-An event that is replaced by one of its key expires before that one comes. Events of a batch stand in the order in which
-their keys came, with the clock then as their timestamp.
+An event that is replaced by one of its key expires before that one comes. Events of a batch are in the order in which
+their keys came, with the clock at that time as their timestamp.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The syntax tree of SiddhiQL: what a plan says, with where it says it.
 
-Nodes are frozen and compare by meaning: two nodes are equal when they print the same text, wherever they stood.
+Nodes are frozen and compare by meaning: two nodes are equal when they print the same text, wherever they are.
 Positions (`span`) take no part in equality, so `parse(print_app(app)) == app` holds. Nothing here knows types or
 scopes; that is `siddhi.analysis`.
 
-    places       where a node stands
+    places       the place of a node
     expressions  constants, attributes, calls, operators; the types of attributes
     definitions  annotations; streams, tables, windows, triggers, functions
     inputs       a stream with its handlers, a join, a pattern or sequence

@@ -112,7 +112,8 @@ def accumulation_of(call: model.Aggregate, *, forgets_extremes: bool = False) ->
 class Accumulators:
     """The accumulators of several aggregates over common groups.
 
-    `lines` tells for each aggregate the line of its argument, `first_cell` how many cells of a group belong to others.
+    `lines` gives for each aggregate the line of its argument; `first_cell` is how many cells of a group belong to
+    others.
     """
 
     def __init__(self, members: Sequence[Accumulation], lines: Sequence[int], first_cell: int = 0) -> None:

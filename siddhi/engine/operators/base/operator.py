@@ -57,13 +57,13 @@ class Step:
     """What operators may know of the step that runs.
 
     `clocks` int64, at least one, non-decreasing: the app's clock at each root chunk (a mere move of the clock counts
-    as one root chunk without rows). No timer shows a clock below `floor`: the clock before the step, or, when the root
-    is a chunk of several events, the clock to which these move it in one jump. What timers tell has no time before
-    `shown`, the latest clock before the step, which is later than `floor` when events of a backlog are worked off at
-    their own time. `opened` are the ids of partition instances that came into being in this step, with the order and
-    clock of the row that opened each. `arrivals` are the even orders, and maybe odd ones, of rows that came in,
-    ascending, where no timer of the node has these too; `units` are orders of several chunks of which none goes out
-    when one fails.
+    as one root chunk without rows). No timer shows a clock below `floor`: the clock before the step, or, when the
+    root is a chunk of several events, the clock to which these move it in one jump. Output of timers has no time
+    before `shown`, the latest clock before the step, which is later than `floor` when events of a backlog are
+    processed at their own time. `opened` are the ids of partition instances that were created in this step, with the
+    order and clock of the row that opened each. `arrivals` are the even orders, and maybe odd ones, of rows that came
+    in, ascending, where no timer of the node has these too; `units` are orders of several chunks of which none is
+    emitted when one fails.
     """
 
     __slots__ = (
@@ -274,12 +274,12 @@ def _in_order(
 class OperatorContext:
     """What an operator is given when it is built.
 
-    `instance_ranks` gives each partition instance its place among those whose timers are due at one time. `playback`
-    says that event time drives the clock. `partitioned` says that batches carry `partitions` and that state is kept
-    per partition instance. What the operators of all instances of a query have in common is put into `common` by the
-    first of them, under the `id` of what it is made from. A pattern holds no more than `max_partial_matches`.
-    `forgets_extremes` says that `min` and `max` remember their best value alone. `failing` is told of expressions of
-    which rows may fail. `choices` notes which operators were ruled out.
+    `instance_ranks` gives each partition instance its place among those whose timers are due at one time. With
+    `playback` event time drives the clock. With `partitioned` batches carry `partitions` and state is kept per
+    partition instance. Objects that the operators of all instances of a query share are put into `common` by the
+    first of them, under the `id` of what they are made from. A pattern holds no more than `max_partial_matches`. With
+    `forgets_extremes` `min` and `max` remember their best value alone. `failing` is notified of expressions whose
+    rows may fail. `choices` notes which operators were ruled out.
     """
 
     pool: StringPool
@@ -380,9 +380,9 @@ class MergingOperator(Stateful):
 
     @abstractmethod
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
-        """Return what comes out of the merged rows, which may be none when only timers are due.
+        """Return the output for the merged rows, which may be none when only timers are due.
 
-        Each result is selected as a chunk of its own; `deliveries` tells which of them leave the query together.
-        The output's columns are named by `siddhi.engine.operators.base.scope.slot_column`; orders and clocks are those
-        of the row or timer that completed each result.
+        Each result is selected as a chunk of its own; `deliveries` says which of them leave the query together. The
+        output's columns are named by `siddhi.engine.operators.base.scope.slot_column`; orders and clocks are those of
+        the row or timer that completed each result.
         """

@@ -19,11 +19,11 @@ from siddhi.engine.operators.expressions.evaluation import Evaluation, Expressio
 
 
 class AggregateInput:
-    """The rows that one aggregate sees: `kinds` says add (current), remove (expired) or leave alone (any other).
+    """The rows that one aggregate sees: `kinds` says add (current), remove (expired) or ignore (any other).
 
-    `groups` are dense group ids below `group_count`; `fresh`, if not None, marks rows whose group starts anew (its
-    state is thrown away before the row counts). `values` and `valid` are the first argument, None without one; `others`
-    are the arguments behind it.
+    `groups` are dense group ids below `group_count`; `fresh`, if not None, marks rows whose group restarts (its state
+    is dropped before the row counts). `values` and `valid` are the first argument, None without one; `others` are the
+    arguments behind it.
     """
 
     __slots__ = ("evaluation", "fresh", "group_count", "groups", "kinds", "others", "valid", "values")

@@ -46,11 +46,11 @@ SCRIPT = ("define", "function")
 
 
 class ExpressionCompiler:
-    """Compiles the expressions of one query's part and keeps what they read and the aggregates they hold.
+    """A compiler of the expressions of one query's part.
 
-    `several` says that the rows are those of a join or a state machine, `paired` that they are pairs of a join that is
-    being made, so that an event stands in every slot. `in_table` makes the nodes of `in`; without it an expression with
-    `in` is refused.
+    It records what they read and the aggregates they hold. With `several` the rows are those of a join or a state
+    machine, with `paired` they are pairs of a join that is being made, so that every slot has an event. `in_table`
+    makes the nodes of `in`; without it an expression with `in` is refused.
     """
 
     def __init__(

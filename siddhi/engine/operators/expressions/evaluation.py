@@ -72,11 +72,11 @@ class Reasons:
 
 
 class Evaluation:
-    """What expressions may read while they are evaluated over `batch`, and where they book rows that fail.
+    """What expressions may read during evaluation over `batch`, and where they record rows that fail.
 
     `active` masks the rows that count (None: all): only these change the state of aggregates and only these can fail.
-    `groups` gives each row's dense group id, `group_count` how many there are; `fresh` marks rows whose group starts
-    anew. `outputs` are the query's own output values so far.
+    `groups` gives each row's dense group id, `group_count` how many there are; `fresh` marks rows whose group
+    restarts. `outputs` are the query's own output values so far.
     """
 
     __slots__ = ("active", "batch", "failed", "fresh", "group_count", "groups", "outputs", "reasons", "size")

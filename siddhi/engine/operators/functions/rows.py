@@ -102,9 +102,10 @@ class ColumnFunction(CallNode):
 
 
 class _Memory:
-    """What a function has made of values before: `known` tells of which combination, `values` and `valid` what.
+    """The results of a function for earlier arguments: `known` maps a combination to its place in `values` and `valid`.
 
-    `key` says under which circumstances this holds: which arguments change, what the others are, what codes mean.
+    `key` says when they are valid: for which changing arguments, which values of the others, and which meaning of
+    codes.
     """
 
     def __init__(self, key: object, width: int, made: Value) -> None:

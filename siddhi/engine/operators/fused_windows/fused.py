@@ -87,9 +87,9 @@ class FusedSelection(Operator):
     """A window and the selection behind it. Nothing in it can fail.
 
     `nodes` are the values that are read of each row, those of aggregates and whatever else the window needs; `lines`
-    tells for each aggregate which of them is its argument. `first_cells` cells of each group belong to the window
-    itself, the first of which is above 0 as long as the group has rows. Inside a partition each instance has groups of
-    its own.
+    gives for each aggregate which of them is its argument. `first_cells` cells of each group belong to the window
+    itself, the first of which is above 0 as long as the group has rows. Inside a partition each instance has groups
+    of its own.
     """
 
     execution = Execution.COMPILED

@@ -18,11 +18,11 @@ LEAST_ROWS = 64
 
 
 class RowRings:
-    """A queue of rows; the row of sequence number s lies in column `s & (capacity - 1)` of every line.
+    """A queue of rows; the row of sequence number s is in column `s & (capacity - 1)` of every line.
 
-    `sources` gives the form of each line: narrow (int32) or wide (int64 or float64, in one array). `lines` tells where
-    they lie, as `siddhi.engine.operators.aggregates.moves` says. Nulls are told from the first of them on, and of a
-    line from its own first null on.
+    `sources` gives the form of each line: narrow (int32) or wide (int64 or float64, in one array). `lines` gives
+    their addresses, as `siddhi.engine.operators.aggregates.moves` describes. Nulls are marked from the first of them
+    on, and in a line from its own first null on.
     """
 
     def __init__(self, sources: Sequence[int]) -> None:

@@ -11,14 +11,14 @@
 Only current events leave such a query, so that an event which leaves the window need not become a row: it is enough
 that its group and its arguments are taken off the accumulators, before the next event is added. Nothing has to happen
 at the time at which it leaves, and no timer is set. Of each event the window holds the arguments of aggregates, the id
-of its group, and its time if that tells when it leaves.
+of its group, and its time if that decides when it leaves.
 
 Events nearly always come in the order of their times, so that the oldest row held is the next to leave. Where one does
 not, the rows are moved: what a window of time holds is always sorted by time, and what a window of length and time
 holds stays in order of arrival, but what is due comes in front.
 
-A group of which no event is left starts anew: rounding that sums gathered goes with the last of it, and its id may be
-given out again. This does not hold for the forever aggregates, which outlive their events.
+A group without events is reset: the rounding errors of its sums go with its last event, and its id may be
+reused. This does not hold for the forever aggregates, which outlive their events.
 """
 
 from __future__ import annotations

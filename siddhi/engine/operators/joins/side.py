@@ -56,13 +56,13 @@ class Held(ABC):
 class Side:
     """One side of a join. `chain` runs ahead of the window; a stream without window holds nothing.
 
-    `bare` marks a stream without window: an event of it comes, goes and resets at once. `types` are the attributes
-    that the query reads of the side, `selected` those that it reads once the pairs are found, each with the column as
-    which it goes on. `keeps_unmatched` says that an event of this side that meets nothing gives a row with nulls,
-    `hides_expired` that the window holds its last batch only for the other side, or that nobody asks for what a stream
-    without window expires. `held` is what the other side's events meet. `nothing` has no rows and all attributes that
+    `bare` marks a stream without window: an event of it comes, expires and is reset at once. `types` are the
+    attributes that the query reads of the side, `selected` those that it reads once the pairs are found, each with
+    its output column. With `keeps_unmatched` an event of this side without a match gives a row with nulls; with
+    `hides_expired` the window holds its last batch only for the other side, or expired events of a stream without
+    window are not read. `held` is what the other side's events meet. `nothing` has no rows and all attributes that
     come to the window, which may read more of them than the query does. `moves` is the named window that the side is,
-    if that tells every row that comes and leaves.
+    if that reports every row that comes and leaves.
     """
 
     slot: int

@@ -44,15 +44,15 @@ class Group:
 
 
 class Snapshot(Limiter):
-    """Keeps what the window of the query holds and repeats it at every tick from the start on.
+    """A limiter that keeps what the window of the query holds and repeats it at every tick from the start on.
 
-    A row that is no older than the tick makes it come, as in Siddhi: what expires at the time of a tick is still shown.
+    A row that is no older than the tick triggers it, as in Siddhi: what expires at the time of a tick is still shown.
 
-    `windowed` False: only the last event (of each group) is kept, for ever. `aggregated` tells which output attributes
-    are aggregates and nothing else: these show the newest value in every row. When all are, one row (of each group)
-    stands for the window; a group that a tick finds empty is forgotten, and comes last when it is there again.
-    Otherwise groups are forgotten when no row of theirs is held. Grouped queries tell no resets: their rows leave as
-    they expire.
+    `windowed` False: only the last event (of each group) is kept, for ever. `aggregated` marks the output attributes
+    that are aggregates and nothing else: these show the newest value in every row. When all are, one row (of each
+    group) represents the window; a group that a tick finds empty is dropped, and comes last when it returns.
+    Otherwise groups are dropped when none of their rows is held. Grouped queries pass on no resets: their rows leave
+    as they expire.
     """
 
     execution = Execution.EVENTS

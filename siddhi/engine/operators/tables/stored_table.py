@@ -1,4 +1,4 @@
-"""A table whose rows belong to a store outside: it tells what queries change in it, and takes over what the store has.
+"""A table whose rows belong to an external store: it reports changes by queries, and takes over the store's rows.
 
 queries ──► insert, update, delete ──► rows in memory ──► changes, for the store
                                               ▲

@@ -266,9 +266,9 @@ class ExpressionBatchWindow(ExpressionWindowBase):
 
     The event opens the next batch or, if included, is the last of its batch.
 
-    Aggregates in the expression start anew with that event either way, as in Siddhi. Streaming lets events pass at
-    once and only their expiry is a batch. Events that were seen while they waited go out with their own timestamps and
-    never expire, as in Siddhi.
+    Aggregates in the expression restart with that event either way, as in Siddhi. Streaming passes events at once and
+    only their expiry is a batch. Events that were seen while they waited leave with their own timestamps and never
+    expire, as in Siddhi.
     """
 
     def __init__(self, context: WindowContext) -> None:

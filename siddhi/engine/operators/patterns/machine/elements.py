@@ -25,10 +25,10 @@ filters."""
 
 @dataclass(frozen=True, slots=True)
 class StepSettings:
-    """What is fixed for an element.
+    """The fixed settings of an element.
 
     `slot`: its place in the machine's order. `starts`: the machine starts here. `begin_later`: a slot of `limits` may
-    be filled when later ones wait already, as an element with a minimum of 0 stands there.
+    be filled when later ones wait already, as it belongs to an element with a minimum of 0.
     """
 
     slot: int
@@ -45,10 +45,10 @@ class PatternStep:
 
     `following`: where a partial goes when its event has come. `rearms`: the first element of the `every` scope that
     ends here. `scope_head`: the first element of the `every` scope around this one. `restarts`: the optional first
-    element that begins anew when this one is done. `delivers`: this is a last element. `emitter`: the element whose
-    `emitted` mark tells this one that a match is complete; its own but for the machine's first element.
-    `holds_former_events`: rounds may come here with an event of the round before them in the slot, until another event
-    is tried there.
+    element that restarts when this one is done. `delivers`: this is a last element. `emitter`: the element whose
+    `emitted` mark says that a match is complete; its own except for the machine's first element.
+    `holds_former_events`: rounds may come here with an event of the round before them in the slot, until another
+    event is tried there.
     """
 
     def __init__(self, settings: StepSettings) -> None:

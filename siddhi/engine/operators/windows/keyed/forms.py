@@ -1,4 +1,4 @@
-"""The windows that are nothing but a plan of a keyed one.
+"""The windows that are keyed windows with a plan.
 
     delay(10)         clock   0    4    10   14
                       in      a    b
@@ -15,9 +15,9 @@
                       in      a    b                               c
                       out     +a   +b              -a -b (as one)  +c
 
-`batch`: with the first batch of a chunk the events of the chunk before expire, then its own events pass. A reset stands
-in front of every batch but the very first; the first event of the batch before stands in for it. Where nobody wants
-expired events a partition's window forgets every chunk, so that no reset ends it, as in Siddhi.
+`batch`: with the first batch of a chunk the events of the chunk before expire, then its own events pass. A reset
+precedes every batch but the very first, with the values of the first event of the batch before. Where expired events
+are not used a partition's window drops every chunk, so that no reset ends it, as in Siddhi.
 """
 
 from __future__ import annotations

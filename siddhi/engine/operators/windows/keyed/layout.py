@@ -1,4 +1,4 @@
-"""Where things stand in the arrays of keyed windows, and which windows there are.
+"""The layout of the arrays of keyed windows, and the kinds of windows.
 
     instance 0 ── open rows      3 ⇄ 7 ⇄ 8          lists run through the rows, which lie in slots
              └── last batch      1 ⇄ 2

@@ -115,13 +115,13 @@ _FORGETTING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which window it is, and what it is made of.
+    """The kind of a window and its settings.
 
-    `span` and `length` are its time and its number of rows, `origin` (None: not aligned) is what batches are counted
-    from, `forgets` that a window forgets what others would keep. `owners` numbers its keys, `lines` gives the numbers
-    by which rows are sorted, (n, rows); without it that is their timestamp. `accepted` leaves the rows that can come.
-    `ticks` are the times of timers that the clocks of a step need; `restored` is told that codes of strings may have
-    changed.
+    `span` and `length` are its time and its number of rows, `origin` (None: not aligned) is the start from which
+    batches are counted; with `forgets` a window drops what others would keep. `owners` numbers its keys, `lines`
+    gives the numbers by which rows are sorted, (n, rows); without it that is their timestamp. `accepted` leaves the
+    rows that can come. `ticks` are the times of timers that the clocks of a step need; `restored` is called when
+    codes of strings may have changed.
     """
 
     kind: int
