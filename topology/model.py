@@ -86,7 +86,7 @@ class Topology:
         return place(stages, [StageLink(*pair, self._is_pairwise(*pair)) for pair in pairs], self.tasks)
 
     def run(self) -> str:
-        """Which run of the plan this is, for people."""
+        """Return which run of the plan this is, for people."""
         return f"epoch {self.epoch}, attempt {self.attempt} of {self.key.topology()}"
 
     def component(self, name: str) -> Component:
@@ -102,7 +102,7 @@ class Topology:
         return component.kind == PROCESSOR and component.parallel > 1 and kinds == {GroupingKind.SHUFFLE}
 
     def consumers(self, producer: Component) -> tuple[Consumer, ...]:
-        """Who takes streams from `producer`, in flow order."""
+        """Return who takes streams from `producer`, in flow order."""
         found = []
         for component in self.components:
             groupings = {

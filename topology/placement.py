@@ -54,7 +54,10 @@ def place(stages: Sequence[PlacedStage], ways: Iterable[StageLink], tasks: int) 
 
 
 def _nearness(index: int, sources: Iterable[tuple[PlacedStage, bool]], placed: Mapping[str, int]) -> Counter[int]:
-    """How many stages' worth of events instance `index` gets from each task, in thousandths: whole numbers tie."""
+    """Return how many stages' worth of events instance `index` gets from each task, in thousandths.
+
+    Whole numbers make ties exact.
+    """
     nearness: Counter[int] = Counter()
     for producer, pairwise in sources:
         givers = (producer.instances[index],) if pairwise else producer.instances

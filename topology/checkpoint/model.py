@@ -193,7 +193,7 @@ def with_span(spans: tuple[CheckpointSpan, ...], span: CheckpointSpan) -> tuple[
 
 
 def seal(value: msgspec.Struct) -> bytes:
-    """`value` as it is kept: with what is needed to notice that it is torn or damaged."""
+    """Return `value` as it is stored, with what is needed to detect that it is torn or damaged."""
     body = msgspec.msgpack.encode(value)
     return _SEAL.pack(_MAGIC, FORMAT_VERSION, hashlib.sha256(body).digest(), len(body)) + body
 

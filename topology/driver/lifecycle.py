@@ -207,7 +207,7 @@ class TopologyRuns:
         return instructions
 
     def drain_all(self) -> list[Instruction]:
-        """Every topology takes its last checkpoint, if it can, and ends for good."""
+        """Have every topology take its last checkpoint, if it can, and end for good."""
         return [one for key in {key for key, _ in self.runs} for one in self.kill(key, drain=True)]
 
     def drained(self, key: PlanKey, epoch: int, attempt: int) -> list[Instruction]:
@@ -233,7 +233,7 @@ class TopologyRuns:
             run.given_ms, run.reason = now_ms, run.ending
 
     def job_running(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
-        """All tasks of the topology's job have started."""
+        """Record that all tasks of the topology's job have started."""
         run = self.runs.get((key, epoch))
         if run is None or run.draining:
             return []

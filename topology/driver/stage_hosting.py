@@ -258,7 +258,7 @@ class StageHosts:
         self._strikes.pop(key, None)
 
     def _host_for(self, tenant: int, slots_total: int) -> Host | None:
-        """Where a plan of the tenant goes; None: into another host, if there is a slot for it."""
+        """Return where a plan of the tenant goes; None: into another host, if there is a slot for it."""
         mine = self._open(tenant)
         if mine and len(self.hosts) * HOSTS_PART >= slots_total:
             return self._emptiest(tenant)
@@ -304,7 +304,7 @@ class StageHosts:
         return [HostInstruction(HostAction.END_HOST, host.name)] if moved else []
 
     def _strike(self, blame: Blame, now_ms: int) -> None:
-        """One host is held against one plan once, whoever says so."""
+        """Blame a plan for the failure of one host at most once."""
         if blame.host.startswith(f"{self.prefix}-") and blame.host not in self._blamed:
             self._blamed.add(blame.host)
             self._strikes[blame.key] = [*self._strikes.get(blame.key, ()), now_ms][-STRIKES:]

@@ -39,7 +39,7 @@ class EditFates(msgspec.Struct, frozen=True, tag="fates"):
 
 
 class EditRefused(msgspec.Struct, frozen=True, tag="refused"):
-    """The fates cannot be told."""
+    """The comparison is not possible."""
 
     message: str
 

@@ -30,7 +30,7 @@ GONE = "the text has none of that name"
 
 
 def run_preview(request: EditRequest) -> EditAnswer:
-    """Return what the edit would keep, or why that cannot be told."""
+    """Return what the edit would keep, or why that is unknown."""
     scripts = ScriptPolicy(frozenset(request.script_languages), "the configuration")
     try:
         return EditFates(tuple(fates(_topology(request.former), _topology(request.edited), scripts)))

@@ -25,11 +25,11 @@ class Ack:
     holders: int = 1
 
     def announce(self, more: int) -> None:
-        """`more` further holders will settle."""
+        """Expect `more` further holders to settle."""
         self.holders += more
 
     def settle(self) -> None:
-        """One holder is through."""
+        """Release one holder."""
         self.holders -= 1
         if self.holders == 0:
             self.settled()
@@ -77,7 +77,7 @@ class Bundle:
         return cls(source, source, NO_TICKET, checkpoint=checkpoint)
 
     def hold(self) -> None:
-        """One more holder will settle the bundle."""
+        """Expect one more holder to settle the bundle."""
         if self.receipt is not None:
             self.receipt.announce(1)
 

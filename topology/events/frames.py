@@ -37,7 +37,7 @@ CLOCK_FIELD = pa.field(CLOCK, pa.int64())
 
 
 def arrow_schema(stream: StreamSchema) -> pa.Schema:
-    """`_timestamp` (int64, ms), `_kind` (int8), then the stream's attributes (`column_name`)."""
+    """Return the schema: `_timestamp` (int64, ms), `_kind` (int8), then the stream's attributes (`column_name`)."""
     fields = [pa.field(TIMESTAMP, pa.int64(), nullable=False), pa.field(KIND, pa.int8(), nullable=False)]
     fields += [pa.field(column_name(name), ARROW_TYPES[kind]) for name, kind in stream.attributes]
     return pa.schema(fields)
@@ -87,7 +87,7 @@ _HEADER, _COMPRESSION = 2, 3
 
 
 def _field(metadata: Any, table: int, place: int) -> int:
-    """Where a table's field is; 0 when it is absent."""
+    """Return where a table's field is; 0 when it is absent."""
     vtable = table - struct.unpack_from("<i", metadata, table)[0]
     entry = 4 + 2 * place
     if entry >= struct.unpack_from("<H", metadata, vtable)[0]:
@@ -97,17 +97,17 @@ def _field(metadata: Any, table: int, place: int) -> int:
 
 
 def with_clocks(batch: pa.RecordBatch, clocks: pa.Array) -> pa.RecordBatch:
-    """`batch` with the processing time of each row."""
+    """Return `batch` with the processing time of each row."""
     return pa.RecordBatch.from_arrays([*batch.columns, clocks], schema=batch.schema.append(CLOCK_FIELD))
 
 
 def has_clocks(batch: pa.RecordBatch) -> bool:
-    """Whether the batch has a processing time for each row: its last column, then."""
+    """Return whether the batch has a processing time for each row: its last column, then."""
     return bool(batch.schema.names[-1] == CLOCK)
 
 
 def without_clocks(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """`batch` as it leaves the topology."""
+    """Return `batch` as it leaves the topology."""
     return batch.drop_columns([CLOCK]) if has_clocks(batch) else batch
 
 
@@ -123,7 +123,7 @@ def event_rows(batch: pa.RecordBatch, timed: bool = True) -> list[dict[str, Any]
 
 
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch with the rows of all, in order; `batches` is not empty and of one schema."""
+    """Return one batch with the rows of all, in order; `batches` is not empty and of one schema."""
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 

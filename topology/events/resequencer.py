@@ -44,7 +44,7 @@ class Resequencer:
         return ready
 
     def held_rows(self) -> int:
-        """How many rows wait for an earlier ticket."""
+        """Return how many rows wait for an earlier ticket."""
         return sum(
             bundle.rows() for tickets in self._waiting.values() for bundles in tickets.values() for bundle in bundles
         )

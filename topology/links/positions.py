@@ -51,19 +51,19 @@ class Positions:
         return cls(taken, dict(taken) if secured is None else _farthest(secured))
 
     def of(self, channel: str, log: str) -> int:
-        """How far `log` was taken; 0 for a log that was begun anew."""
+        """Return how far `log` was taken; 0 for a log that was recreated."""
         return _position(self.taken, channel, log)
 
     def secured_of(self, channel: str, log: str) -> int:
-        """How far a checkpoint holds `log`."""
+        """Return how far a checkpoint holds `log`."""
         return _position(self.secured, channel, log)
 
     def unneeded_of(self, channel: str, log: str) -> int:
-        """How far every checkpoint that is retained holds `log`."""
+        """Return how far every retained checkpoint holds `log`."""
         return _position(self.unneeded, channel, log)
 
     def take(self, channel: str, log: str, position: int) -> bool:
-        """`log` has been taken up to `position`. False when it had been before: then the events came already."""
+        """Record that `log` has been taken up to `position`; return False when it had been before."""
         # The sender keeps no log and cannot send again; everything it sends is new.
         if not log or not position:
             return True
@@ -86,7 +86,7 @@ class Positions:
         return _ENCODER.encode(self.secured)
 
     def mark(self, checkpoint: int) -> None:
-        """`checkpoint` holds what has been taken until now."""
+        """Record that `checkpoint` holds what has been taken until now."""
         self._marked[checkpoint] = dict(self.taken)
 
     def complete(self, checkpoint: int, oldest: int = 0) -> None:
@@ -100,7 +100,7 @@ class Positions:
         self._marked = {number: marked for number, marked in self._marked.items() if number >= oldest}
 
     def abandon(self, checkpoint: int) -> None:
-        """`checkpoint` will not be completed."""
+        """Forget `checkpoint`, which will not be completed."""
         self._marked.pop(checkpoint, None)
 
     def _forget_logs_of(self, channel: str) -> None:

@@ -109,7 +109,7 @@ class Inbox:
         self._rows.append((sequence, rows))
 
     def done(self, sequence: int) -> None:
-        """All frames up to `sequence` have been handed on and may be acknowledged."""
+        """Allow all frames up to `sequence`, which have been passed on, to be acknowledged."""
         # Refused frames are passed over in turn: acknowledging one early would acknowledge those before it, too.
         while self._rows and (self._rows[0][0] <= sequence or self._rows[0][0] in self._refused):
             last, rows = self._rows.popleft()

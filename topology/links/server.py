@@ -175,7 +175,7 @@ class LinkServer:
             yield from self._take(peer, link, envelope.message, envelope.bodies, now_ms)
 
     def done(self, link: IncomingLink, sequence: int) -> None:
-        """All frames of `link` up to `sequence` are handed on; `flush` tells the sender, if the link still stands."""
+        """Record that all frames of `link` up to `sequence` were passed on; `flush` tells the sender."""
         link.inbox.done(sequence)
         self._note_due(link)
 

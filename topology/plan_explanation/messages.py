@@ -21,7 +21,7 @@ class ExplainRequest(msgspec.Struct, frozen=True):
 
 
 class ExplainRefused(msgspec.Struct, frozen=True, tag="refused"):
-    """How the plan runs cannot be told."""
+    """The plan cannot be explained."""
 
     message: str
 

@@ -14,7 +14,7 @@ from topology.plan_explanation.messages import ExplainAnswer, ExplainRefused, Ex
 
 
 def run_explanation(request: ExplainRequest) -> ExplainAnswer:
-    """Return how the plan's queries run, or why that cannot be told."""
+    """Return how the plan's queries run, or why that is unknown."""
     scripts = ScriptPolicy(frozenset(request.script_languages), "the configuration")
     try:
         return explain_plan(request.query_plan, scripts)

@@ -50,7 +50,7 @@ class StageInstance(Protocol):
         """Do what is due; called when `next_deadline_ms` has come."""
 
     def next_deadline_ms(self) -> int | None:
-        """When `on_time` must be called next, or None."""
+        """Return when `on_time` must be called next, or None."""
 
     def snapshot(self) -> Parts:
         """Return the whole state between two bundles; empty for an instance that keeps none."""
@@ -157,14 +157,14 @@ class InstanceStatistics:
         self._queued, self._noted_ns = self.queued_events, now_ns
 
     def gone_on(self, events: int, came_ns: int, now_ns: int) -> None:
-        """All that came of `events` that came in at `came_ns` has gone on."""
+        """Record that all results of `events` that came in at `came_ns` have been passed on."""
         if self.level == "off":
             return
         self.stay_ns += events * (now_ns - came_ns)
         self.latencies[bucket(now_ns - came_ns)] += events
 
     def queried(self, query: str, events: int, length_ns: int) -> None:
-        """`query` has worked for `length_ns` on a piece of so many events."""
+        """Record that `query` has worked for `length_ns` on a piece of so many events."""
         work = self.queries.get(query)
         if work is None:
             work = self.queries[query] = QueryWork()

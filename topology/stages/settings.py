@@ -1,4 +1,4 @@
-"""What every task of a topology is told by the driver."""
+"""The settings that every task of a topology gets from the driver."""
 
 from __future__ import annotations
 

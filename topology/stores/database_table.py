@@ -101,7 +101,7 @@ class DatabaseTable:
         return Table(name, MetaData(), *found, schema=self._table.schema)
 
     def read(self) -> pa.RecordBatch:
-        """All rows. Raises SQLAlchemyError, and UnreadableRowsError."""
+        """Return all rows. Raise SQLAlchemyError, and UnreadableRowsError."""
         columns = self._table.columns
         query = sqlalchemy.select(*columns).order_by(*(columns[name] for name in self.primary_key))
         pieces: list[pa.RecordBatch] = []
@@ -165,7 +165,10 @@ class DatabaseTable:
         return refused
 
     def _delete_alike(self, connection: Connection, rows: Sequence[Row]) -> None:
-        """As many of the rows that are the same as each of `rows` are gone: all, then what remains is there again."""
+        """Delete as many of the equal rows as there are `rows` of each.
+
+        First all are deleted, then the remaining ones are inserted again.
+        """
         same = self._same_as(rows[0])
         remaining = self._count(connection, same) - len(rows)
         connection.execute(self._table.delete().where(*same))
@@ -202,7 +205,7 @@ class DatabaseTable:
         return connection.scalar(counting) or 0
 
     def _bound(self, name: str, value: object) -> object:
-        """`value` as the column has it: 0.1 is another number with fewer digits."""
+        """Return `value` as the column has it: 0.1 is another number with fewer digits."""
         type_ = self._broken.get(name)
         return value if type_ is None or value is None else sqlalchemy.cast(sqlalchemy.literal(value), type_)
 
@@ -222,7 +225,7 @@ class DatabaseTable:
         connection.execute(self._table.insert(), list(rows))
 
     def _by_nulls(self, rows: Sequence[Row]) -> Iterable[tuple[tuple[str, ...], list[Row]]]:
-        """`rows` by the parts of their keys that are there: nothing is equal to null."""
+        """Return `rows` by the parts of their keys that are not null, since nothing is equal to null."""
         parts: dict[tuple[str, ...], list[Row]] = {}
         for row in rows:
             parts.setdefault(tuple(name for name in self._keys if row[name] is not None), []).append(row)
@@ -324,7 +327,7 @@ def _array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
 
 
 def _alike(name: str, names: Sequence[str]) -> str | None:
-    """`name` as it stands among `names`, in whatever case; None when none is it, or it is not clear which."""
+    """Return the one of `names` that is `name` in any case; None when there is none or it is ambiguous."""
     if name in names:
         return name
     same = [one for one in names if one.casefold() == name.casefold()]

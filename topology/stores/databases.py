@@ -76,7 +76,7 @@ def open_database(url: str, password_file: str = "", username: str = "", passwor
 
 
 def guard_database(engine: Engine, guard: Guard) -> None:
-    """Every connection to the database asks `guard` for the file or the addresses that its URL means at that moment."""
+    """Have every connection to the database ask `guard` for the file or addresses that its URL means at that moment."""
 
     def check(*_: Any) -> None:
         reason = refuse_database(engine.url, guard)

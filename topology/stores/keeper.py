@@ -122,12 +122,12 @@ class TableKeeper:
             return list(self._waiting)
 
     def is_drained(self) -> bool:
-        """All that may be written is."""
+        """Return whether all that may be written is written."""
         with self._lock:
             return not self._next_changes()[0]
 
     def waiting_rows(self) -> int:
-        """How many rows of changes are not known to be in the database."""
+        """Return how many rows of changes are not known to be in the database."""
         return self._waiting_rows
 
     def fresh(self) -> LoadedRows | None:
@@ -189,7 +189,7 @@ class TableKeeper:
         return [one.change for one in takewhile(lambda one: one.group == group, self._waiting)], group
 
     def _write(self, changes: Sequence[RowChange], group: int) -> bool:
-        """Whether the database could take `changes`; what it refuses of them is counted."""
+        """Write `changes`, and return whether the database could take them; refused rows are counted."""
         writes = writes_of(changes, self._table.primary_key)
         number = ChangeGroup(self._lineage, group) if group else None
         refused = 0

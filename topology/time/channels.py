@@ -102,7 +102,7 @@ class Channels:
                 channel.waited_for_ms = now_ms
 
     def next_deadline_ms(self) -> int | None:
-        """When a silent channel stops holding others back."""
+        """Return when a silent channel stops holding others back."""
         deadlines = (self._deadline(channel) for channel in self._channels.values())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 

@@ -43,7 +43,7 @@ class EventTime:
 
     @property
     def waits(self) -> bool:
-        """Time does not go on by itself: those behind must know that the stage lives all the same."""
+        """Return whether time does not advance by itself, so that the stage must show consumers that it is alive."""
         return bool(self.merger.channels.awaited())
 
     def awaits(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class EventTime:
         return done
 
     def next_deadline_ms(self) -> int | None:
-        """When `on_time` must be called; the engine's own timers follow the watermark."""
+        """Return when `on_time` must be called; the engine's own timers follow the watermark."""
         deadlines = [one for one in (self.merger.next_deadline_ms(), self._increment_due_ms()) if one is not None]
         return min(deadlines, default=None)
 
@@ -100,7 +100,7 @@ class EventTime:
         return list(step.finished) if step is not None else []
 
     def _increment_due_ms(self) -> int | None:
-        """When time goes on by itself; not before the first event, nor while events wait for others."""
+        """Return when time advances by itself; not before the first event, nor while events wait for others."""
         if not self._leads or self._idle_ms is None or self.merger.held_rows or not self._begun:
             return None
         return self._heard_ms + self._idle_ms

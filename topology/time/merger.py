@@ -59,7 +59,7 @@ class MergedStep:
         return clocks
 
     def sources(self) -> Order:
-        """Which of `batches` each row of the step comes from, in the step's order."""
+        """Return which of `batches` each row of the step comes from, in the step's order."""
         sources = np.empty(sum(len(order) for order in self.orders), dtype=np.int64)
         for place, order in enumerate(self.orders):
             sources[order] = place
@@ -274,7 +274,7 @@ class EventTimeMerger:
     # ---- places: a row's time, under the system clock followed by its number of arrival
 
     def _placed(self, batch: pa.RecordBatch, clock_ms: int, now_ms: int) -> pa.RecordBatch:
-        """`batch` with the place of each row in the order of processing, instead of its processing time."""
+        """Return `batch` with the place of each row in the order of processing, instead of its processing time."""
         if has_clocks(batch):
             clocks = np.minimum(batch.column(CLOCK).to_numpy(), now_ms)
             batch = batch.drop_columns([CLOCK])

@@ -129,11 +129,11 @@ class SystemTime:
 
     @property
     def waits(self) -> bool:
-        """Time does not go on by itself: those behind must know that the stage lives all the same."""
+        """Return whether time does not advance by itself, so that the stage must show consumers that it is alive."""
         return not self._live
 
     def awaits(self) -> tuple[str, ...]:
-        """Who has events that must be worked off before others go on."""
+        """Return who has events that must be processed before others continue."""
         return self.merger.channels.behind() if self.merger.held_rows else ()
 
     @property
@@ -165,7 +165,7 @@ class SystemTime:
         return done
 
     def next_deadline_ms(self) -> int | None:
-        """When `on_time` must be called: at the engine's next timer, or when a silent channel is given up."""
+        """Return when `on_time` must be called: at the engine's next timer, or when a silent channel is given up."""
         timer_ms = self._engine.next_deadline_ms()
         if self._live:
             return timer_ms
@@ -188,7 +188,7 @@ class SystemTime:
         return self._each_time or self._one_by_one
 
     def _is_short(self, bundle: Bundle) -> bool:
-        """Whether it takes no longer than what may be worked off at once."""
+        """Return whether the engine must be called for each time, or each row."""
         return not self._by_pieces or bundle.rows() <= MOST_PIECES
 
     def _ahead(self, timer_ms: int | None) -> int | None:
@@ -306,7 +306,7 @@ def _single_rows(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _runs(*columns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[tuple[int, int]]:
-    """Where the rows begin and end among which no column changes."""
+    """Return where the rows begin and end among which no column changes."""
     changes = np.zeros(len(columns[0]), dtype=bool)
     for column in columns:
         changes[1:] |= column[1:] != column[:-1]

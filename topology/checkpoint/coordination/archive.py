@@ -187,7 +187,7 @@ class Archive:
         self._bases.pop(run, None)
 
     def savepoints(self) -> list[Savepoint]:
-        """All savepoints of all plans, oldest first; `problem` says why no plan can begin from one."""
+        """Return all savepoints of all plans, oldest first; `problem` says why no plan can begin from one."""
         return [self._with_problem(one) for one in self._store.savepoints(_warn)]
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:

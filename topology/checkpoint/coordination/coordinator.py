@@ -127,7 +127,7 @@ class Coordinator:
             run.reserved, run.asked_ms, run.look_ms = max(run.reserved, reserved), None, 0
 
     def job_runs(self, run_id: RunId, now_ms: int) -> None:
-        """All tasks of the run's job have started."""
+        """Record that all tasks of the run's job have started."""
         run = self._find(run_id)
         if run is not None and run.started_ms is None:
             run.started_ms, run.look_ms = now_ms, 0

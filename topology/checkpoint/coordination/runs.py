@@ -69,7 +69,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class RunId:
-    """One attempt of a topology. Its plan was deployed first at `deployed_ms`; 0: that was not told."""
+    """One attempt of a topology. Its plan was first deployed at `deployed_ms`; 0: unknown."""
 
     key: PlanKey
     epoch: int
@@ -157,17 +157,17 @@ class CheckpointedRun:
         return any(span.epoch == self.id.epoch and span.last for span in spans)
 
     def exchanges(self) -> tuple[Endpoint, ...]:
-        """Where all tasks listen for each other, in order; none before all have joined."""
+        """Return where all tasks listen for each other, in order; none before all have joined."""
         if len(self.seen) < self.tasks:
             return ()
         return tuple(self.seen[task].exchange for task in range(self.tasks))
 
     def is_settled(self) -> bool:
-        """Nothing is waited for any more behind the final checkpoint."""
+        """Return whether nothing is awaited any more after the final checkpoint."""
         return all(self.seen[task].settled >= self.last_complete for task in self.settles)
 
     def spans(self) -> tuple[CheckpointSpan, ...]:
-        """Which results stand; none as long as the run is not the plan's."""
+        """Return which results are final; none as long as the run is not the plan's."""
         if self.opening is None:
             return ()
         return (*self.opening.spans, CheckpointSpan(self.id.epoch, self.id.attempt, self.last_complete))

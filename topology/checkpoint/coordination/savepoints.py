@@ -57,7 +57,7 @@ class Savepoints:
         self._storing.do(_reports, listed)
 
     def begun(self, key: PlanKey, name: str) -> None:
-        """One is asked for."""
+        """Record the request for a savepoint."""
         logger.info("savepoint asked for: topology=%s name=%s", key.topology(), name)
         self._asked[key, name] = SavepointReport(key, name, "taking")
 

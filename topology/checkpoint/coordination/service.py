@@ -148,7 +148,7 @@ class CheckpointService(threading.Thread):
         self._orders.put(lambda: self._open_run(run, query_plan, tasks, restore, beside, restore_epoch))
 
     def job_runs(self, run: RunId) -> None:
-        """All tasks of the run's job have started."""
+        """Record that all tasks of the run's job have started."""
         self._orders.put(lambda: self._coordinator.job_runs(run, self._clock.monotonic_ms()))
 
     def end_run(self, run: RunId, reason: str) -> None:
@@ -181,7 +181,7 @@ class CheckpointService(threading.Thread):
         )
 
     def forget_told(self, key: PlanKey, epoch: int) -> None:
-        """Nothing is told of that topology any more."""
+        """Stop reporting that topology."""
         self._orders.put(lambda: self._forget_told(key, epoch))
 
     def events(self) -> list[Event]:
@@ -202,7 +202,7 @@ class CheckpointService(threading.Thread):
         return self._told_savepoints
 
     def store_problem(self) -> str:
-        """Why nothing can be stored or read now, as far as that is known; empty: nothing is wrong."""
+        """Return why nothing can be stored or read now; empty: no problem is known."""
         return self._storing.problem
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ class Storing:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint-store")
 
     def do(self, work: Callable[[Archive], Answer], done: Callable[[Answer | CheckpointError], None]) -> None:
-        """`work` is done when what was ordered before is; `done` gets its answer."""
+        """Run `work` after everything submitted before it; `done` gets its result."""
         archive = self._archive
         if archive is None:
             return

@@ -57,11 +57,11 @@ class Blobs(Protocol):
         """Return the folders directly in `folder`, by the last part of the name."""
 
     def delete(self, name: str) -> None:
-        """Nothing is kept as `name`; doing so again changes nothing."""
+        """Delete `name`, if it exists."""
 
 
 def safe_name(text: str) -> str:
-    """`text` as one part of a name: different for different texts, and never a way out of its folder."""
+    """Return `text` as one part of a name: different for different texts, and never a path out of its folder."""
     name = quote(text, safe="", errors="surrogatepass").replace(".", "%2E")
     if name and len(name) <= LONGEST_NAME:
         return name

@@ -86,7 +86,7 @@ class SqlBlobs:
             connection.execute(PARTS.delete().where(_is(name)))
 
     def close(self) -> None:
-        """All connections are closed."""
+        """Close all connections."""
         self._engine.dispose()
 
     def _range(self, connection: Connection, name: str, offset: int, length: int) -> bytes:

@@ -157,7 +157,7 @@ class CheckpointStore:
             return manifest
 
     def taken(self, key: PlanKey) -> list[ManifestName]:
-        """All checkpoints of the plan, newest number first, whether they count or not."""
+        """Return all checkpoints of the plan, newest number first, whether they count or not."""
         folder = f"{_folder(key)}/checkpoints"
         names = {*self._blobs.sizes(folder), *self._blobs.sizes(_copy_of(folder))}
         found = (_MANIFEST.fullmatch(name) for name in names)
@@ -269,7 +269,7 @@ class CheckpointStore:
             return Lineage()
 
     def write_lineage(self, key: PlanKey, lineage: Lineage) -> None:
-        """From now on `lineage` says which checkpoints count."""
+        """Store `lineage`, which says from now on which checkpoints count."""
         self._blobs.put(f"{_folder(key)}/lineage", [seal(lineage)])
 
     # ---- what is not needed any more --------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ class CheckpointStore:
 
 
 def _copy_of(reference: str) -> str:
-    """Where the second copy of a manifest is: beside the folder of the first, in `copies`."""
+    """Return where the second copy of a manifest is: beside the folder of the first, in `copies`."""
     tenant, plan, rest = reference.split("/", 2)
     return f"{tenant}/{plan}/copies/{rest}"
 
@@ -342,7 +342,7 @@ def is_folder(location: str) -> bool:
 
 
 def shown_location(location: str) -> str:
-    """`location` without what may be secret in it: the user's part and the options."""
+    """Return `location` without what may be secret in it: the user's part and the options."""
     if is_folder(location):
         return location
     scheme, _, rest = location.partition(":")
@@ -382,7 +382,7 @@ def pack_name(epoch: int, attempt: int, checkpoint: int, task: int, salt: str) -
 
 
 def pack_checkpoint(pack: str) -> int:
-    """For which checkpoint a pack was written."""
+    """Return the checkpoint for which a pack was written."""
     number = pack.partition("-")[0]
     return int(number) if number.isdecimal() else 0
 

@@ -29,7 +29,7 @@ def start_checkpoints(config: DriverConfig, context: GuardedContext, clock: Cloc
 
 
 def told_of(config: DriverConfig, service: CheckpointService) -> CheckpointSettings:
-    """How checkpoints are taken, and whether they can be."""
+    """Return how checkpoints are taken, and whether they can be."""
     return msgspec.structs.replace(config.checkpoint.settings(), problem=service.store_problem())
 
 

@@ -54,7 +54,7 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         raise ValueError(f"labels: {self._cluster()} cannot choose hosts by label; only YARN and Kubernetes can")
 
     def refuse_labels(self, wanted: tuple[str, ...]) -> str:
-        """Why a plan that wants hosts with these labels cannot run on these executors; empty when it can."""
+        """Return why a plan that requires hosts with these labels cannot run on these executors; empty when it can."""
         missing = [label for label in wanted if label not in self.labels]
         if not missing:
             return ""
@@ -102,7 +102,7 @@ class CheckpointConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"last_port: must be at least first_port ({self.first_port})")
 
     def place(self) -> str:
-        """`location` as every process can use it: a folder with its whole path."""
+        """Return `location` as every process can use it: a folder with its whole path."""
         if not is_folder(self.location):
             return self.location
         return str(Path(self.location).expanduser().resolve())
@@ -126,7 +126,7 @@ class MetricsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that the driver process can be told."""
+    """The configuration of the driver process."""
 
     name: str = "driver"
     host: str = "127.0.0.1"
@@ -158,7 +158,7 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def timing(self) -> Timing:
-        """How the coordinator of checkpoints goes about its work."""
+        """Return the settings of the coordinator of checkpoints."""
         told = self.checkpoint
         return Timing(
             interval_ms=told.interval_ms,

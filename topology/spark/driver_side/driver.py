@@ -164,7 +164,7 @@ class Driver:
             logger.warning("Spark could not be ended in order: %s", error)
 
     def _drain(self, client: ControlClient) -> None:
-        """Every topology has taken its last checkpoint, if it could in time, and has ended."""
+        """Have every topology take its last checkpoint, if it can in time, and end."""
         self._do(self._runs.drain_all())
         until_ms = self._clock.monotonic_ms() + self._config.checkpoint.drain_ms + LEAVE_MS
         while self._runs.runs and self._clock.monotonic_ms() < until_ms:

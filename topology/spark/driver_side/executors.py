@@ -35,7 +35,7 @@ class Executor(msgspec.Struct, frozen=True):
 
 
 def read_executors(context: SparkContext) -> tuple[Executor, ...]:
-    """Every executor that the session ever had, with its slots. Raises SessionLostError when the session has ended."""
+    """Return every executor that the session ever had, with its slots. Raise SessionLostError when it has ended."""
     try:
         spark = context._jsc.sc()
         if spark.isStopped():

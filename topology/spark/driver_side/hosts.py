@@ -71,7 +71,10 @@ class Hosts:
         clock: Clock,
         started_ms: int,
     ) -> None:
-        """`executors` tells where executors are or were, by their ids. Raises PortInUseError."""
+        """Open the port at which hosts register. Raise PortInUseError when it is in use.
+
+        `executors` returns where executors are or were, by their ids.
+        """
         self._config = config
         self._spark = spark
         self._executors = executors

@@ -47,7 +47,7 @@ class DriverMetrics(msgspec.Struct, frozen=True):
 
 
 def driver_metrics(figures: DriverMetrics) -> Iterator[Metric]:
-    """All families of a driver."""
+    """Yield all families of a driver."""
     yield gauge("cep_driver_registered", "1 while a manager takes the driver's reports", (), [((), figures.registered)])
     yield gauge("cep_driver_slots", "Spark task slots that the driver gives to topologies", (), [((), figures.slots)])
     yield gauge("cep_driver_slots_free", "Slots that no topology holds", (), [((), figures.slots_free)])

@@ -35,7 +35,7 @@ class Warming:
     """
 
     def __init__(self, run_tasks: Callable[[int], None]) -> None:
-        """`run_tasks` is called with a number of executors, in a thread of its own."""
+        """Create a warmer; `run_tasks` is called with a number of executors, in a thread of its own."""
         self._run_tasks = run_tasks
         self._running: threading.Thread | None = None
         self._cold: frozenset[str] = frozenset()

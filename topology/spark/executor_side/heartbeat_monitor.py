@@ -40,7 +40,7 @@ Waits = Mapping[int, int]
 
 
 def _no_waits(_process_id: int) -> Waits:
-    """Nothing is known of what threads wait for."""
+    """Return no waits, where it is unknown what threads wait for."""
     return {}
 
 

@@ -221,7 +221,7 @@ class StageHost:
     # ---- the thread that speaks with the driver ---------------------------------------------------------------------
 
     def _gone(self, task_id: TaskId) -> None:
-        """All that a task had to say and to write is done."""
+        """Finish what a task had to send and to write."""
         hosted = self._hosted[task_id]
         failure = hosted.failure
         if isinstance(failure, TopologyError) and failure.reason_code == STATE_UNREADABLE:

@@ -1,4 +1,4 @@
-"""The body of one Spark task: builds its part of the topology, and works until told to stop."""
+"""The body of one Spark task: builds its part of the topology, and works until it is stopped."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class HostTrace:
 
 
 def left_behind(folder: Path) -> Iterator[tuple[str, PlanKey]]:
-    """Return each host of this machine that has died, with the plan that was at work then, and remove its file."""
+    """Yield each host of this machine that has died, with the plan that was at work then, and remove its file."""
     try:
         paths = sorted(folder.iterdir())
     except FileNotFoundError:

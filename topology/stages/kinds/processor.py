@@ -187,14 +187,14 @@ class Processor:
         self._stored.complete(checkpoint)
 
     def abandon(self, checkpoint: int) -> None:
-        """`checkpoint` will not be completed: a later one holds what it would have held."""
+        """Forget `checkpoint`, which will not be completed: a later one holds what it would have held."""
 
     def is_full(self) -> bool:
-        """More changes of stored tables wait for their database than should."""
+        """Return whether more changes of stored tables wait for their database than should."""
         return self.stores and self._stored.is_full()
 
     def is_drained(self) -> bool:
-        """Nothing waits for a database that could go there."""
+        """Return whether no change waits that could be written to a database."""
         return self._stored.is_drained()
 
     def rest(self) -> None:
@@ -222,7 +222,7 @@ class Processor:
         return self._engine.query(query)
 
     def measure(self) -> None:
-        """`statistics` tells what the engine holds now."""
+        """Update `statistics` with what the engine holds now."""
         found = self._engine.statistics()
         parts = [ComponentState(part.kind, part.name, **asdict(part.size)) for part in found.state]
         strings = ComponentState("strings", "all", rows=found.strings, bytes=found.string_bytes)
@@ -240,7 +240,7 @@ class Processor:
         self._stored.close()
 
     def tell_of_stores(self) -> None:
-        """`statistics` tells of databases that cannot be used now, and of rows that they refused."""
+        """Update `statistics` with databases that cannot be used now, and rows that they refused."""
         for table, problem in self._stored.problems():
             if self.statistics.error("store-unreachable", f"table {table}: {problem}", self._now_ms):
                 logger.error("table is not in step with its store: instance=%s table=%s reason=%s",
@@ -362,7 +362,7 @@ class Processor:
         bundle.settle()
 
     def _settle(self, finished: Iterable[Bundle]) -> None:
-        """`finished` bundles are settled, as soon as stored tables have room for more changes."""
+        """Settle `finished` bundles, as soon as stored tables have room for more changes."""
         self._unsettled.extend(finished)
         if not self.is_full():
             settled, self._unsettled = self._unsettled, []

@@ -124,7 +124,7 @@ class Publisher:
         """By checkpoint that was flushed and has not ended yet: the place of the last result before its marker."""
 
     def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
-        """Nothing to prepare: the link is opened when a worker has been assigned."""
+        """Do nothing: the link is opened when a worker has been assigned."""
 
     def assign(self, endpoint: Endpoint, worker: str, monotonic_ms: int) -> None:
         """Open a link to the worker that the manager chose, unless it is the current one.
@@ -184,18 +184,21 @@ class Publisher:
         self.statistics.worked(bundle.rows(), started_ns, perf_counter_ns())
 
     def mark(self, checkpoint: int) -> Parts:
-        """All results of `checkpoint` have come; `flushed` will name it when the worker has them."""
+        """Record that all results of `checkpoint` have come; `flushed` will name it when the worker has them."""
         self._waiting.append(_Mark(checkpoint))
         self.pump()
         return NO_STATE
 
     def complete(self, checkpoint: int) -> None:
-        """`checkpoint` is complete: its results are the worker's alone, and any worker may get what follows them."""
+        """Record that `checkpoint` is complete.
+
+        Its results then belong to the worker, and any worker may get what follows them.
+        """
         self._standing = self._flushed_to.get(checkpoint, self._standing)
         self._flushed_to = {later: place for later, place in self._flushed_to.items() if later > checkpoint}
 
     def abandon(self, checkpoint: int) -> None:
-        """`checkpoint` will not be completed: its results wait for a later one."""
+        """Forget `checkpoint`, which will not be completed: its results wait for a later one."""
         self._flushed_to.pop(checkpoint, None)
 
     def on_readable(self, now_ms: int) -> None:
@@ -226,7 +229,7 @@ class Publisher:
         self.statistics.worked(0, started_ns, perf_counter_ns())
 
     def on_time(self, now_ms: int) -> None:
-        """Nothing waits for a time of day."""
+        """Do nothing, since nothing waits for a time of day."""
 
     def keep_alive(self, monotonic_ms: int) -> None:
         """Send the heartbeat of the link if it is due, and drop a link that does not open in time."""

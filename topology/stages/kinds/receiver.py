@@ -80,7 +80,7 @@ class Receiver:
         secures: bool = False,
         clock: Callable[[], int] | None = None,
     ) -> None:
-        """`clock` is the time of day, against which senders set theirs."""
+        """Create a receiver; `clock` is the time of day, against which senders set theirs."""
         self.name = name
         self.statistics = InstanceStatistics(topology.plan.receiver.name, RECEIVER)
         self._positions = Positions()
@@ -159,7 +159,7 @@ class Receiver:
         return not any(link.attachment.open_frames for link in self.server.links.values())
 
     def snapshot(self) -> Parts:
-        """How far logs have been taken, and are secured; what links hold, senders keep."""
+        """Return how far logs have been taken, and are secured; senders keep what links hold."""
         return {POSITIONS: self._positions.snapshot(), SECURED: self._positions.secured_snapshot()}
 
     def mark(self, checkpoint: int) -> Parts:
@@ -177,7 +177,7 @@ class Receiver:
             self._secure(link)
 
     def abandon(self, checkpoint: int) -> None:
-        """`checkpoint` will not be completed."""
+        """Forget `checkpoint`, which will not be completed."""
         self._positions.abandon(checkpoint)
 
     def close(self) -> None:
@@ -303,7 +303,7 @@ class Receiver:
 
 
 def _clocks(message: Data, ahead_ms: int) -> pa.Array:
-    """When each row of a frame was accepted, in this side's time of day."""
+    """Return when each row of a frame was accepted, in this side's time of day."""
     rows, times = zip(*message.accepted, strict=True)
     return pa.array(np.repeat(np.array(times, dtype=np.int64) + ahead_ms, rows))
 

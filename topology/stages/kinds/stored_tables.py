@@ -58,7 +58,7 @@ _DECODER = msgspec.msgpack.Decoder(_Saved)
 
 
 def stores_of(app: model.AnalysedApp) -> dict[str, Store]:
-    """Where the tables of `app` are kept that are not in memory. Raises TopologyError for a store that cannot be."""
+    """Return where the tables of `app` that are not in memory are kept. Raise TopologyError for an invalid store."""
     stores: dict[str, Store] = {}
     for name, table in app.tables.items():
         try:
@@ -101,7 +101,7 @@ class StoredTables:
         return bool(self._stores)
 
     def open(self, tables: Mapping[str, StoredTable], state: bytes | None) -> None:
-        """`tables` hold the rows of their databases. Raises TopologyError when these cannot be read."""
+        """Fill `tables` with the rows of their databases. Raise TopologyError when these cannot be read."""
         saved = _read(state)
         self._tables = tables
         self._lineage = saved.lineage
@@ -153,11 +153,11 @@ class StoredTables:
                 self._keepers[name].submit(changes)
 
     def is_full(self) -> bool:
-        """More changes wait than should."""
+        """Return whether more changes wait than should."""
         return any(keeper.waiting_rows() >= self._most_rows for keeper in self._keepers.values())
 
     def is_drained(self) -> bool:
-        """Nothing that may be written waits."""
+        """Return whether nothing waits that may be written."""
         return all(keeper.is_drained() for keeper in self._keepers.values())
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -165,7 +165,7 @@ class StoredTables:
         return ((name, redact(keeper.problem)) for name, keeper in self._keepers.items() if keeper.problem)
 
     def refused_rows(self) -> int:
-        """How many rows databases have refused since the stage began."""
+        """Return how many rows databases have refused since the stage began."""
         return sum(keeper.refused_rows for keeper in self._keepers.values())
 
     # ---- state
@@ -179,7 +179,7 @@ class StoredTables:
         return _ENCODER.encode(_Saved(self._lineage, self._group, tables))
 
     def mark(self, checkpoint: int) -> None:
-        """`checkpoint` holds the changes until now."""
+        """Record that `checkpoint` holds the changes until now."""
         if self._exactly_once and self._stores:
             self._group += 1
             self._groups[checkpoint] = self._group

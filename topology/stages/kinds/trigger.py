@@ -79,7 +79,7 @@ class TriggerInstance:
         self._due_ms = due_ms if next_ms is None else min(due_ms, next_ms)
 
     def _caught_up(self, due_ms: int, now_ms: int) -> int | None:
-        """When the trigger that was due at `due_ms` fires next, within what it catches up with."""
+        """Return when the trigger that was due at `due_ms` fires next, within what it catches up with."""
         back_ms = CATCH_UP_MS if self._period_ms is None else min(CATCH_UP_MS, MOST_MISSED * self._period_ms)
         past_ms = now_ms - back_ms
         if due_ms > past_ms:
@@ -90,7 +90,7 @@ class TriggerInstance:
         return due_ms + ((past_ms - due_ms) // self._period_ms + 1) * self._period_ms
 
     def _after(self, time_ms: int) -> int | None:
-        """When the trigger fires next after `time_ms`; None: never again."""
+        """Return when the trigger fires next after `time_ms`; None: never again."""
         if self._schedule is not None:
             return self._schedule.next_after(time_ms)
         return None if self._period_ms is None else time_ms + self._period_ms
@@ -106,7 +106,7 @@ class TriggerInstance:
         return self.snapshot()
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: a trigger holds no resources."""
 
     def _fire(self, due_ms: int) -> None:
         columns = [pa.array([due_ms]), pa.array([CURRENT], pa.int8()), pa.array([due_ms])]

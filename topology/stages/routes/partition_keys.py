@@ -54,7 +54,7 @@ class ComputedKeys:
         self._engine.start()
 
     def __call__(self, batch: pa.RecordBatch, instances: int) -> Iterator[tuple[int, BoolArray]]:
-        """For each instance that gets rows of `batch`: a mask of them."""
+        """Yield a mask of the rows of `batch` for each instance that gets some."""
         self._found.clear()
         self._engine.send(self._stream, batch.append_column(self._row, pa.array(range(batch.num_rows), pa.int64())))
         taken = self._by_label(batch.num_rows) if self._labels else self._by_value(batch.num_rows, instances)
@@ -79,7 +79,7 @@ class ComputedKeys:
         return f"{self._stream}_{_KEY}_{place}"
 
     def _query(self, place: int, condition: ast.Expression | None, key: ast.Expression | None) -> ast.Query:
-        """`from S[condition] select key as key, row as row insert into S_key_0`, without what is None."""
+        """Return `from S[condition] select key as key, row as row insert into S_key_0`, without what is None."""
         selected = [ast.OutputAttribute(ast.Attribute(self._row), _ROW)]
         if key is not None:
             selected.append(ast.OutputAttribute(key, _KEY))

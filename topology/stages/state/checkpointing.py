@@ -146,5 +146,5 @@ class Checkpointing:
 
 
 def _producers(topology: Topology, instances: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """For each instance the names of those from which bundles come to it."""
+    """Return, for each instance, the names of those from which bundles come to it."""
     return {name: topology.producers(topology.component(name.rpartition("#")[0])) for name in instances}

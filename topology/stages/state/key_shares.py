@@ -14,7 +14,7 @@ from topology.grouping import key_hashes
 
 
 def key_shares(stage: ProcessingStage) -> dict[str, KeyShare]:
-    """How the instances of `stage` share those of its inputs that they share by key: as their events are routed."""
+    """Return how the instances of `stage` share the inputs that they share by key: as their events are routed."""
     shares = {}
     for one in stage.inputs:
         match one.grouping.kind:

@@ -39,7 +39,7 @@ class PartialCheckpoint:
     _alignment_ms: int = 0
 
     def waits(self, instance: str, now_ms: int) -> None:
-        """`instance` holds back what comes from some of its producers from now on."""
+        """Record that `instance` holds back what comes from some of its producers from now on."""
         self._waiting_since_ms.setdefault(instance, now_ms)
 
     def snapshot_taken(self, checkpoint: int, instance: str, state: Parts, now_ms: int) -> None:
@@ -51,7 +51,7 @@ class PartialCheckpoint:
         self._alignment_ms = max(self._alignment_ms, now_ms - since_ms)
 
     def done(self, checkpoint: int, instance: str) -> TakenPart | None:
-        """`instance` has nothing more to do for `checkpoint`; gives the task's part when that holds for all."""
+        """Record that `instance` is done with `checkpoint`; return the task's part when all are."""
         self._begin(checkpoint)
         if checkpoint != self.checkpoint or instance not in self._outstanding:
             return None
@@ -62,7 +62,7 @@ class PartialCheckpoint:
         return TakenPart(checkpoint, states, self._alignment_ms, settles=self.settles)
 
     def abandon(self, checkpoint: int) -> None:
-        """Nothing more is done for `checkpoint`."""
+        """Stop all work for `checkpoint`."""
         self._waiting_since_ms.clear()
         if checkpoint == self.checkpoint:
             self._states, self._outstanding = {}, set()

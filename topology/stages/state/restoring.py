@@ -26,7 +26,7 @@ class InitialStates:
 
 
 def wanted(topology: Topology, mine: Collection[str], former: Collection[str]) -> set[str]:
-    """Which of the `former` instances' states are needed to open the instances `mine`."""
+    """Return which of the `former` instances' states are needed to open the instances `mine`."""
     names: set[str] = set()
     for component in _components(topology, mine):
         before = _of(component.name, former)

@@ -73,12 +73,12 @@ class TaskInstances(Mapping[str, StageInstance]):
         return len(self._by_name)
 
     def is_full(self) -> bool:
-        """More waits to go outside than should: nothing more is to be taken in."""
+        """Return whether more output waits than should, so that nothing more is to be taken in."""
         full = any(publisher.is_full() for publisher in self.publishers)
         return full or any(processor.is_full() for processor in self.processors)
 
     def follow_level(self, level: StatisticsLevel) -> None:
-        """All of them count at `level` from now on."""
+        """Have all of them count at `level` from now on."""
         for instance in self.values():
             if instance.statistics.level != level:
                 instance.statistics.level = level

@@ -63,7 +63,7 @@ class Sampler:
         self._kept: deque[SampledEvent] = deque(maxlen=MOST_KEPT)
 
     def follow(self, orders: Iterable[SampleOrder], monotonic_ms: int) -> None:
-        """From now on this is sampled, and nothing else; what goes on keeps its place."""
+        """Sample exactly these from now on; samples that continue keep their place."""
         before = self._orders
         now: dict[str, _Order] = {}
         for order in orders:
@@ -99,7 +99,7 @@ class Sampler:
 
 
 def _told(batch: pa.RecordBatch, count: int) -> list[str]:
-    """`count` events from all over `batch`, as JSON."""
+    """Return `count` events from all over `batch`, as JSON."""
     places = pa.array([place * batch.num_rows // count for place in range(count)], pa.int64())
     rows = event_rows(batch.take(places))
     return [_cut(json.dumps(row, ensure_ascii=False, default=_as_text)) for row in rows]

@@ -215,7 +215,7 @@ class Task:
         self._brought, self._left = begins.states, begins.left
 
     def wants(self, former: Collection[str]) -> set[str]:
-        """Which of the `former` instances' states it needs to go on from them."""
+        """Return which of the `former` instances' states it needs to continue from them."""
         return wanted(self.topology, self.state_keepers(), former)
 
     def state_keepers(self) -> tuple[str, ...]:
@@ -396,7 +396,7 @@ class Task:
         return not self._work and all(part.is_drained() for part in parts)
 
     def _deadlines(self) -> dict[str, int]:
-        """When each instance that waits for a time must be called."""
+        """Return when each instance that waits for a time must be called."""
         deadlines = ((name, instance.next_deadline_ms()) for name, instance in self._instances.items())
         return {name: deadline_ms for name, deadline_ms in deadlines if deadline_ms is not None}
 
@@ -407,7 +407,7 @@ class Task:
         return min((time_ms for time_ms in times if time_ms is not None), default=None)
 
     def wake(self) -> None:
-        """Let the loop look soon what it was told; called by any thread."""
+        """Wake the loop, so that it follows its orders soon; called by any thread."""
         self._wakeup.ring()
 
     @property

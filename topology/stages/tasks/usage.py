@@ -39,7 +39,7 @@ class TaskTime:
         self._started_ns = time.monotonic_ns()
 
     def up_ms(self) -> int:
-        """How long the task has been there."""
+        """Return how long the task has existed."""
         return (time.monotonic_ns() - self._started_ns) // 1_000_000
 
     def used_ms(self) -> int:
