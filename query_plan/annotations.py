@@ -95,7 +95,7 @@ def of_header(app: ast.App, name: str) -> Iterator[ast.Annotation]:
 
 
 def written(annotations: Iterable[ast.Annotation], key: str | None) -> tuple[AnnotationValue, ...]:
-    """Every value of element `key` (None: the unnamed ones) in `annotations`, in text order."""
+    """Return every value of element `key` (None: the unnamed ones) in `annotations`, in text order."""
     return tuple(
         AnnotationValue(element.value, element.span)
         for annotation in annotations
@@ -154,7 +154,7 @@ def written_name(annotations: tuple[ast.Annotation, ...]) -> AnnotationValue | N
 
 
 def positive(value: AnnotationValue | None) -> int | None:
-    """`value` as an integer from 1 to `MOST_INSTANCES`; None when it is absent or no such number."""
+    """Return `value` as an integer from 1 to `MOST_INSTANCES`; None when it is absent or invalid."""
     if value is None:
         return None
     text = value.text.strip()
@@ -171,7 +171,7 @@ def delivery_of(value: AnnotationValue | None) -> Delivery | None:
 
 
 def host_of(value: AnnotationValue | None) -> PlanHost | None:
-    """Where the plan's task is to run; None when that is absent or no such place."""
+    """Return where the plan's task is to run; None when that is absent or unknown."""
     text = value.text.strip().casefold() if value is not None else ""
     return next((host for host in HOSTS if host == text), None)
 
@@ -186,7 +186,7 @@ def statistics_of(value: AnnotationValue | None) -> StatisticsLevel | None:
 
 
 def read_cores(value: AnnotationValue | None) -> int | None:
-    """How many cores each task takes; None when that is absent or out of bounds."""
+    """Return how many cores each task takes; None when that is absent or out of bounds."""
     cores = positive(value)
     return cores if cores is not None and cores <= MOST_CORES else None
 

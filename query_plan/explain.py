@@ -12,7 +12,7 @@ from siddhi.language import ast
 
 
 def explain(plan: QueryPlan) -> str:
-    """`plan` as text for people, one block for each stage, then hints; ends without a line break."""
+    """Return `plan` as text for people, one block for each stage, then hints; it ends without a line break."""
     clock = "event time" if plan.playback is not None else "the system clock"
     groups = len(plan.processors)
     lines = [f"{plan.name}: {groups} execution {'group' if groups == 1 else 'groups'}, driven by {clock}"]
@@ -34,7 +34,7 @@ def explain(plan: QueryPlan) -> str:
 
 
 def _slots(plan: QueryPlan) -> str:
-    """How much of the cluster the plan takes."""
+    """Return how much of the cluster the plan takes."""
     spread = f"{instances(plan)} component instances"
     cores = plan.resources.cores
     if plan.workers is None and cores > 1:

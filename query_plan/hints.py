@@ -18,7 +18,7 @@ class Hint:
 
 
 def hints(plan: QueryPlan) -> Iterator[Hint]:
-    """All hints, hot spots first, each kind in the order of the stages."""
+    """Yield all hints, hot spots first, each kind in the order of the stages."""
     yield from _hot_spots(plan)
     yield from _broadcasts(plan)
     if plan.workers != 1:
@@ -27,7 +27,7 @@ def hints(plan: QueryPlan) -> Iterator[Hint]:
 
 
 def instances(plan: QueryPlan) -> int:
-    """How many component instances the plan has: more topology workers than that would have nothing to do."""
+    """Return how many component instances the plan has: more topology workers than that would be idle."""
     processors = sum(stage.parallel for stage in plan.processors)
     return plan.receiver.parallel + processors + len(plan.triggers) + plan.publisher.parallel
 

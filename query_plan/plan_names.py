@@ -17,7 +17,7 @@ _HEADER = ("plan", "app")
 
 
 def is_3x(app: ast.App) -> bool:
-    """Whether the app is an execution plan, which any `@Plan:` annotation makes it."""
+    """Return whether the app is an execution plan, which any `@Plan:` annotation makes it."""
     return any((one.namespace or "").casefold() == "plan" for one in app.annotations)
 
 

@@ -36,7 +36,7 @@ def cover_plan(text: str) -> str:
 
 @lru_cache(maxsize=128)
 def cover_in(other: str, text: str) -> str:
-    """`other`, which was made of the plan `text` (its query plan, an explanation), with the plan's secrets covered."""
+    """Return `other`, which was made from the plan `text` (its query plan, an explanation), with secrets covered."""
     covered = cover_plan(other)
     for secret in secrets_of(text):
         for written in {secret, escape(secret, quote=False), escape(secret)}:
@@ -76,7 +76,7 @@ def _covered_header(found: re.Match[str]) -> str:
 
 
 def _covered_setting(text: str) -> str:
-    """One `name:value` of a Kafka client; what has no colon may be the end of a password with a comma."""
+    """Cover one `name:value` of a Kafka client; text without a colon may be the end of a password with a comma."""
     name, colon, value = text.partition(":")
     plain = bool(colon) and not _is_secret_setting(name)
     if plain or not text.strip() or is_whole_reference(value.strip()):

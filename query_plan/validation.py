@@ -118,7 +118,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
 
 
 def findings_of(plan: Survey) -> tuple[Finding, ...]:
-    """Every error and warning about the distribution of an analysed plan, in order of position."""
+    """Return every error and warning about the distribution of an analysed plan, in order of position."""
     found = list(findings_of_syntax(plan.app.syntax))
     found += [one for check in CHECKS if isinstance(check, PlanCheck) for one in check.run(plan)]
     return in_order(found)

@@ -48,7 +48,10 @@ _Definition = TypeVar("_Definition", bound=ast.Definition)
 
 
 def write_xml(plan: QueryPlan) -> str:
-    """`plan` as an indented XML document. Raises QueryPlanXmlError for control characters, which XML cannot hold."""
+    """Return `plan` as an indented XML document. Raise QueryPlanXmlError for control characters.
+
+    XML cannot hold them.
+    """
     try:
         root = _plan_element(plan)
     except ValueError as refused:
@@ -142,7 +145,7 @@ def partition_text(grouping: Grouping) -> str | None:
 
 
 def stream_text(stream: ast.StreamDefinition) -> str:
-    """`define stream S ( a int, b string );`, the way stream definitions stand in a query plan."""
+    """Return `define stream S ( a int, b string );`, as stream definitions are written in a query plan."""
     annotations = "".join(f"{print_annotation(annotation)} " for annotation in stream.annotations)
     attributes = ", ".join(f"{name_text(attribute.name)} {attribute.type.value}" for attribute in stream.attributes)
     return f"{annotations}define stream {name_text(stream.id)} ( {attributes} );"

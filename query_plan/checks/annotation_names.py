@@ -119,7 +119,7 @@ def keys_are_given_once(app: ast.App) -> Iterator[Finding]:
 
 
 def _annotations(app: ast.App) -> Iterator[tuple[str, ast.Annotation]]:
-    """Every annotation with what it belongs to."""
+    """Yield every annotation with what it belongs to."""
     yield from (("an app", one) for one in app.annotations)
     for definition in app.definitions:
         place = _DEFINITIONS.get(type(definition))

@@ -63,7 +63,7 @@ DEFAULT_BINDINGS = warning_rule(
 
 
 def event_streams_are_well_formed(app: ast.App) -> Iterator[Finding]:
-    """`@Import` and `@Export` name an event stream and its version."""
+    """Check that `@Import` and `@Export` name an event stream and its version."""
     for definition, annotation in _cep4_annotations(app):
         value = annotation.value()
         verb = annotation.name

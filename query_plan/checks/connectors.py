@@ -101,7 +101,7 @@ def _finding(
 
 
 def _spans(annotation: ast.Annotation, prefix: str = "") -> dict[str, ast.Span]:
-    """Where each option stands, by the names that connectors give them."""
+    """Return where each option is written, by the names that connectors give them."""
     found = {f"{prefix}{element.key or ''}".rstrip("."): element.span for element in annotation.elements}
     for nested in annotation.annotations:
         name = f"{prefix}{nested.name.casefold()}"

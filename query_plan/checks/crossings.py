@@ -129,7 +129,7 @@ def _same_origin(
 
 
 def _origins(plan: Survey) -> dict[str, int]:
-    """For each stream itself and all streams that it is made of, as a set of bits in order of definition."""
+    """Return, for each stream, itself and all streams that it derives from, as a set of bits in order of definition."""
     found = {name: 1 << place for place, name in enumerate(plan.app.streams)}
     before: dict[str, int] = {}
     order = _downstream(plan)
@@ -227,7 +227,7 @@ def _chunked_streams(group: ExecutionGroup) -> frozenset[str]:
 
 
 def _writes_chunks(query: model.AnalysedQuery) -> bool | str:
-    """Whether `query` writes several events at once; the stream that it reads when that depends on who writes to it."""
+    """Return whether `query` writes several events at once, or the stream that it reads when that decides."""
     selection, current = query.selection, query.output.events is ast.EventType.CURRENT
     if query.rate is None and (selection.limit == 1 or (selection.aggregates and not selection.group_by and current)):
         return False

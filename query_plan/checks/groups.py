@@ -138,7 +138,7 @@ def stage_names_are_unique(plan: Survey) -> Iterator[Finding]:
 
 
 def groups_agree_on_parallel(plan: Survey) -> Iterator[Finding]:
-    """All members of a group run in every one of its instances."""
+    """Check that all members of a group can run in every one of its instances."""
     for group in plan.groups:
         named = [member for member in group.members if member.group is not None]
         for member in named[1:]:
@@ -284,7 +284,7 @@ def triggers_follow_the_system_clock(plan: Survey) -> Iterator[Finding]:
 
 
 def workers_have_something_to_do(plan: Survey) -> Iterator[Finding]:
-    """Every topology worker takes a slot from the cluster, also one in which no instance is placed."""
+    """Check the number of workers: each takes a slot from the cluster, also one in which no instance is placed."""
     header, instances = plan.header, _instances(plan)
     workers = positive(header.workers) or 1
     if workers > instances:
@@ -328,7 +328,7 @@ def _name_span(element: model.AnalysedQuery | model.AnalysedPartition) -> ast.Sp
 
 
 def _group_span(group: ExecutionGroup) -> ast.Span:
-    """Where the group has its name from."""
+    """Return where the group has its name from."""
     member = next((member for member in group.members if member.group is not None), group.members[0])
     if member.distribution.group is not None:
         return member.distribution.group.span

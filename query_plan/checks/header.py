@@ -129,7 +129,7 @@ def _as_in(app: ast.App, name: AnnotationValue) -> str:
 
 
 def parallel_is_a_positive_integer(app: ast.App) -> Iterator[Finding]:
-    """`parallel`, `receiverParallelism`, `publisherParallelism` and `workers` count things."""
+    """Check that `parallel`, `receiverParallelism`, `publisherParallelism` and `workers` are counts."""
     numbers = [(key, value) for key in _PLAN_DIST_KEYS for value in written(of_header(app, "dist"), key)]
     numbers += [("parallel", value) for element in app.elements for value in _dist_values(element, "parallel")]
     for key, value in numbers:
@@ -182,7 +182,7 @@ def statistics_level_is_known(app: ast.App) -> Iterator[Finding]:
 
 
 def dist_says_things_once(app: ast.App) -> Iterator[Finding]:
-    """Several `@dist` may stand together, but none may contradict another."""
+    """Report contradictions between several `@dist` annotations."""
     for dist, keys in _dist_annotations(app):
         for key in keys:
             for repeated in written(dist, key)[1:]:

@@ -21,7 +21,7 @@ FILTER_IGNORED = warning_rule(
 
 
 def filters_of_joins_are_looked_at(app: ast.App) -> Iterator[Finding]:
-    """No filter stands on a side of a join that holds rows of its own."""
+    """Report filters on a side of a join that holds rows of its own."""
     holders = {one.id: _HOLDERS[type(one)] for one in app.definitions if type(one) in _HOLDERS}
     for element in app.elements:
         for query in element.queries if isinstance(element, ast.Partition) else (element,):

@@ -51,7 +51,7 @@ _Unit = ast.StreamElement | ast.AbsentElement | ast.LogicalElement
 
 
 def patterns_can_match(app: ast.App) -> Iterator[Finding]:
-    """Every pattern and sequence can match, and goes on to match where it has `every`."""
+    """Check that every pattern and sequence can match, and continues to match where it has `every`."""
     for element in app.elements:
         for query in element.queries if isinstance(element, ast.Partition) else (element,):
             if isinstance(query.input, ast.StateInput):
@@ -143,7 +143,7 @@ def _too_short(element: ast.StateElement, within: ast.TimeConstant | None) -> It
 
 
 def _silence(unit: _Unit) -> int:
-    """For how many milliseconds `unit` waits at least."""
+    """Return for how many milliseconds `unit` waits at least."""
     if isinstance(unit, ast.LogicalElement) and unit.operator == "or":
         return 0
     times = [
@@ -187,7 +187,7 @@ def _scopes(element: ast.StateElement, *, starts: bool) -> Iterator[tuple[ast.Ev
 
 
 def _ends(unit: _Unit, *, first: bool) -> bool:
-    """Whether an event may end the round that waits at `unit` without another one beginning."""
+    """Return whether an event may end the round that waits at `unit` without another one beginning."""
     if isinstance(unit, ast.AbsentElement):
         return True
     if isinstance(unit, ast.LogicalElement) and (unit.operator == "and" or first):

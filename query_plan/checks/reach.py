@@ -39,7 +39,7 @@ UNKNOWN = WorkerReach()
 
 
 def unreachable(app: ast.App, reaches: WorkerReach) -> Iterator[Finding]:
-    """Everything that the plan may not reach at some worker, or that stages do not open."""
+    """Report everything that the plan may not reach at some worker, or that stages do not open."""
     guards = {worker: Guard(reach, here=False) for worker, reach in reaches.workers.items()}
     for definition in app.definitions:
         if isinstance(definition, ast.StreamDefinition):

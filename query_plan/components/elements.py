@@ -13,7 +13,7 @@ def queries_of(element: model.AnalysedQuery | model.AnalysedPartition) -> tuple[
 
 
 def sources(query: model.AnalysedQuery) -> tuple[model.SourceInput, ...]:
-    """Every source of `query`, in text order."""
+    """Return every source of `query`, in text order."""
     if isinstance(query.input, model.Join):
         return (query.input.left, query.input.right)
     if isinstance(query.input, model.StateMachine):

@@ -248,7 +248,7 @@ def _in_map(fault: Fault) -> ConnectorFault:
 
 
 def _meant(written: str, known: Iterable[str]) -> str:
-    """Which of the `known` words may be meant, or all of them."""
+    """Return which of the `known` words may be meant, or all of them."""
     words = {one.casefold(): one for one in known}
     near = difflib.get_close_matches(written.casefold(), words, n=1)
     return f"did you mean '{words[near[0]]}'?" if near else f"known types: {', '.join(words.values())}"

@@ -168,7 +168,7 @@ class KafkaSourceOptions(KafkaConnection, frozen=True, kw_only=True):
             yield Fault(OPTION, f"auto.offset.reset must be {' or '.join(RESETS)}, not {self.reset()[:40]!r}")
 
     def reset(self) -> str:
-        """Where a partition is read from that was never read, or whose position is gone."""
+        """Return where reading begins in a partition that was never read, or whose position is gone."""
         return settings_in(self.optional_configuration).get("auto.offset.reset", RESETS[0])
 
 

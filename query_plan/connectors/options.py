@@ -138,7 +138,7 @@ def _misplaced(kind: type[Options], name: str, known: tuple[str, ...]) -> Fault:
 
 
 def _converted(type_: Any, text: str) -> Any:
-    """`text` as a value of the type. ValueError when it is none."""
+    """Return `text` as a value of the type. Raise ValueError when it is invalid."""
     if get_origin(type_) is Literal:
         words = get_args(type_)
         found = next((word for word in words if word.casefold() == text.strip().casefold()), None)

@@ -121,7 +121,7 @@ def _refuse_mail_server(options: Mapping[str, str], whole: Mapping[str, str], gu
 
 
 def refuse_web_url(url: str, guard: Guard) -> str:
-    """Why requests may not be sent to `url`; empty when they may, or when its host depends on events."""
+    """Return why requests may not be sent to `url`; empty when they may, or when its host depends on events."""
     try:
         parts = urlsplit(url.strip())
         if attributes_in(url) and (url.strip().startswith("{{") or attributes_in(parts.netloc)):

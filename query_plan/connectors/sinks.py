@@ -244,7 +244,7 @@ class ZeromqSinkOptions(Options, frozen=True):
 
 
 def is_web_url(url: str) -> bool:
-    """Whether requests can be sent to `url`."""
+    """Return whether requests can be sent to `url`."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)

@@ -64,13 +64,13 @@ class FileSourceOptions(Options, frozen=True):
     }
 
     def tails(self) -> bool:
-        """Whether the end of a file is waited behind: by default only of a single file that stays where it is."""
+        """Return whether to wait for more at the end of a file: by default only for a single file that is not moved."""
         if self.tailing:
             return self.tailing == "true"
         return not self.dir_uri and self.mode not in WHOLE_FILES and self.action_after_process in ("keep", "none")
 
     def faults(self) -> Iterator[Fault]:
-        """Which files they are, and what belongs to which mode."""
+        """Check which files they are, and which options belong to which mode."""
         if bool(self.file_uri.strip()) == bool(self.dir_uri.strip()):
             kind = FaultKind.WRONG if self.file_uri.strip() else FaultKind.MISSING
             yield Fault("", "needs file.uri or dir.uri, and only one of them", kind=kind)
@@ -134,7 +134,7 @@ class HttpSourceOptions(Options, frozen=True):
     }  # fmt: skip
 
     def faults(self) -> Iterator[Fault]:
-        """Where to listen is an address, and nobody asks for passwords."""
+        """Check that the source listens at an address, and that no passwords are required."""
         if self.basic_auth_enabled == "true":
             advice = "who may send is settled by tokens in the worker's configuration; leave it out"
             yield Fault("basic.auth.enabled", advice)

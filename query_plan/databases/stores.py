@@ -73,7 +73,7 @@ def store_annotation(annotations: tuple[ast.Annotation, ...]) -> ast.Annotation 
 
 
 def store_of(table: model.AnalysedTable) -> Store | None:
-    """Where the rows of `table` are kept, None for a table in memory. Raises StoreError."""
+    """Return where the rows of `table` are kept, None for a table in memory. Raise StoreError."""
     annotation = store_annotation(table.syntax.annotations)
     if annotation is None:
         return None

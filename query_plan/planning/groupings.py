@@ -46,12 +46,12 @@ _FLOATING = (ast.AttributeType.FLOAT, ast.AttributeType.DOUBLE)
 
 
 def grouping_of(group: ExecutionGroup, stream: str) -> Grouping:
-    """How the instances of `group` share `stream`; global where its readers cannot agree."""
+    """Return how the instances of `group` share `stream`; global where its readers cannot agree."""
     return group.groupings.get(stream, SHUFFLE) or GLOBAL
 
 
 def obstacles(plan: Survey, group: ExecutionGroup) -> Iterator[Finding]:
-    """Everything that forbids `group` to run in several instances, in text order for each kind."""
+    """Yield everything that forbids `group` to run in several instances, in text order for each kind."""
     for member in group.members:
         yield from _own_state(group, member)
         yield from _shared_state(plan, member)

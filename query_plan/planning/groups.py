@@ -59,7 +59,7 @@ class ExecutionGroup:
 
 
 def agreed(reads: Collection[Read]) -> Grouping | None:
-    """How instances share a stream that all of `reads` are of; None where they cannot agree."""
+    """Return how instances share the stream of all `reads`; None where they cannot agree."""
     demands = {read.grouping for read in reads if read.grouping != SHUFFLE and not read.bears}
     if GLOBAL in demands:
         return GLOBAL

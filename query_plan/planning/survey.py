@@ -46,7 +46,7 @@ class Survey:
         return {name: place for place, name in enumerate(self.app.streams)}
 
     def as_defined(self, streams: Collection[str]) -> tuple[str, ...]:
-        """Those of `streams` that the plan has, in order of definition."""
+        """Return those of `streams` that the plan has, in order of definition."""
         return tuple(sorted((name for name in streams if name in self._place), key=self._place.__getitem__))
 
     def comes_from_outside(self, stream: str, group: ExecutionGroup) -> bool:
