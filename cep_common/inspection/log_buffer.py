@@ -79,7 +79,7 @@ def structured(record: logging.LogRecord, sequence: int) -> LogRecord:
 
 
 def select(records: tuple[LogRecord, ...], newest: int, wanted: ReadLog) -> LogRead:
-    """Those of `records` (oldest first) that are `wanted`. Pure."""
+    """Return those of `records` (oldest first) that are `wanted`. Pure."""
     oldest = records[0].sequence if records else 0
     chosen: list[LogRecord] = []
     size, more = 0, False

@@ -26,7 +26,7 @@ def bucket(length_ns: int) -> int:
 
 
 def upper_bound_ms(index: int) -> float:
-    """How far bucket `index` reaches; infinity for the last one."""
+    """Return the upper bound of bucket `index`; infinity for the last one."""
     return math.inf if index >= BUCKETS - 1 else FIRST_NS / 1e6 * 2 ** (index / PER_DOUBLING)
 
 

@@ -1,4 +1,4 @@
-"""What a process is told of the node that it belongs to."""
+"""The configuration of the node that a process belongs to."""
 
 from __future__ import annotations
 

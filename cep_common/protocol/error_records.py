@@ -93,7 +93,7 @@ class ErrorLog:
         return before is None
 
     def records(self) -> tuple[ErrorRecord, ...]:
-        """All groups, the one that was seen last at the end."""
+        """Return all groups, the most recent last."""
         if self._records is None:
             self._records = tuple(self._groups.values())
         return self._records

@@ -18,7 +18,7 @@ MODULES = (
 
 
 def message_types() -> dict[str, type[Message]]:
-    """Every message type by its name on the wire."""
+    """Return every message type by its name on the wire."""
     kinds = (kind for module in MODULES for kind in vars(module).values())
     found = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Message) and kind is not Message]
     return {message.TYPE: message for message in found}

@@ -70,7 +70,7 @@ class Guard:
         self._shared = frozenset(shared)
 
     def refuse_file(self, path: str | Path, use: FileUse) -> str:
-        """Why the file may not be opened for that use, and what would allow it; empty when it may."""
+        """Return why the file may not be opened for that use, and what would allow it; empty when it may."""
         folders = {
             "sink": self.reach.sink_folders,
             "store": self.reach.sink_folders,
@@ -85,7 +85,7 @@ class Guard:
         return f"{path} {reason}{advice}"
 
     def refuse_url(self, scheme: str, host: str, port: int, use: UrlUse = "sink") -> str:
-        """Why a sink (or a source that connects) may not call this URL, as far as it is written; empty when it may."""
+        """Return why a sink (or a source that connects) may not call this URL, by its text; empty when it may."""
         shown = f"{scheme}://{host}:{port}"
         if not self._urls[use].allow(scheme, host, port):
             return f"{shown} may not be called; name it in {use}s.urls {_OF_WORKER}"
@@ -95,11 +95,11 @@ class Guard:
         return self.refuse_address(scheme, host, port, str(address or "127.0.0.1"), use)
 
     def refuse_source(self, scheme: str, host: str, port: int) -> str:
-        """As `refuse_url`, for a source that connects."""
+        """Check a URL as `refuse_url` does, for a source that connects."""
         return self.refuse_url(scheme, host, port, "source")
 
     def refuse_address(self, scheme: str, host: str, port: int, address: str, use: UrlUse = "sink") -> str:
-        """Why a sink (or source) may not connect to `address`, at which `host` was found; empty when it may."""
+        """Return why a sink (or source) may not connect to `address` of `host`; empty when it may."""
         found = address_in(address)
         shown = f"{scheme}://{host}:{port}"
         if found is None:
@@ -114,13 +114,13 @@ class Guard:
         return _belongs(shown)
 
     def refuse_here(self, scheme: str, host: str, port: int) -> str:
-        """Why a sink may not connect to the port at an address of this host; empty when it may."""
+        """Return why a sink may not connect to the port at an address of this host; empty when it may."""
         own = any(port == one for _, one in self._own) or any(port in ports for ports in self._own_ports)
         shared = scheme == "tcp" and any(port == one for _, one in self._shared)
         return _belongs(f"{scheme}://{host}:{port}") if own and not shared else ""
 
     def refuse_listening(self, scheme: str, host: str, port: int) -> str:
-        """Why a source may not listen there; empty when it may."""
+        """Return why a source may not listen there; empty when it may."""
         if self._urls["source"].allow(scheme, host, port):
             return ""
         return f"{scheme}://{host}:{port} may not be listened on; name it in sources.urls {_OF_WORKER}"

@@ -44,7 +44,7 @@ class GuardedContext(zmq.Context[Socket]):
         self._doorkeeper.start()
 
     def destroy(self, linger: int | None = None) -> None:
-        """Every socket is closed, and nobody is let in any more."""
+        """Close every socket, and admit nobody any more."""
         if self._doorkeeper is not None:
             self._doorkeeper.stop()
             self._doorkeeper = None

@@ -30,7 +30,7 @@ class Keyring:
     known: Mapping[Role, bytes] = field(repr=False)
 
     def role_of(self, public: bytes) -> Role | None:
-        """Whose key `public` is; None when it is nobody's."""
+        """Return the role of the key `public`; None when it is unknown."""
         return next((role for role, key in self.known.items() if key == public), None)
 
 
@@ -77,12 +77,12 @@ def read_keys(folder: Path, role: Role) -> Keyring:
 
 
 def public_file(folder: Path, role: Role) -> Path:
-    """Where the role's public key is kept."""
+    """Return where the role's public key is stored."""
     return folder / f"{role.value}.key"
 
 
 def secret_file(folder: Path, role: Role) -> Path:
-    """Where the role's secret key is kept."""
+    """Return where the role's secret key is stored."""
     return folder / f"{role.value}.key_secret"
 
 

@@ -49,7 +49,7 @@ class TlsFront:
         return self._clients.get(port)
 
     def close(self) -> None:
-        """No connection stands any more and the port is free."""
+        """Close all connections and free the port."""
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join()
 

@@ -68,7 +68,7 @@ class TokenFile:
         return token
 
     def revoke(self, name: str) -> None:
-        """Whoever has the token of `name` is nobody any more. Raises InputError when there is none."""
+        """Revoke the token of `name`. Raise InputError when there is none."""
         tokens = self.tokens()
         left = tuple(one for one in tokens if one.name != name)
         if len(left) == len(tokens):
@@ -77,7 +77,7 @@ class TokenFile:
         self._write(left)
 
     def principal(self, token: str) -> Principal | None:
-        """Whose token it is; None when it is nobody's, or when the file cannot be read."""
+        """Return whose token it is; None when it is unknown, or when the file cannot be read."""
         self._refresh()
         return self._by_hash.get(_hash(token))
 

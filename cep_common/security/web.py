@@ -142,7 +142,7 @@ class Callers(Protocol):
         """Return what a request without identification must carry, as the header WWW-Authenticate says it."""
 
     def tenant(self, principal: Principal) -> int:
-        """Which tenant the server takes a request of the principal to be about that names none."""
+        """Return the tenant of a request of the principal that names none."""
 
 
 class TokenCallers:
@@ -215,7 +215,7 @@ def callers_tenant() -> int:
 
 
 def caller_name() -> str:
-    """Who makes the present request: by name, else by address."""
+    """Return who makes the present request: by name, else by address."""
     principal: Principal | None = g.get("principal")
     return f"user {principal.name}" if principal is not None else f"address {request.remote_addr or ''}"
 

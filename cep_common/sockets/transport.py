@@ -108,7 +108,10 @@ def receive(socket: zmq.Socket[bytes]) -> list[bytes]:
 
 
 def receive_frames(socket: zmq.Socket[bytes], flags: int = 0) -> list[zmq.Frame]:
-    """As `receive`, without copying. ZeroMQ bounds each frame, but not how many of them a message has."""
+    """Receive as `receive` does, without copying.
+
+    ZeroMQ bounds each frame, but not how many of them a message has.
+    """
     most_bytes = MOST_BYTES_IN_ALL * int(socket.getsockopt(zmq.MAXMSGSIZE))
     frames = [socket.recv(flags, copy=False)]
     size = 0
@@ -206,7 +209,7 @@ class ControlClient:
         return self._manager
 
     def managers(self) -> tuple[Endpoint, ...]:
-        """Every manager that is known: those it was made with, and those that the leader told of."""
+        """Return every known manager: the configured ones, and those that the leader named."""
         return self._managers
 
     def request(self, message: Message) -> Message:

@@ -18,14 +18,14 @@ class Wakeup:
         os.set_blocking(self._rope, False)
 
     def ring(self) -> None:
-        """`handle` can be read until the loop silences it; after `close` nothing happens."""
+        """Make `handle` readable until the loop silences it; do nothing after `close`."""
         with self._ringing:  # the number of a closed pipe may be another file's by now
             if not self._closed:
                 with contextlib.suppress(BlockingIOError):  # the pipe is full: it rings already
                     os.write(self._rope, b"\0")
 
     def silence(self) -> None:
-        """`handle` cannot be read until somebody rings again."""
+        """Make `handle` unreadable until the next ring."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self.handle, 4096):
                 pass

@@ -100,7 +100,7 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """The server did what it was asked."""
+        """Return whether the server reports success."""
         return 200 <= self.status < 300
 
     def content(self) -> bytes:
