@@ -61,7 +61,7 @@ class CostSide:
         self._through(lambda rows: rows >= FILL_ROWS)
 
     def events_per_s(self, seconds: float) -> float:
-        """How many events a second come out in so many seconds."""
+        """Return how many events a second come out in so many seconds."""
         begun_s = time.perf_counter()
         rows = self._through(lambda _: time.perf_counter() - begun_s >= seconds)
         rate = rows / (time.perf_counter() - begun_s)
@@ -86,7 +86,7 @@ class CostSide:
             raise SystemExit(f"the savepoint between turns failed: {found[0]['error']}")
 
     def checkpoints(self) -> int:
-        """How many complete ones are known."""
+        """Return how many complete ones are known."""
         return sum(one["state"] == "complete" for one in self._system.client.checkpoints("Cost")["checkpoints"])
 
     def _through(self, enough: Callable[[int], bool]) -> int:

@@ -100,7 +100,7 @@ SUBJECTS = (
 
 
 def _send(runtime: AppRuntime, ids: Int64Array, round_: int, stream: str = "S") -> None:
-    """One event for each of `ids`, with values that no other round has."""
+    """Send one event for each of `ids`, with values that no other round has."""
     for start in range(0, len(ids), BATCH):
         part = ids[start : start + BATCH]
         values = np.random.default_rng(start + round_).random(len(part))

@@ -45,7 +45,7 @@ class _Compiled(event.Listener):
         self.names.append(event.data["dispatcher"].py_func.__qualname__)
 
     def on_end(self, event: Any) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 def main() -> None:

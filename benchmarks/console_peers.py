@@ -62,7 +62,7 @@ class Peers:
                 self._revision = answer.revision
 
     def close(self) -> None:
-        """All connections are closed."""
+        """Close all connections."""
         for client in self._clients.values():
             client.close()
         self._context.destroy(linger=0)

@@ -67,7 +67,7 @@ class CurveRoute:
         self._wait(lambda: self._link.state is LinkState.OPEN)
 
     def events_per_s(self, rows: int, batches: int) -> float:
-        """How many events a second go through in batches of so many rows."""
+        """Return how many events a second go through in batches of so many rows."""
         body = encode_batch(batch_of(rows))
         began_s = time.perf_counter()
         for _ in range(batches):

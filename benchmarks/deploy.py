@@ -86,7 +86,7 @@ def _deployment(system: LocalSystem, name: str) -> tuple[float, float]:
 
 
 def _many(system: LocalSystem, plans: int) -> dict[str, Any]:
-    """`plans` plans are deployed: in which states they are, and how calls are answered."""
+    """Deploy `plans` plans; report their states, and how calls are answered."""
     started = time.monotonic()
     texts = [PLAN.format(name=f"Many{number}") for number in range(plans)]
     deploying = [_seconds(partial(system.client.deploy, text, replace=False)) for text in texts]

@@ -65,7 +65,7 @@ class Load:
         """Of the last run, as its pieces and ticks were sent: a machine that pauses slows the load too."""
 
     def run(self, seconds: float) -> int:
-        """How many events, ticks too, were sent in that time; all of them have come back, or it raises SystemExit."""
+        """Return how many events, ticks too, were sent in that time. Raise SystemExit unless all came back."""
         pieces = round(seconds * PIECES_A_SECOND) // PIECES_A_TICK * PIECES_A_TICK
         sent_at: list[float] = []
         before = len(self.latencies_ms)
@@ -205,7 +205,7 @@ def _mean(values: list[float]) -> float:
 
 
 def judged(told: dict[str, Any]) -> dict[str, float]:
-    """How far each figure is off, as a share; the greatest of rates and of counts, and that of the percentile."""
+    """Return the relative error of each figure: the greatest of rates and of counts, and that of the percentile."""
     counts = [told[f"{name}_events"] / told["sent"] - 1 for name in ("page", "metrics")]
     rates = [told[f"{name}_per_s"] / told["sent_per_s"] - 1 for name in ("page", "metrics", "tables")]
     return {

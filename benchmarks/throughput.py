@@ -67,7 +67,7 @@ class RunningPlan:
         self.batches = [one for one in events if one.num_rows == batch]
 
     def events_per_s(self, options: argparse.Namespace) -> float:
-        """How many events a second go through."""
+        """Return how many events a second go through."""
         with (
             EventListener(self._system.egress, "Flown", security=self._security) as listener,
             EventSender(self._system.ingress, self._schema, security=self._security) as sender,

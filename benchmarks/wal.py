@@ -157,7 +157,7 @@ def _append(log: StreamLog, body: Any, rows: int, times: int, commit: Callable[[
 
 
 def _workers(folder: Path, rounds: int) -> dict[str, dict[str, float]]:
-    """For each policy the best of all rounds; the policies take turns, so that all see the same machine."""
+    """Return the best of all rounds for each policy; the policies take turns, so that all see the same machine."""
     processes = multiprocessing.get_context("spawn")
     here, there = processes.Pipe()
     receiver = processes.Process(target=_receive, args=(there,))

@@ -12,7 +12,7 @@ _ODD = (*_BYTES, *_TEXTS)
 
 
 def mutated(seeds: Sequence[bytes], count: int, seed: int) -> Iterator[bytes]:
-    """`count` inputs, the same ones for the same `seed`: mostly damaged `seeds`, now and then nonsense."""
+    """Yield `count` inputs, the same ones for the same `seed`: mostly damaged `seeds`, now and then nonsense."""
     chance = random.Random(seed)  # noqa: S311 - not a secret
     for _ in range(count):
         if chance.random() < 0.02:

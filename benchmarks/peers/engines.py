@@ -150,7 +150,7 @@ class Ours:
         return EngineTiming(self._sent - first, used, self._outputs - outputs)
 
     def _split(self, count: int, batch: int) -> Iterator[Parts]:
-        """Return the next `count` events in batches; those of two streams come in turn, also within a batch."""
+        """Yield the next `count` events in batches; those of two streams come in turn, also within a batch."""
         made = events(self._sent, count, self._start_ms)
         if not self._kind.two:
             for start in range(0, count, batch):
