@@ -144,6 +144,8 @@ class PreparedResults:
 
     def has_room(self) -> bool:
         """Return whether `append` may be called."""
+        # More than the limit that stops the plan's intake, so that what is under way in the topology can still be
+        # stored and its checkpoint completed.
         return self._standing_bytes <= self._most_bytes * (1 + UNDER_WAY_SHARE)
 
     def is_full(self) -> bool:
@@ -170,6 +172,7 @@ class PreparedResults:
         """
         log = self._log(opening, at_once=True)
         log.append(message, batch, body)
+        # Without checkpoints nothing else would end the file, and only whole files can be deleted.
         if log.groups[-1].size_bytes >= CUT_BYTES:
             log.cut()
         self._pump_later()
@@ -228,6 +231,7 @@ class PreparedResults:
             for span in self._spans
             if prepared and (span.epoch, span.attempt) >= min(prepared) and (span.epoch, span.attempt) not in named
         )
+        # The same report comes with every heartbeat.
         if spans != self._spans:
             self._spans = spans
             self._reapply_checkpoints()

@@ -82,6 +82,8 @@ class PublisherLog:
         """Up to here all that the publisher gave in its run is held, or was delivered; 0 when that is not known."""
         if self._writer is None or not self._writer.group.header.is_of(opening):
             return 0
+        # 0 makes the publisher's topology start again from its checkpoint and send everything since: the only way to
+        # get lost results back.
         if self.lost and self._found_run == (opening.epoch, opening.attempt):
             return 0
         if any(group.missing_rows for group in self.groups):
@@ -115,6 +117,7 @@ class PublisherLog:
         writer = self._writer
         former = None
         if writer is None:
+            # A new log has a new identity, so that consumers do not take its frames for those of a former one.
             log, number = uuid.uuid4().hex, 1
         elif not writer.group.header.is_of(opening):
             log, number = writer.group.header.log, writer.group.next_number
@@ -139,6 +142,7 @@ class PublisherLog:
             OSError: the disk fails.
         """
         assert self._writer is not None  # noqa: S101 - a link has begun
+        # After a reconnection a publisher sends again what was not acknowledged, which may be here in part.
         rows = new_rows(message.rows, message.position, self._writer.group.position)
         if not rows:
             return 0
@@ -157,6 +161,7 @@ class PublisherLog:
         """
         writer = self._writer
         assert writer is not None  # noqa: S101 - a link has begun
+        # Only groups with results need a file of their own; an empty one just goes on.
         if checkpoint > self._marked and writer.group.frames:
             if writer.group.checkpoint is None:
                 writer.mark(checkpoint)
@@ -213,6 +218,7 @@ class PublisherLog:
         """Begin another file; delete an empty one before it, or see that any other one gets to disk."""
         rows_before = self.groups[-1].all_rows if self.groups else self.dropped_rows
         header = msgspec.structs.replace(header, rows_before=rows_before)
+        # Before anything is changed here: a full disk must leave the former group usable.
         writer = GroupWriter.create(group_path(self.folder, self._ordinal + 1), header)
         self._ordinal += 1
         former, self._writer = self._writer, writer
@@ -232,6 +238,7 @@ class PublisherLog:
         for path in sorted(self.folder.glob(f"*{SUFFIX}")):
             self._ordinal = ordinal_of(path)
             found = recover(path)
+            # Delivered before the restart; offering it again would deliver it twice.
             if found is not None and self._was_dropped(found.group):
                 path.unlink()
                 continue
@@ -246,6 +253,7 @@ class PublisherLog:
             if found.torn_bytes:
                 logger.warning("prepared results end with an unfinished record, cut off: file=%s bytes=%d",
                                path, found.torn_bytes)  # fmt: skip
+            # The header of a group repeats the mark of the one before, whose own may not have got to disk.
             self._repair_mark(found.group)
             self.groups.append(found.group)
         self._note_missing_end(given_up_rows)
@@ -264,6 +272,7 @@ class PublisherLog:
         run_log = last.header.run_log
         of_run = [group for group in self.groups if (*group.header.run(), group.header.run_log) == (*run, run_log)]
         self._marked = max(max(group.checkpoint or 0, group.header.after or 0) for group in of_run)
+        # Its mark is written, so it is complete: more results belong to the next checkpoint.
         if last.checkpoint is not None:
             self._begin_group(_following(last))
         if unread_bytes:  # consumers may have had frames that were there: their numbers must not come again
