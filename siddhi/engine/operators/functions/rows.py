@@ -102,9 +102,9 @@ class ColumnFunction(CallNode):
 
 
 class _Memory:
-    """The results of a function for earlier arguments: `known` maps a combination to its place in `values` and `valid`.
+    """The results of a function for earlier arguments.
 
-    `key` says when they are valid: for which changing arguments, which values of the others, and which meaning of
+    `known` marks the combinations with a result, which is in `values` and `valid`. `key` says when they are valid: for which changing arguments, which values of the others, and which meaning of
     codes.
     """
 

@@ -98,7 +98,7 @@ class AbsentStep(PatternStep):
     def _wake_after(self, time: int) -> None:
         """Restart the waiting time at `time`.
 
-        A late event does not move the end of a later waiting time forward.
+        After a late event the waiting time ends no earlier than before.
         """
         before = self.last_alarm
         self._wake_at(time + self.waiting_ms)
