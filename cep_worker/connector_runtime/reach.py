@@ -7,7 +7,7 @@ from pathlib import Path
 from cep_common.reach.guard import Guard
 from cep_worker.config import WorkerConfig
 
-STAGES_PORTS = range(14_000, 16_000)
+STAGES_PORTS = range(14_000, 18_000)
 """The shipped ports of drivers and stages, which may run on this host."""
 
 

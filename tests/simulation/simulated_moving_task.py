@@ -48,6 +48,9 @@ class MovingTask(Task):
         if job.begins is not None:
             self._brought = {f"all#{index}": {"seen": job.begins}}
 
+    def wake(self) -> None:
+        """Do nothing: the world gives every task its turns."""
+
     def open(self, now_ms: int, state: Any) -> None:
         """Begins from `state`."""
         self.seen = set(json.loads(state["seen"])) if state else set()

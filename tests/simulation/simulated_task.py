@@ -115,7 +115,8 @@ class TurningTask(Task):
     def _wait(self, timeout_ms: int) -> set[Any]:
         self._stopping = True
         publishers = [publisher.link for publisher in self.publishers if publisher.link is not None]
-        watched: list[Any] = [self.exchange.server.socket]
+        server = self.exchange.server
+        watched: list[Any] = [] if server is None else [server.socket]
         for link in (*publishers, *self.exchange.senders()):
             watched += link.sockets
         if self._works() and not self._instances.is_full():

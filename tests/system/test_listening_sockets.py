@@ -19,8 +19,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "listening-sockets.md"
 LOGS, CHECKPOINTS, OUTFLOWS, STAGES = (
     range(13_000, 14_000),
     range(14_000, 15_000),
-    range(15_000, 15_101),
-    range(15_000, 16_000),
+    range(15_000, 18_000),
+    range(15_000, 18_000),
 )
 NOT_AS_SHIPPED = {("driver", "metrics"), ("driver's Java", "Spark's web page")}
 BY_PLANS = {("worker", "source `http` or `zeromq` with an address of its own")}
