@@ -104,8 +104,8 @@ class ColumnFunction(CallNode):
 class _Memory:
     """The results of a function for earlier arguments.
 
-    `known` marks the combinations with a result, which is in `values` and `valid`. `key` says when they are valid: for which changing arguments, which values of the others, and which meaning of
-    codes.
+    `known` marks the combinations with a result, which is in `values` and `valid`. `key` says when they are valid: for
+    which changing arguments, which values of the others, and which meaning of codes.
     """
 
     def __init__(self, key: object, width: int, made: Value) -> None:
