@@ -163,7 +163,7 @@ class CheckpointedRun:
         return tuple(self.seen[task].exchange for task in range(self.tasks))
 
     def is_settled(self) -> bool:
-        """Return whether nothing is awaited any more after the final checkpoint."""
+        """Return whether all changes of stored tables up to the last complete checkpoint are in their databases."""
         return all(self.seen[task].settled >= self.last_complete for task in self.settles)
 
     def spans(self) -> tuple[CheckpointSpan, ...]:
