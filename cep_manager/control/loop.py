@@ -306,13 +306,18 @@ class ManagerControlLoop:
 
     def _wait_ms(self, tick_ms: int) -> int:
         """Return how long the loop may wait for messages before it must check the plans."""
-        spaced_ms = REST * self._tick_cost_ms if self._plane.news else tick_ms
+        spaced_ms = REST * self._tick_cost_ms if self._has_news() else tick_ms
         return max(0, self._ticked_ms + min(tick_ms, spaced_ms) - self._clock.monotonic_ms())
 
     def _is_due(self, tick_ms: int) -> bool:
         """Return whether to look at all plans: after news, but not for most of the time, and in each tick."""
         since_ms = self._clock.monotonic_ms() - self._ticked_ms
-        return since_ms >= tick_ms or (self._plane.news and since_ms >= REST * self._tick_cost_ms)
+        return since_ms >= tick_ms or (self._has_news() and since_ms >= REST * self._tick_cost_ms)
+
+    def _has_news(self) -> bool:
+        """Return whether something has happened that a look at all plans would deal with."""
+        # A standby does not look at plans: what a former leader has not dealt with stays, and must not keep it busy.
+        return self._plane.news and self._leadership.leads()
 
     def _tick(self) -> None:
         self._ticked_ms = self._clock.monotonic_ms()

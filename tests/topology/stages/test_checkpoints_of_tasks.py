@@ -161,6 +161,25 @@ def test_workers_learn_what_a_complete_checkpoint_holds(launch: Launch) -> None:
     running.until(lambda: running.senders["A"].secured == 1)
 
 
+def test_a_task_is_idle_when_all_retained_checkpoints_hold_what_it_has(launch: Launch) -> None:
+    """Logs of accepted events reach back to the oldest one: a full log would stay full if no further one were taken."""
+    running = launch()
+    running.listen()
+    running.open_log()
+    running.begin(1)
+    running.taken(1)
+    running.send_from_log(1)
+    running.until(lambda: running.out)
+    checkpointing = running.tasks[0].checkpointing
+    checkpointing.complete(1, 1)
+    for checkpoint, oldest, idle in ((2, 1, False), (3, 1, False), (4, 2, True)):
+        running.begin(checkpoint)
+        running.taken(checkpoint)
+        checkpointing.complete(checkpoint, oldest)
+        running.until_every_task_has_ticked()
+        assert checkpointing.idle is idle, f"after checkpoint {checkpoint}"
+
+
 def test_what_was_only_handed_over_is_not_secured_before_the_next_checkpoint_holds_it(launch: Launch) -> None:
     former = launch()
     former.listen()
@@ -380,4 +399,4 @@ def test_a_task_that_cannot_read_its_state_says_so_before_it_works(part: str, zm
         task.run()
     assert refused.value.reason_code == STATE_UNREADABLE
     if part == "engine":
-        assert "it was written in format 99, and this engine reads 14" in str(refused.value)
+        assert "it was written in format 99, and this engine reads 15" in str(refused.value)
