@@ -322,7 +322,7 @@ def test_a_link_of_a_sink_speaks_for_its_plans_tenant(monkeypatch: pytest.Monkey
     connector = Connector("Out", "zeromq", {"endpoint": "tcp://127.0.0.1:7611", "stream": "In:1.0.0"}, "", {})
     context = SimpleNamespace(
         connector=connector, key=PlanKey(7, "P"), schema=StreamSchema("Out", ()), event_stream="Out:1.0.0",
-        worker="w", reactor=None, zmq_context=None, room=None, guard=None, given=frozenset(), where=lambda: "@sink",
+        worker="w", event_loop=None, zmq_context=None, room=None, guard=None, given=frozenset(), where=lambda: "@sink",
     )  # fmt: skip
     zeromq.zeromq_sink(context)  # type: ignore[arg-type]
     assert [one.tenant for one in opened] == [7]
