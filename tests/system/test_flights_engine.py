@@ -112,7 +112,7 @@ class StagesInProcess:
         for thread in self._threads:
             thread.start()
         for task in self._tasks:
-            task.meet([one.exchange.server.endpoint for one in self._tasks])
+            task.meet([one.endpoint for one in self._tasks])
             for publisher in task.publishers:
                 task.assign(publisher.name, EndpointAssigned(self._outflow.endpoint, "worker-1"))
         receiver = next(receiver for task in self._tasks for receiver in task.receivers)

@@ -146,7 +146,7 @@ MANAGERS = [
 
 
 def status(start: Any, managers: list[Any]) -> Result:
-    manager = start(lambda path: (200, {}, {"plans": []} if "/plans" in path else {"managers": managers}))
+    manager = start(lambda path: (200, {}, {"plans": []} if "/plans" in path else {"managers": managers, "alerts": []}))
     return CliRunner().invoke(main, ["status", "--manager", manager.url])
 
 

@@ -75,11 +75,12 @@ def test_the_list_of_managers_of_an_earlier_version_gets_its_column(tmp_path: Pa
         before.execute("ALTER TABLE cep_plans DROP COLUMN draining")
         before.execute("DROP TABLE cep_removed_plans")
         before.execute("DROP TABLE cep_system")
+        before.execute("DROP TABLE cep_nodes")
         before.execute("ALTER TABLE cep_plans DROP COLUMN plan_id")
         before.execute("ALTER TABLE cep_plans DROP COLUMN former_names")
         before.execute("ALTER TABLE cep_epochs DROP COLUMN called")
         before.execute("UPDATE cep_schema SET version = 5")
     ManagerProcess(config).close()
     with sqlite3.connect(path) as after:
-        assert after.execute("SELECT version FROM cep_schema").fetchall() == [(10,)]
+        assert after.execute("SELECT version FROM cep_schema").fetchall() == [(11,)]
         assert after.execute("SELECT insight FROM cep_managers").fetchall() == []
