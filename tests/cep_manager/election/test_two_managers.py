@@ -45,6 +45,7 @@ from siddhi.scripts.language import ScriptPolicy
 pytestmark = pytest.mark.cluster
 
 ELECTION = ElectionConfig(heartbeat_ms=750, retries=2, poll_ms=200)
+HEARTBEAT_MS = 50
 NOTICED_S = 0.5
 """What this test may need to see it, on a loaded machine."""
 
@@ -71,7 +72,7 @@ def url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def config_of(url: str) -> ManagerConfig:
     return ManagerConfig(
         accounts=AccountsConfig(login=False),
-        control=ControlConfig(port=free_port(), heartbeat_ms=50, lease_ms=LEASE_MS),
+        control=ControlConfig(port=free_port(), heartbeat_ms=HEARTBEAT_MS, lease_ms=LEASE_MS),
         http=ManagerHttpConfig(port=free_port()),
         database=DatabaseConfig(url=url, timeout_ms=2_000),
         election=ELECTION,
@@ -268,6 +269,24 @@ def test_a_leader_whose_write_is_refused_resigns_and_changes_nothing(start: Star
     assert leader.manager.plans(KEY.tenant) == ()
     assert deploy(leader).status_code == 201
     database.close()
+
+
+def test_a_standby_does_not_look_at_plans_without_a_pause(start: Start) -> None:
+    """It never deals with what is new: that is for the leader, and must not keep its loop awake."""
+    leader = start()
+    eventually(leader.service.leads)
+    standby = start()
+    eventually(lambda: standby.service.election_status().leader is not None)
+    loop, ticks, tick = standby.service, 0, standby.service._tick
+
+    def counted() -> None:
+        nonlocal ticks
+        ticks += 1
+        tick()
+
+    loop._tick = counted  # type: ignore[method-assign]
+    time.sleep(1.0)  # whether nothing happens shows only after a while
+    assert 0 < ticks <= 2 * 1_000 // (HEARTBEAT_MS // 4)
 
 
 def test_orders_and_plans_of_a_manager_that_has_resigned_are_nobodys(start: Start, url: str, ask: Any) -> None:

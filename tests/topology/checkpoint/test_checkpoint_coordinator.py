@@ -635,14 +635,14 @@ def test_a_task_in_a_stage_host_is_heard_seldom_and_is_not_taken_for_lost() -> N
     assert len(lost) == 1
 
 
-def test_without_news_no_further_checkpoint_is_taken_until_there_is_some_or_somebody_asks() -> None:
+def test_without_news_the_next_checkpoint_waits_for_some_or_for_an_order_but_not_for_ever() -> None:
     world = World(tasks=1)
     world.coordinator.join(b"0", hosted(idle=True), world.now_ms)
     assert pushed(world.pass_ms(10_500, beating=False)) == [(b"0", BeginCheckpoint(21))], "the first is always taken"
     world.report(21, 0)
     world.written(21)
     world.coordinator.join(b"0", hosted(idle=True), world.now_ms)
-    assert pushed(world.pass_ms(25_000, beating=False)) == []
+    assert pushed(world.pass_ms(14_000, beating=False)) == [], "longer than an interval"
     world.coordinator.take_savepoint(KEY, 4, "mine")
     assert pushed(world.pass_ms(500, beating=False)) == [(b"0", BeginCheckpoint(22))]
     world.report(22, 0)
@@ -651,3 +651,9 @@ def test_without_news_no_further_checkpoint_is_taken_until_there_is_some_or_some
     assert pushed(world.pass_ms(12_000, beating=False)) == []
     world.coordinator.join(b"0", hosted(), world.now_ms)
     assert pushed(world.pass_ms(1_250, beating=False)) == [(b"0", BeginCheckpoint(23))], "it has been due for long"
+    world.report(23, 0)
+    world.written(23)
+    world.coordinator.join(b"0", hosted(idle=True), world.now_ms)
+    assert pushed(world.pass_ms(14_000, beating=False)) == []
+    bound_ms = TIMING.interval_ms + TIMING.timeout_ms
+    assert pushed(world.pass_ms(bound_ms - 14_000 + 1_500, beating=False)) == [(b"0", BeginCheckpoint(24))]

@@ -332,7 +332,8 @@ class Coordinator:
         due = self._timing.interval_ms > 0 and now_ms >= max(run.due_ms, run.free_ms)
         if not (asked or due):
             return []
-        if not asked and run.last_complete and all(seen.idle for seen in run.seen.values()):
+        idle = run.last_complete and all(seen.idle for seen in run.seen.values())
+        if not asked and idle and now_ms < run.rest_until_ms:
             run.due_ms = now_ms + IDLE_LOOK_MS  # nothing would be in it that the last one does not hold
             return []
         if run.number >= run.reserved:
@@ -345,6 +346,9 @@ class Coordinator:
         run.history.append(Attempted(run.number, now_ms, run.tasks, name, trigger))
         run.distance_ms = min(2 * run.distance_ms, self._timing.interval_ms)
         run.due_ms, run.told_ms = now_ms + run.distance_ms, now_ms
+        # Not for ever: a plan that takes none at all looks like one whose checkpoints are held up. Managers warn
+        # of a checkpoint that is older than three intervals and the timeout.
+        run.rest_until_ms = now_ms + self._timing.interval_ms + self._timing.timeout_ms
         self._move(run, RunTransition.BEGIN)
         reserve = self._ask(run, ReserveNumbers(run.id), now_ms) if run.number == run.reserved else []
         return [*self._to_all(run, BeginCheckpoint(run.number, run.final)), *reserve]

@@ -112,7 +112,7 @@ class TaskSeen:
     stretched: int = 1
     """It may be silent for so many times as long as others."""
     idle: bool = False
-    """Nothing has changed in it since the last complete checkpoint."""
+    """Every retained checkpoint holds all that there is in it."""
 
 
 @dataclass(slots=True)
@@ -133,7 +133,9 @@ class CheckpointedRun:
     last_complete: int = 0
     due_ms: int = 0
     distance_ms: int = 0
-    """Between the initial_states of the last checkpoint and of the next one."""
+    """From the beginning of the last checkpoint to that of the next one."""
+    rest_until_ms: int = 0
+    """Until when a run without news needs no further checkpoint."""
     free_ms: int = 0
     look_ms: int = 0
     """When it must be looked at next, unless something is said of it before."""

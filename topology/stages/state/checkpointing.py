@@ -91,8 +91,10 @@ class Checkpointing:
             elif order == "complete":
                 # The count at its markers, not the present one: events since then are in no checkpoint yet.
                 self._held[checkpoint] = self._began.pop(checkpoint, 0)
-                self._held = {held: count for held, count in self._held.items() if held >= oldest}
-                self._kept = self._held.get(oldest or checkpoint, 0)
+                # Where the store does not know which one is the oldest, the newest has to do.
+                oldest_known = oldest or checkpoint
+                self._held = {held: count for held, count in self._held.items() if held >= oldest_known}
+                self._kept = self._held.get(oldest_known, 0)
                 self._began = {later: count for later, count in self._began.items() if later > checkpoint}
                 self._complete = max(self._complete, checkpoint)
                 for instance in self._told:
