@@ -91,7 +91,7 @@ def _open_to_all(process: ProcessFacts) -> Iterator[SecurityFinding]:
     if process.kind == "manager" and process.settings.get("accounts.login") is False:
         beyond = not _is_loopback(process.text("http.host"))
         weight: Weight = "critical" if beyond else "warning"
-        yield SecurityFinding(weight, process.id, "asks nobody to log in", "set accounts.login: true")
+        yield SecurityFinding(weight, process.id, "does not require a login", "set accounts.login: true")
 
 
 def _doors(process: ProcessFacts) -> Iterator[SecurityFinding]:
@@ -133,7 +133,7 @@ def _spark(process: ProcessFacts) -> Iterator[SecurityFinding]:
     if process.kind != "driver" or not isinstance(conf, Mapping):
         return
     if str(conf.get("spark.ui.enabled", "false")) == "true":
-        yield SecurityFinding("critical", process.id, "Spark's web page is on and asks nobody who they are",
+        yield SecurityFinding("critical", process.id, "Spark's web page is on and has no authentication",
                       "take spark.ui.enabled out of spark.conf")  # fmt: skip
     if str(conf.get("spark.ui.killEnabled", "false")) == "true":
         yield SecurityFinding("critical", process.id, "Spark's web page ends topologies",

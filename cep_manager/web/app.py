@@ -39,7 +39,7 @@ def create_app(
 ) -> Flask:
     """Return the application that shows and commands `view`; request bodies are at most `body_bytes` long.
 
-    Every request passes `gate`; without one the application is for loopback, and asks nobody for a token. With
+    Every request passes `gate`; without one the application is for loopback, and requires no token. With
     `accounts` people can log in, and it is kept what they do; `secure` says that they reach it by HTTPS. Raises
     PlanStoreError.
     """

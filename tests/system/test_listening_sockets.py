@@ -80,5 +80,5 @@ def test_the_doctor_finds_what_is_open_in_a_system_of_one_user(system: LocalSyst
     )
     assert ("driver", "lets plans use any database") in found
     assert ("worker", "lets plans use files in /") in found
-    assert ("manager", "asks nobody to log in") in found
+    assert ("manager", "does not require a login") in found
     assert [problem for _, problem in found if "listens" in problem or "mode" in problem or "Spark" in problem] == []

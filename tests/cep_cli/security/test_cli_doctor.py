@@ -45,8 +45,8 @@ def test_a_hardened_system_is_left_in_peace() -> None:
     ("kind", "changes", "weight", "problem"),
     [
         ("manager", {"security__insecure": True}, "critical", "lets anybody in"),
-        ("manager", {"accounts__login": False}, "critical", "asks nobody to log in"),
-        ("manager", {"accounts__login": False, "http__host": "127.0.0.1"}, "warning", "asks nobody to log in"),
+        ("manager", {"accounts__login": False}, "critical", "does not require a login"),
+        ("manager", {"accounts__login": False, "http__host": "127.0.0.1"}, "warning", "does not require a login"),
         ("manager", {"security__certificate": ""}, "critical", "in the clear"),
         ("manager", {"script": {"python": True}}, "warning", "scripts of plans (python)"),
         ("worker", {"security__keys": ""}, "critical", "has no keys"),

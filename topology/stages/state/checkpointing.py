@@ -46,9 +46,9 @@ class Checkpointing:
         """Counts what may have changed the state of instances: bundles that came, timers that fired."""
         self._began: dict[int, int] = {}
         """What `changes` was when the markers of checkpoints went out that are not over."""
-        self._held: dict[int, int] = {}
+        self._retained: dict[int, int] = {}
         """What it was at the complete ones that are retained."""
-        self._kept = 0
+        self._oldest = 0
         """What it was at the oldest one retained."""
 
     @property
@@ -56,7 +56,7 @@ class Checkpointing:
         """Whether every retained checkpoint holds all that there is; read by other threads."""
         # The last one alone would not do: logs of accepted events reach back to the oldest, and one that is full lets
         # no event in that could lead to the next checkpoint.
-        return self._kept == self.changes
+        return self._oldest == self.changes
 
     def begin(self, checkpoint: int, *, final: bool = False) -> None:
         """Receivers and triggers will send the marker of `checkpoint`; behind a `final` one nothing is taken in."""
@@ -90,11 +90,11 @@ class Checkpointing:
                 self.taken.put(TakenPart(checkpoint, {}, error="the task stands by, gives its state away, or ends"))
             elif order == "complete":
                 # The count at its markers, not the present one: events since then are in no checkpoint yet.
-                self._held[checkpoint] = self._began.pop(checkpoint, 0)
+                self._retained[checkpoint] = self._began.pop(checkpoint, 0)
                 # Where the store does not know which one is the oldest, the newest has to do.
                 oldest_known = oldest or checkpoint
-                self._held = {held: count for held, count in self._held.items() if held >= oldest_known}
-                self._kept = self._held.get(oldest_known, 0)
+                self._retained = {one: count for one, count in self._retained.items() if one >= oldest_known}
+                self._oldest = self._retained.get(oldest_known, 0)
                 self._began = {later: count for later, count in self._began.items() if later > checkpoint}
                 self._complete = max(self._complete, checkpoint)
                 for instance in self._told:
