@@ -17,7 +17,8 @@ class JoinTopology(Message, frozen=True):
     """Registers a task with its driver.
 
     It is task `task` of attempt `attempt` of the plan's epoch, and listens for the others at `exchange`. Sent again,
-    the message is the heartbeat. The changes of stored tables in checkpoints up to `settled` are in their databases.
+    the message is the heartbeat. What checkpoints up to `settled` hold is passed on: changes of stored
+    tables to their databases, and to workers which events need not be sent again.
     """
 
     TYPE = "join-topology"
@@ -82,7 +83,8 @@ class ReportPart(Message, frozen=True):
 
     All of its instances have done their part, and their states are stored; or `error` says why they are not.
     `alignment_ms` is the longest time that an instance waited for markers, `stored_bytes` what was newly written. A
-    task that `settles` has stored tables, whose changes go to databases.
+    task that `settles` has something to pass on once the checkpoint is complete: changes of stored tables to their
+    databases, or to workers which events need not be sent again.
     """
 
     TYPE = "report-part"

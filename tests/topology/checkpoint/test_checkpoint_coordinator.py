@@ -451,7 +451,7 @@ def test_a_topology_that_is_to_end_takes_a_final_checkpoint_and_no_other() -> No
 
 
 def test_a_topology_with_stored_tables_ends_when_they_are_written_or_late() -> None:
-    for settled, ends in ((21, ""), (20, "its stored tables were not written in time")):
+    for settled, ends in ((21, ""), (20, "its last checkpoint was not settled in time")):
         world = World()
         world.pass_ms(1_000)
         world.coordinator.drain(RUN, world.now_ms)

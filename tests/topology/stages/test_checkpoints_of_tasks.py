@@ -135,6 +135,26 @@ def test_a_lost_topology_goes_on_from_its_checkpoint_and_each_event_counts_once(
     assert [number for _, number in again.out] == [sum(range(1, last + 1)) for last in range(position + 1, 41)]
 
 
+def test_a_task_with_receivers_settles_a_checkpoint_when_workers_know_what_it_holds(launch: Launch) -> None:
+    """Otherwise a run that begins without state right after it would get those events again."""
+    running = launch()
+    running.listen()
+    running.open_log()
+    running.send_from_log(1)
+    running.until(lambda: len(running.out) == 1)
+    (task,) = running.tasks
+    running.begin(1)
+    running.until(lambda: not task.checkpointing.taken.empty())
+    assert task.checkpointing.taken.get().settles
+    assert (task.checkpointing.settled, running.senders["A"].secured) == (0, 0)
+
+    task.checkpointing.complete(1)
+    running.until(lambda: task.checkpointing.settled == 1)
+    task.stop()
+
+    running.until(lambda: running.senders["A"].secured == 1)
+
+
 def test_a_frame_that_was_taken_already_is_acknowledged_and_not_counted_again(launch: Launch) -> None:
     running = launch()
     running.listen()

@@ -380,14 +380,14 @@ class Coordinator:
         return [*instructions, *self._over(run, error, now_ms)]
 
     def _end(self, run: CheckpointedRun, now_ms: int) -> list[Instruction]:
-        """Drain a run that is ending, once its stored tables are written or that took too long."""
+        """Drain a run that is ending, once its last checkpoint is settled or that took too long."""
         if run.drain_until_ms is None:
             return []
         settled = bool(run.settles) and run.is_settled()
         if not settled and now_ms < run.drain_until_ms:
             return []
         run.drain_until_ms = None
-        late = "its stored tables were not written" if run.settles else "its last checkpoint was not complete"
+        late = "its last checkpoint was not " + ("settled" if run.settles else "complete")
         return [Drained(run.id, "" if settled else f"{late} in time")]
 
     def _over(self, run: CheckpointedRun, error: str, now_ms: int) -> list[Instruction]:

@@ -100,7 +100,7 @@ class TaskSeen:
     """A task that has joined.
 
     It holds the peer to answer, when it was heard last, where it listens for other tasks, and the newest checkpoint
-    whose changes of stored tables are all in their databases.
+    that it has settled.
     """
 
     peer: bytes
@@ -165,7 +165,7 @@ class CheckpointedRun:
         return tuple(self.seen[task].exchange for task in range(self.tasks))
 
     def is_settled(self) -> bool:
-        """Return whether all changes of stored tables up to the last complete checkpoint are in their databases."""
+        """Return whether tables' databases and workers have what the last complete checkpoint means for them."""
         return all(self.seen[task].settled >= self.last_complete for task in self.settles)
 
     def spans(self) -> tuple[CheckpointSpan, ...]:

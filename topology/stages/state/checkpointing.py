@@ -37,10 +37,16 @@ class Checkpointing:
         self._told = [one for one in instances.values() if isinstance(one, Receiver | Processor | Publisher)]
         self._publishers = [instance for instance in instances.values() if isinstance(instance, Publisher)]
         self._processors = [one for one in instances.values() if isinstance(one, Processor) and one.stores]
-        self._part = PartialCheckpoint(tuple(instances), settles=bool(self._processors))
+        # Workers whose logs are not told what the last checkpoint holds send it again to the next run, which would take
+        # it twice if it begins without state.
+        settles = bool(self._processors) or any(isinstance(one, Receiver) for one in instances.values())
+        self._part = PartialCheckpoint(tuple(instances), settles=settles)
         self._complete = 0
         self.settled = 0
-        """What checkpoints up to this one hold of stored tables is in their databases; read by other threads."""
+        """What checkpoints up to this one hold is settled; read by other threads.
+
+        Changes of stored tables are in their databases, and workers know which events they need not send again.
+        """
         self._orders: _Orders = queue.SimpleQueue()
         self.changes = 1
         """Counts what may have changed the state of instances: bundles that came, timers that fired."""
@@ -129,7 +135,7 @@ class Checkpointing:
             publisher.flushed.clear()
 
     def note_settled(self) -> None:
-        """Allow what complete checkpoints hold of stored tables to go to the databases."""
+        """Mark complete checkpoints as settled once the changes of stored tables have gone to the databases."""
         if self.settled < self._complete and all(processor.is_drained() for processor in self._processors):
             self.settled = self._complete
 

@@ -13,7 +13,8 @@ class TakenPart:
     """The task's part of `checkpoint`.
 
     It holds the state of every instance that has one, and the longest time that an instance waited for markers.
-    `error` says why there is none; `settles` that it has stored tables.
+    `error` says why there is none; `settles` that the task has something to pass on once the checkpoint is
+    complete: changes of stored tables to databases, or to workers which events they need not keep.
     """
 
     checkpoint: int
@@ -27,7 +28,7 @@ class TakenPart:
 class PartialCheckpoint:
     """Collects the states of a task's `instances`, for one checkpoint at a time.
 
-    A later checkpoint replaces an unfinished earlier one. Some of the instances have stored tables if it `settles`.
+    A later checkpoint replaces an unfinished earlier one. `settles` is passed on to its parts.
     """
 
     instances: Collection[str]
