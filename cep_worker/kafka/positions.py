@@ -53,6 +53,8 @@ class KnownPosition:
     marked: Position | None = None
     unmarked: int | None = None
     wanted: int | None = None
+    generation: int = 0
+    """Positions of earlier generations belong to a former topic of the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,17 @@ class OutOfRangeError(Exception):
 
 def start(known: KnownPosition, reset: Reset) -> Start:
     """Decide where to read a partition from. Raises OutOfRangeError."""
-    read = [one for one in (known.own, known.marked) if one is not None]
+    ever = [one for one in (known.own, known.marked) if one is not None]
+    read = [one for one in ever if one.generation >= known.generation]
     if read:
         return in_range(max(read), known.low, known.high, reset)
+    if ever:
+        again = f"the topic was deleted and created again since it was read up to offset {max(ever).offset}"
+        if reset == "none":
+            raise OutOfRangeError(f"{again}, and auto.offset.reset is none")
+        offset = known.high if reset == "latest" else known.low
+        skipped = offset - known.low
+        return Start(Position(known.generation, offset), skipped, f"{again}; it goes on at {offset}")
     note = ""
     if known.wanted is not None:
         offset = known.wanted
@@ -83,7 +93,7 @@ def start(known: KnownPosition, reset: Reset) -> Start:
         raise OutOfRangeError("it was never read, and auto.offset.reset is none")
     else:
         offset = known.high if reset == "latest" else known.low
-    found = in_range(Position(0, offset), known.low, known.high, reset)
+    found = in_range(Position(known.generation, offset), known.low, known.high, reset)
     return Start(found.position, found.lost, found.note or note)
 
 

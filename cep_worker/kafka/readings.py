@@ -24,6 +24,7 @@ from cep_worker.kafka.positions import (
     start,
 )
 from cep_worker.kafka.positions import source_of as origin_of
+from cep_worker.kafka.topic_ids import TopicIds
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +75,7 @@ class Readings:
         tell: Callable[[str, int], None],
         joined: Callable[[str, int], None],
         left: Callable[[str, int], None],
+        ids: TopicIds,
     ) -> None:
         """`newest` asks the worker's log, `tell` gets what a user should know and how many messages are gone. `joined`
         and `left` are called for each partition."""
@@ -82,6 +84,7 @@ class Readings:
         self._newest = newest
         self._tell = tell
         self._joined, self._left = joined, left
+        self._ids = ids
         self._readings: dict[TopicPartition, Reading] = {}
         self._former: dict[TopicPartition, Position] = {}
         """How far partitions were read that somebody else reads now."""
@@ -147,6 +150,7 @@ class Readings:
         if found.note:
             self._tell(f"{topic}[{partition}]: {found.note}", found.lost)
         one.position = found.position
+        self._ids.note_generation(topic, found.position.generation)
         consumer.seek(self._at(topic, partition, found.position))
 
     def tick(self, consumer: Any) -> None:
@@ -192,6 +196,7 @@ class Readings:
             marked,
             unmarked,
             None if wanted is None else max(low, min(wanted, high)),
+            self._ids.generation(one.topic),
         )
         try:
             found = start(known, reader.reset)
@@ -199,6 +204,7 @@ class Readings:
             raise OutOfRangeError(f"{one.topic}[{one.partition}]: {error}") from error
         if found.note:
             self._tell(f"{one.topic}[{one.partition}]: {found.note}", found.lost)
+        self._ids.note_generation(one.topic, found.position.generation)
         return Reading(origin, found.position, marked, end=high)
 
     def _at(self, topic: str, partition: int, position: Position) -> Any:

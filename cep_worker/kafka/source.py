@@ -34,10 +34,12 @@ from cep_worker.kafka.messages import MessageReader, Refused, StoredMessages, fa
 from cep_worker.kafka.positions import OutOfRangeError, Position
 from cep_worker.kafka.readings import Reader, Reading, Readings
 from cep_worker.kafka.seen import Seen
+from cep_worker.kafka.topic_ids import TopicIds
 from cep_worker.plans.connectors import DeclaredConnector
 from cep_worker.sources.base import SourceContext
 from cep_worker.storage.records import BatchOrigin
 from query_plan.connectors.kafka import KafkaSourceOptions, read_offsets, read_partitions, read_topics
+from query_plan.connectors.kafka_settings import CONSUMER
 from query_plan.connectors.options import options_of
 
 logger = logging.getLogger(__name__)
@@ -82,9 +84,11 @@ class KafkaSource:
         key = context.declared.key
         identity = f"{context.declared.tenant()}/{key.identity if key is not None else ''}"
         self._names = (identity, self._stream.lasting_name())
+        self._admin: Any = None
         self._seen = (
             Seen(Path(context.files.positions), *self._names, options) if options.seq_enabled == "true" else None
         )
+        self._ids = TopicIds(Path(context.files.positions), *self._names)
         self._errors = Errors()
         self._trouble = self._left_out = ""
         self._left_out_at = self._trouble_at = 0.0
@@ -162,7 +166,8 @@ class KafkaSource:
         self._newest(())  # whether the plan takes events at all
         consumer = self._kafka.Consumer(self._settings)
         readings = Readings(
-            self._kafka, self._what(), self._newest, self._report_skipped, self._joined, self._left
+            self._kafka, self._what(), self._newest, self._report_skipped, self._joined, self._left,
+            self._ids,
         )  # fmt: skip
         try:
             self._require_topics(consumer)
@@ -288,6 +293,9 @@ class KafkaSource:
                 self._errors.clear()
         elif time.monotonic() - self._trouble_at >= CALL_S:
             self._report_problem("")
+        for topic, topic_id in self._topic_ids().items():
+            if self._ids.differs(topic, topic_id):
+                raise _BeginAgainError(f"topic {topic} was deleted and created again")
 
     def _require_topics(self, consumer: Any) -> None:
         for topic in self._topics:
@@ -297,7 +305,25 @@ class KafkaSource:
             if missing := sorted(set(self._listed) - set(found.partitions)):
                 there = f"it has 0 to {len(found.partitions) - 1}"
                 raise _BeginAgainError(f"topic {topic} has no partition {missing[0]} (partition.no.list); {there}")
+        for topic, topic_id in self._topic_ids().items():
+            if self._ids.note(topic, topic_id):
+                logger.warning("%s: topic %s was deleted and created again", self._where, topic)
         self._errors.clear()
+
+    def _topic_ids(self) -> dict[str, str]:
+        """The ids of the topics, as far as the brokers tell them: old ones have none."""
+        from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - an extra
+
+        if self._admin is None:
+            common = common_settings(self._options, f"cep-{self._context.worker}")
+            own = {name: value for name, value in common.items() if name not in CONSUMER}
+            self._admin = made(AdminClient, own | {"error_cb": self._errors.note}, self._where)
+        found: dict[str, str] = {}
+        asked = self._admin.describe_topics(self._kafka.TopicCollection(list(self._topics)), request_timeout=PROBE_S)
+        for topic, told in asked.items():
+            with suppress(self._kafka.KafkaException):
+                found[topic] = str(told.result().topic_id or "")
+        return found
 
     def _topic(self, consumer: Any, topic: str) -> Any:
         """What the brokers say of the topic. Raises _BeginAgainError when they say nothing."""

@@ -174,6 +174,29 @@ def test_deleted_messages_are_told_and_a_topic_made_again_is_read_from_its_begin
     until(lambda: delays(receiver)[5:] == [50, 51], receiver, deadline_ms=30_000)
 
 
+def test_a_topic_that_was_created_again_meanwhile_is_read_whole(world: World, kafka: Broker) -> None:
+    """It has more messages than the worker had read of the former one: offsets alone do not tell."""
+    topic = Topic(kafka)
+    topic.events(1, 3)
+    plan = topic.source()
+    world.start(plan)
+    receiver = world.connected_receiver()
+    until(lambda: delays(receiver) == [1, 2, 3], receiver)
+    assert world.worker is not None
+    world.worker.stop()
+    world.worker = None
+    world.manager.stop()
+    topic.delete()
+    again = Topic(kafka, name=topic.name)
+    again.events(50, 6)
+    world.start(plan)
+    until(lambda: delays(receiver)[3:] == list(range(50, 56)), receiver, deadline_ms=30_000)
+    assert "the topic was deleted and created again since it was read up to offset 3; it goes on at 0" in error(world)
+    restarted(world, plan)
+    again.events(60, 1)
+    until(lambda: delays(receiver)[9:] == [60], receiver, deadline_ms=30_000)
+
+
 def test_wrong_brokers_and_topics_are_told_and_tried_again(world: World, kafka: Broker) -> None:
     topic = Topic(kafka)
     missing = topic.source(topic_list="not-there")

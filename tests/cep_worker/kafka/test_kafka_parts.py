@@ -19,6 +19,7 @@ from cep_worker.kafka.client import library
 from cep_worker.kafka.messages import KafkaMessage, MessageReader, Refused, StoredMessages, failed_messages, stored
 from cep_worker.kafka.positions import KnownPosition, OutOfRangeError, Position, in_range, mark, marked_position, start
 from cep_worker.kafka.sequences import BLOCK, HeaderError, Numbers, with_header, without_header
+from cep_worker.kafka.topic_ids import TopicIds
 from query_plan.connectors.judging import connector_faults
 from query_plan.connectors.kafka_settings import client_settings
 from query_plan.connectors.reach import reach_faults
@@ -43,6 +44,30 @@ def test_apps_of_siddhi_are_accepted_as_they_are() -> None:
     assert faults("source", **known) == []
     assert faults("sink", topic="{{a}}", partition_no="{{b}}", key="{{a}}-x", sequence_id="s", is_synchronous="true",
                   headers="'x: {{b}}'", optional_configuration="batch.size:100000,linger.ms:50") == []  # fmt: skip
+
+
+def test_positions_in_a_former_topic_of_the_name_do_not_count() -> None:
+    known = KnownPosition(2, 900, own=Position(0, 300), marked=Position(0, 250), generation=1)
+    found = start(known, "earliest")
+    assert (found.position, found.lost) == (Position(1, 2), 0)
+    assert "created again since it was read up to offset 300; it goes on at 2" in found.note
+    found = start(known, "latest")
+    assert (found.position, found.lost) == (Position(1, 900), 898)
+    with pytest.raises(OutOfRangeError, match="created again"):
+        start(known, "none")
+    read = KnownPosition(2, 900, own=Position(1, 300), marked=Position(0, 250), generation=1)
+    assert start(read, "earliest").position == Position(1, 300)
+
+
+def test_ids_of_topics_are_kept(tmp_path: Path) -> None:
+    ids = TopicIds(tmp_path, "plan", "stream")
+    assert not ids.note("flights", "a")
+    ids.note_generation("flights", 2)
+    ids = TopicIds(tmp_path, "plan", "stream")
+    assert not ids.note("flights", "")
+    assert (ids.differs("flights", "b"), ids.generation("flights")) == (True, 0)
+    assert ids.note("flights", "b")
+    assert TopicIds(tmp_path, "plan", "stream").generation("flights") == 3
 
 
 @pytest.mark.parametrize(
