@@ -34,11 +34,8 @@ from siddhi.engine.jit.arrays import INT64, Int64Array
 from siddhi.engine.jit.bits import address_of
 from siddhi.engine.jit.kernels import state_kernel
 from siddhi.engine.jit.memory import byte_at, call_at, offset_at, word_at
+from siddhi.engine.tuning import MAX_DIRECTLY_HASHED_BYTES, MAX_SPLIT_KERNEL_ROWS
 
-MOST_ROWS = 8_192
-"""Arrow itself is faster with larger batches."""
-_SHORT_BYTES = 65_536
-"""Of longer texts it is faster to find equal ones first, and hash them once."""
 _FORMS = {pa.bool_(): BITS, pa.utf8(): STRINGS, pa.binary(): STRINGS}
 _WIDTHS = (1, 4, 8)
 _UINT32 = np.dtype(np.uint32)
@@ -76,7 +73,7 @@ def _hash_texts(offsets_at, data_at, valid_at, first, table, null_hash, hashes):
 def text_hashes(column: pa.Array, null_hash: int) -> UInt32Array | None:
     """The CRC-32 of each text of `column`, a utf8 array, `null_hash` for null; None when the texts are long."""
     valid, offsets, data = column.buffers()
-    if data is not None and data.size > _SHORT_BYTES:
+    if data is not None and data.size > MAX_DIRECTLY_HASHED_BYTES:
         return None
     hashes: UInt32Array = np.empty(len(column), _UINT32)
     if offsets is not None and len(column):
@@ -179,5 +176,5 @@ def share_by_owner(batch: pa.RecordBatch, owners: Int64Array, shares: int) -> li
     first = int(owners[0])
     if (owners == first).all():
         return [(first, batch)]
-    share = _loop_over(batch.schema) if len(owners) <= MOST_ROWS else _shared_by_arrow
+    share = _loop_over(batch.schema) if len(owners) <= MAX_SPLIT_KERNEL_ROWS else _shared_by_arrow
     return share(batch, owners, shares)

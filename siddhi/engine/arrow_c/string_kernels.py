@@ -13,15 +13,12 @@ import numpy as np
 
 from siddhi.engine.jit.kernels import kernel_part, state_kernel
 from siddhi.engine.jit.memory import byte_at, copy_bytes, fetch, offset_at, set_word, word_at
+from siddhi.engine.tuning import MAX_CACHED_STRING_SLOTS, STRING_LOOKUP_BLOCK_ROWS
 
 _MIX_A = np.uint64(0x9E3779B97F4A7C15)
 _MIX_B = np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
 _SHORT = 8
-_NEAR = 4_096
-"""So many slots stay in the processor's own cache."""
-_BLOCK = 32
-"""So many rows are looked up together in a larger table: their slots come from memory at one time."""
 _TAG_BITS = np.uint64(0x7FFFFFF0)
 _CODE_BITS = 0xFFFFFFFF
 _ALL_BYTES = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -144,8 +141,8 @@ def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots,
     """
     slots_at, codes_at = np.int64(slots.ctypes.data), np.int64(codes.ctypes.data)  # an index costs more each time
     mask = len(slots) - 1
-    far = len(slots) > _NEAR
-    together = _BLOCK if far else max(len(codes), 1)
+    far = len(slots) > MAX_CACHED_STRING_SLOTS
+    together = STRING_LOOKUP_BLOCK_ROWS if far else max(len(codes), 1)
     for block in range(begin, len(codes), together):
         rows = min(block + together, len(codes))
         if far:

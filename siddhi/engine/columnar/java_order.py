@@ -9,13 +9,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.tuning import MAX_VECTORIZED_JAVA_HASH_CHARACTERS
 from siddhi.nesting import DEEPEST
 
 _BITS = struct.Struct(">q")
 _DOUBLE = struct.Struct(">d")
 _NAN = 0x7FF80000
-_SHORT = 64
-"""Longer texts are hashed one by one, as all would be filled up to their length."""
 
 
 def string_hash(text: str) -> int:
@@ -34,7 +33,7 @@ def string_hashes(texts: Sequence[str]) -> Int64Array:
     """
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     longest = int(lengths.max(initial=0))
-    if not 0 < longest <= _SHORT or max(map(max, filter(None, texts))) > "\uffff":
+    if not 0 < longest <= MAX_VECTORIZED_JAVA_HASH_CHARACTERS or max(map(max, filter(None, texts))) > "\uffff":
         return np.fromiter(map(string_hash, texts), np.int64, len(texts))
     characters = np.array(texts, dtype=f"U{longest}").view(np.uint32).reshape(-1, longest)
     values: Int64Array = np.zeros(len(texts), dtype=np.int64)

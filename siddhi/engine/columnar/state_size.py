@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.engine.jit.arrays import AnyArray
+from siddhi.engine.tuning import STATE_SIZE_SAMPLE_ITEMS
 
-SAMPLE = 64
-"""Of a longer list or dict only so many items are looked at."""
 _NUMBER_BYTES = 32
 _OBJECT_BYTES = 56
 _STATELESS = (
@@ -71,7 +70,7 @@ def total(sizes: Iterable[StateSize]) -> StateSize:
 
 def sampled(things: Sequence[Thing]) -> Sequence[Thing]:
     """Return `things`, or some of them from all over when they are many."""
-    return things if len(things) <= SAMPLE else things[:: len(things) // SAMPLE]
+    return things if len(things) <= STATE_SIZE_SAMPLE_ITEMS else things[:: len(things) // STATE_SIZE_SAMPLE_ITEMS]
 
 
 def held_bytes(thing: object) -> int:
@@ -120,9 +119,9 @@ class _Measurement:
         return array.nbytes + boxes
 
     def _many(self, own: int, count: int, items: Iterable[object]) -> int:
-        if count <= 2 * SAMPLE:
+        if count <= 2 * STATE_SIZE_SAMPLE_ITEMS:
             return own + sum(map(self.measure, items))
-        looked_at = list(itertools.islice(items, 2 * SAMPLE))
+        looked_at = list(itertools.islice(items, 2 * STATE_SIZE_SAMPLE_ITEMS))
         return own + sum(map(self.measure, looked_at)) * count // len(looked_at)
 
     def inside(self, thing: object) -> int:

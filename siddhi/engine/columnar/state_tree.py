@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from siddhi.engine.jit.arrays import AnyArray, Int64Array
+from siddhi.engine.tuning import MIN_DETACHED_ARRAY_BYTES
 
 State: TypeAlias = Any
 """None, bool, int, float, str, bytes, set, list and dict of these, numpy arrays, `Codes` and `Pieces`; tuples become
@@ -36,8 +37,6 @@ _CODES_APART = 8
 _PIECES = 9
 _INTEGERS = range(-(2**63), 2**64)
 """What MessagePack writes as numbers."""
-_APART_FROM = 4_096
-"""Arrays of so many bytes stand behind the tree: there they are copied once."""
 _LENGTH = struct.Struct("<Q")
 _PLAIN_KINDS = "biuf"
 """The kinds of the arrays that a state may have."""
@@ -137,7 +136,7 @@ def _to_extension(value: object, apart: list[Buffer] | None = None) -> object:
 def _array_extension(array: AnyArray, apart: list[Buffer] | None, code: int, code_apart: int) -> msgspec.msgpack.Ext:
     array = np.ascontiguousarray(array)
     head = [array.dtype.str, list(array.shape)]
-    if apart is None or array.nbytes < _APART_FROM:
+    if apart is None or array.nbytes < MIN_DETACHED_ARRAY_BYTES:
         return msgspec.msgpack.Ext(code, msgspec.msgpack.encode([*head, array.tobytes()]))
     apart.append(array.reshape(-1).view(np.uint8).data)
     return msgspec.msgpack.Ext(code_apart, msgspec.msgpack.encode(head))

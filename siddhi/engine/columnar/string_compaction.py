@@ -12,12 +12,7 @@ from siddhi.engine.columnar.state_tree import CodeChange
 from siddhi.engine.columnar.strings import NULL_CODE, StringPool
 from siddhi.engine.jit.arrays import BoolArray, Int64Array
 from siddhi.engine.jit.kernels import grown
-
-LEAST_NEW_STRINGS = 65_536
-LEAST_NEW_BYTES = 16 * 1_048_576
-"""Fewer new strings, or fewer bytes of them, are not worth a compaction."""
-_BYTES_PER_STRING = 64
-"""A compaction takes all state into its hands; one new string pays for so many bytes of it."""
+from siddhi.engine.tuning import MIN_NEW_STRING_BYTES, MIN_NEW_STRINGS, STATE_BYTES_PER_NEW_STRING
 
 
 class HoldsCodes(Protocol):
@@ -36,8 +31,8 @@ class HoldsCodes(Protocol):
 class StringCompaction:
     """A policy that bounds the string pool.
 
-    It may grow to twice the strings in use, plus `LEAST_NEW_STRINGS`, plus one for each `_BYTES_PER_STRING` of state;
-    likewise to twice their bytes, plus `LEAST_NEW_BYTES`, plus the bytes of the state.
+    It may grow to twice the strings in use, plus `MIN_NEW_STRINGS`, plus one for each `STATE_BYTES_PER_NEW_STRING` of
+    state; likewise to twice their bytes, plus `MIN_NEW_STRING_BYTES`, plus the bytes of the state.
 
     Between two compactions there come as many new strings, or bytes, as there were in use after the first, so that an
     event costs the same however long the app runs.
@@ -53,8 +48,8 @@ class StringCompaction:
         self._pool = pool
         self._always = holders
         self._shared = shared
-        self._due_at = LEAST_NEW_STRINGS
-        self._due_at_bytes = LEAST_NEW_BYTES
+        self._due_at = MIN_NEW_STRINGS
+        self._due_at_bytes = MIN_NEW_STRING_BYTES
         self._looked_at = 0
 
     def run_if_due(self) -> None:
@@ -80,10 +75,10 @@ class StringCompaction:
                 live[np.maximum(codes, NULL_CODE)] = True
         in_use = np.flatnonzero(live[: len(self._pool)])
         state_bytes = sum(holder.state_size().bytes for holder in holders)
-        to_come = max(len(in_use), LEAST_NEW_STRINGS, state_bytes // _BYTES_PER_STRING)
+        to_come = max(len(in_use), MIN_NEW_STRINGS, state_bytes // STATE_BYTES_PER_NEW_STRING)
         new_codes = self._pool.compact(in_use, to_come if goes_on else 0)
         for holder in holders:
             holder.recode(lambda codes: new_codes[np.maximum(codes, NULL_CODE)])
         used_bytes = self._pool.text_bytes
         self._due_at = len(in_use) + to_come
-        self._due_at_bytes = used_bytes + max(used_bytes, LEAST_NEW_BYTES, state_bytes)
+        self._due_at_bytes = used_bytes + max(used_bytes, MIN_NEW_STRING_BYTES, state_bytes)

@@ -20,17 +20,10 @@ from siddhi.engine.arrow_c.string_kernels import (
 from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.jit.arrays import INT64, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import grown, kernel_array
+from siddhi.engine.tuning import MAX_SINGLE_LOOKUPS, MAX_UNMEASURED_STRING_BYTES, MIN_STRING_SLOTS, STRINGS_PER_MERGE
 
 NULL_CODE = -1
 _LARGEST_BATCH_BYTES = 2**31 - 1
-_SMALL_BYTES = 65_536
-"""Up to this size nobody counts how much of an array is taken: room for all of it is made."""
-_STRINGS_AT_ONCE = 65_536
-_LEAST_SLOTS = 2_048
-"""Few strings lie far apart in the hash table, so that nearly all are found at the first look: to mistake how often one
-has to look costs as much as looking."""
-_FEW_TEXTS = 4
-"""Of more texts it costs less to look all up at once than one by one."""
 _UTF8 = pa.utf8()
 
 
@@ -55,7 +48,7 @@ class StringPool:
         self._known: dict[str, int] = {}
         self._texts: list[str] = []
         self.generation += 1
-        self._place(max(least_slots, _LEAST_SLOTS))
+        self._place(max(least_slots, MIN_STRING_SLOTS))
 
     def _place(self, least: int) -> None:
         """Rebuild the hash table with room for twice the strings there are, and at least `least` slots."""
@@ -101,7 +94,7 @@ class StringPool:
     def codes(self, texts: Iterable[str | None]) -> Int64Array:
         """Return the codes of `texts`, new for those that were never seen."""
         items = texts if isinstance(texts, list) else list(texts)
-        if len(items) <= _FEW_TEXTS:
+        if len(items) <= MAX_SINGLE_LOOKUPS:
             return np.array([self.code(text) for text in items], dtype=np.int64)
         try:
             array = pa.array(items, _UTF8)
@@ -194,8 +187,8 @@ class StringPool:
     def absorb(self, other: StringPool) -> Int64Array:
         """Add all strings of `other` to this pool; return their codes here, followed by `NULL_CODE`."""
         codes: Int64Array = np.full(len(other) + 1, NULL_CODE, dtype=np.int64)
-        for start in range(0, len(other), _STRINGS_AT_ONCE):
-            part = np.arange(start, min(start + _STRINGS_AT_ONCE, len(other)))
+        for start in range(0, len(other), STRINGS_PER_MERGE):
+            part = np.arange(start, min(start + STRINGS_PER_MERGE, len(other)))
             codes[part] = self.encode(other.decode(part))
         return codes
 
@@ -221,7 +214,7 @@ def take_strings(array: pa.StringArray, positions: Int64Array) -> pa.StringArray
         return array.take(pa.array(positions))
     offsets = np.empty(len(positions) + 1, dtype=np.int32)
     starts_at = starts.address + 4 * array.offset
-    room = data.size if data.size <= _SMALL_BYTES else _checked(measure_taken(starts_at, positions))
+    room = data.size if data.size <= MAX_UNMEASURED_STRING_BYTES else _checked(measure_taken(starts_at, positions))
     taken = np.empty(room, dtype=np.uint8)
     if copy_taken(starts_at, data.address, positions, offsets, taken) > room:
         return array.take(pa.array(positions))

@@ -22,10 +22,9 @@ from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import ARROW_TYPES, numpy_buffer, viewed
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.tuning import MAX_REWRITTEN_BATCH_ROWS
 from siddhi.language.ast import AttributeType
 
-_FEW = 2_048
-"""Up to so many rows it is cheaper to write a batch anew than to have Arrow wrap each of its columns."""
 _INT8 = pa.int8()
 _INT64 = pa.int64()
 _import_from_c = pa.RecordBatch._import_from_c
@@ -60,7 +59,7 @@ class BatchWriter:
 
     def records(self, batch: EventBatch) -> pa.RecordBatch:
         """Return the rows of `batch`. OverflowError when a column would have 2 GiB of text or more."""
-        if not self._written or batch.size > _FEW:
+        if not self._written or batch.size > MAX_REWRITTEN_BATCH_ROWS:
             return self._wrapped(batch)
         plan, columns = self._plan, batch.columns
         stamps = numpy_buffer(batch.timestamps)

@@ -13,15 +13,15 @@ import pyarrow as pa
 
 from siddhi.engine.arrow_c.copy_kernel import REFUSED
 from siddhi.engine.fast_path.instance_keys import InstanceKeys
-from siddhi.engine.fast_path.small_batch import MOST_ROWS, SmallBatch, SmallBatchResults
+from siddhi.engine.fast_path.small_batch import SmallBatch, SmallBatchResults
 from siddhi.engine.fast_path.small_batch_route import SmallBatchRoute
 from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.jit.bits import address_of
 from siddhi.engine.operators.base.scope import EVENT_TIMESTAMP
-from siddhi.engine.operators.patterns.chain.events import LEAST_ROOM
 from siddhi.engine.operators.patterns.chain.memory import MATCH_PARTIAL, MATCH_REFERENCES
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
 from siddhi.engine.streams.clock import AppClock
+from siddhi.engine.tuning import INITIAL_EVENT_ROOM, MAX_SMALL_BATCH_ROWS
 from siddhi.language.ast import AttributeType
 
 
@@ -33,7 +33,7 @@ class ChainRoute(SmallBatchRoute):
     rows; rows that open an instance take the general path.
     """
 
-    most_rows = min(MOST_ROWS, LEAST_ROOM)
+    most_rows = min(MAX_SMALL_BATCH_ROWS, INITIAL_EVENT_ROOM)
 
     def __init__(
         self,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from siddhi.engine.fast_path.small_batch import MOST_ROWS
 from siddhi.engine.jit.arrays import INT64, Int64Array
 from siddhi.engine.operators.expressions.leaves import ColumnNode
 from siddhi.engine.operators.partitions.key_index import KeyIndex
 from siddhi.engine.operators.partitions.keys import KeyedStream
 from siddhi.engine.operators.partitions.registry import PartitionInstances
+from siddhi.engine.tuning import MAX_SMALL_BATCH_ROWS
 from siddhi.language.ast import AttributeType
 
 
@@ -21,7 +21,7 @@ class InstanceKeys:
         self._index = index
         self._instances = instances
         self._listener = listener
-        self._ids: Int64Array = np.zeros(MOST_ROWS, INT64)
+        self._ids: Int64Array = np.zeros(MAX_SMALL_BATCH_ROWS, INT64)
 
     def ids(self, codes: Int64Array) -> Int64Array | None:
         """Return the instance of each row by the code of its key.

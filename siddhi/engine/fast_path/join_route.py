@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.engine.arrow_c.copy_kernel import REFUSED
-from siddhi.engine.fast_path.small_batch import MOST_ROWS, SmallBatch, SmallBatchResults
+from siddhi.engine.fast_path.small_batch import SmallBatch, SmallBatchResults
 from siddhi.engine.fast_path.small_batch_route import SmallBatchRoute
 from siddhi.engine.jit.arrays import INT64, AnyArray, Int64Array
 from siddhi.engine.jit.bits import address_of
@@ -24,6 +24,7 @@ from siddhi.engine.operators.selection.plain_query import PlainTest
 from siddhi.engine.operators.windows.base.emission import new_emission
 from siddhi.engine.operators.windows.length import LengthWindow
 from siddhi.engine.streams.clock import AppClock, root_orders
+from siddhi.engine.tuning import MAX_SMALL_BATCH_ROWS
 from siddhi.language.ast import AttributeType
 
 _BOTH_FIRST = True, True
@@ -52,9 +53,9 @@ class JoinRoute(SmallBatchRoute):
         self._keys: Int64Array = self.few.values[key]
         self._stamps = self.few.stamps
         self._values: list[tuple[str, AnyArray]] = []
-        self._emission = new_emission(3 * MOST_ROWS)
+        self._emission = new_emission(3 * MAX_SMALL_BATCH_ROWS)
         self._results = SmallBatchResults(types, side.pool)
-        self._room: Int64Array = np.zeros((PAIR_LINES, 4 * MOST_ROWS), INT64)
+        self._room: Int64Array = np.zeros((PAIR_LINES, 4 * MAX_SMALL_BATCH_ROWS), INT64)
         self._pairs = self._room
         self._found: tuple[object, ...] | None = None
         """Where the results are written from: the pairs, and how often each window's values had moved."""

@@ -20,9 +20,7 @@ from siddhi.engine.streams.clock import AppClock
 from siddhi.engine.streams.junction import Junction
 from siddhi.engine.streams.query_watch import QueryWatch
 from siddhi.engine.streams.scheduled_node import ScheduledNode
-
-_MOST_EXPORTS = 256
-"""Every query has all columns of a batch exported; with more than so many in all, the long way is shorter."""
+from siddhi.engine.tuning import MAX_EXPORTED_COLUMNS
 
 
 class Passed(NamedTuple):
@@ -82,7 +80,7 @@ class FastPath:
         """
         if layout is not self._layout:
             exported = len(layout.schema) * len(self._ways)
-            if layout.casts or layout.timestamp < 0 or exported > _MOST_EXPORTS:
+            if layout.casts or layout.timestamp < 0 or exported > MAX_EXPORTED_COLUMNS:
                 return None
             for _, _, way in self._ways:
                 way.lay_out(layout)

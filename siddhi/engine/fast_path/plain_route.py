@@ -25,21 +25,16 @@ from siddhi.engine.jit.arrays import INT64, Int64Array
 from siddhi.engine.jit.bits import address_of
 from siddhi.engine.operators.selection.plain_query import PlainQuery, lines_of
 from siddhi.engine.streams.clock import AppClock
+from siddhi.engine.tuning import MAX_PLAIN_ROUTE_ROWS, MAX_PLAIN_ROUTE_VALUES, MAX_UNFILTERED_PLAIN_ROUTE_ROWS
 from siddhi.language.ast import AttributeType
 
-FEW = 8_192
-"""Up to so many rows the short cut is shorter."""
-_FEW_UNTESTED = 2_048
-"""As `FEW` where all rows pass: a copy of more than these costs more than a look at where they are."""
-_MOST_VALUES = 32_768
-"""Nor are more values than these copied for a query."""
 _FORMS = {AttributeType.STRING: STRINGS, AttributeType.BOOL: BITS}
 
 
 class PlainRoute:
     """The loop of one plain query, which feeds a stream with the attributes `types`.
 
-    `positions` is scratch space for `FEW` numbers.
+    `positions` is scratch space for `MAX_PLAIN_ROUTE_ROWS` numbers.
     """
 
     strings: frozenset[str] = frozenset()  # they pass as they are
@@ -62,7 +57,10 @@ class PlainRoute:
         self._written: Int64Array = np.zeros(ARROW_ARRAY_FIELDS, INT64)
         self._written_at = address_of(self._written)
         self._schema = record_schema(types)
-        self.most_rows = min(FEW if query.tests else _FEW_UNTESTED, _MOST_VALUES // len(self._plan))
+        self.most_rows = min(
+            MAX_PLAIN_ROUTE_ROWS if query.tests else MAX_UNFILTERED_PLAIN_ROUTE_ROWS,
+            MAX_PLAIN_ROUTE_VALUES // len(self._plan),
+        )
 
     def lay_out(self, layout: RecordLayout) -> None:
         """Prepare for batches with the columns of `layout`."""

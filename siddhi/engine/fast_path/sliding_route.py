@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from siddhi.engine.arrow_c.copy_kernel import REFUSED
 from siddhi.engine.fast_path.instance_keys import InstanceKeys
-from siddhi.engine.fast_path.small_batch import MOST_ROWS, SmallBatch, SmallBatchResults
+from siddhi.engine.fast_path.small_batch import SmallBatch, SmallBatchResults
 from siddhi.engine.fast_path.small_batch_route import SmallBatchRoute
 from siddhi.engine.jit.arrays import BOOL, INT64, BoolArray, Int64Array
 from siddhi.engine.jit.bits import address_of
@@ -23,6 +23,7 @@ from siddhi.engine.operators.fused_windows.row_rings import Line
 from siddhi.engine.operators.fused_windows.sliding import SlidingSelection
 from siddhi.engine.operators.selection.plain_query import PlainTest
 from siddhi.engine.streams.clock import AppClock
+from siddhi.engine.tuning import MAX_SMALL_BATCH_ROWS
 from siddhi.language.ast import AttributeType
 
 
@@ -47,10 +48,10 @@ class SlidingRoute(SmallBatchRoute):
         self._held = [(line, few.stamps if name is None else few.values[name]) for line, name in lines]
         self._lines: list[Line] = []
         self._keys = few.values[key] if key else NO_NUMBERS
-        self._clocks: Int64Array = np.zeros(MOST_ROWS, INT64)
+        self._clocks: Int64Array = np.zeros(MAX_SMALL_BATCH_ROWS, INT64)
         count = len(selection.shape.accumulations)
-        self._out: Int64Array = np.zeros((count, MOST_ROWS), INT64)
-        self._out_valid: BoolArray = np.zeros((count, MOST_ROWS), BOOL)
+        self._out: Int64Array = np.zeros((count, MAX_SMALL_BATCH_ROWS), INT64)
+        self._out_valid: BoolArray = np.zeros((count, MAX_SMALL_BATCH_ROWS), BOOL)
         self._results = SmallBatchResults(types, selection.pool)
         self._results.stamps_lie(few.stamps_at)
         self._aggregates: list[tuple[str, int]] = []

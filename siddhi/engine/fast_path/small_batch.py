@@ -45,16 +45,15 @@ from siddhi.engine.ingest.batch_reader import RecordLayout
 from siddhi.engine.jit.arrays import INT64, AnyArray, Int64Array
 from siddhi.engine.jit.bits import address_of
 from siddhi.engine.operators.selection.plain_query import PlainTest, lines_of
+from siddhi.engine.tuning import MAX_SMALL_BATCH_ROWS
 from siddhi.language.ast import AttributeType
 
-MOST_ROWS = 256
-"""So many rows have room."""
 _READ_FORMS = {AttributeType.STRING: CODES, AttributeType.BOOL: BITS}
 _WRITTEN_FORMS = {AttributeType.STRING: CODES, AttributeType.BOOL: FLAGS}
 
 
 class SmallBatch:
-    """The timestamps of up to `MOST_ROWS` rows that pass `tests`, and their `attributes`, none of which is an object.
+    """Timestamps and `attributes` of up to `MAX_SMALL_BATCH_ROWS` rows that pass `tests`; no attribute is an object.
 
     `values` has each of them as `Column` does, and `addresses` their addresses; only the first rows belong to the
     batch that was read.
@@ -69,7 +68,7 @@ class SmallBatch:
         self._names = tuple(attributes)
         self.strings = frozenset(name for name, type_ in attributes.items() if type_ is AttributeType.STRING)
         lines = 1 + len(attributes)
-        memory: Int64Array = np.zeros((2 * lines, MOST_ROWS), INT64)
+        memory: Int64Array = np.zeros((2 * lines, MAX_SMALL_BATCH_ROWS), INT64)
         self._memory: Int64Array = memory.reshape(-1)
         self._plan: Int64Array = np.zeros((lines, PLAN_WIDTH), INT64)
         self._plan[0, [READ_FORM, READ_WIDTH]] = NUMBERS, INT64.itemsize
@@ -101,7 +100,7 @@ class SmallBatch:
             count, self._latest = self._filter.passing(self._array_at, rows)
             if count != rows:
                 return 0 if count == 0 else REFUSED
-        nulls = self._pool.read_records(self._array_at, self._plan, rows, self._memory, 0, MOST_ROWS)
+        nulls = self._pool.read_records(self._array_at, self._plan, rows, self._memory, 0, MAX_SMALL_BATCH_ROWS)
         return REFUSED if nulls else rows
 
     def latest(self, rows: int) -> int:
@@ -120,7 +119,7 @@ class _RowFilter:
         self._texts: AnyArray = np.frombuffer(texts + b"\0", dtype=np.uint8)
         self._texts_at = address_of(self._texts)
         self._stamps = 0
-        self._positions: Int64Array = np.empty(MOST_ROWS, INT64)
+        self._positions: Int64Array = np.empty(MAX_SMALL_BATCH_ROWS, INT64)
 
     def lay_out(self, layout: RecordLayout) -> None:
         self._tests[:, COLUMN] = [layout.attributes[name][1] for name in self._attributes]

@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from siddhi.engine.arrow_c.copy_kernel import REFUSED
 from siddhi.engine.fast_path.route import Outcome
-from siddhi.engine.fast_path.small_batch import MOST_ROWS, SmallBatch
+from siddhi.engine.fast_path.small_batch import SmallBatch
 from siddhi.engine.ingest.batch_reader import RecordLayout
 from siddhi.engine.streams.clock import AppClock
+from siddhi.engine.tuning import MAX_SMALL_BATCH_ROWS
 
 
 class SmallBatchRoute(ABC):
@@ -20,7 +21,7 @@ class SmallBatchRoute(ABC):
     rows.
     """
 
-    most_rows = MOST_ROWS
+    most_rows = MAX_SMALL_BATCH_ROWS
 
     def __init__(self, few: SmallBatch) -> None:
         self.few = few

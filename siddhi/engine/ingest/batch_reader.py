@@ -12,17 +12,16 @@ from siddhi.column_names import TIMESTAMP, column_name
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import ARROW_TYPES, Column, viewed_numbers
 from siddhi.engine.columnar.strings import StringPool
-from siddhi.engine.ingest.record_reader import FEW, RecordReader, null_timestamp
+from siddhi.engine.ingest.record_reader import RecordReader, null_timestamp
 from siddhi.engine.ingest.string_demand import StringDemand
 from siddhi.engine.jit.arrays import Int64Array, filled
+from siddhi.engine.tuning import EXPORTED_COLUMNS_PER_READ_COLUMN, MAX_COPIED_READ_ROWS
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 
 if TYPE_CHECKING:
     from _collections_abc import dict_items, dict_keys, dict_values
 
-_COLUMNS_A_WANTED = 8
-"""One column that is read with others saves what it costs to export so many; the first pays for the call."""
 _NUMBERS = (AttributeType.DOUBLE, AttributeType.LONG, AttributeType.INT, AttributeType.FLOAT)
 _Place = tuple[AttributeType, int, bool]
 """An attribute's type, its place in the batch, and whether its column must be cast."""
@@ -168,7 +167,7 @@ class BatchReader:
         layout = self._layout
         if layout is None or not schema.equals(layout.schema):
             layout = self._look_into(schema)
-        if self._reader is not None and rows <= FEW:
+        if self._reader is not None and rows <= MAX_COPIED_READ_ROWS:
             columns = _RecordColumns(records.column, layout.attributes, self)
             stamps = self._reader.read(records, rows, columns)
         else:
@@ -233,7 +232,7 @@ class BatchReader:
             for name, type_ in self._wanted.items()
             if name in places and type_ is not AttributeType.OBJECT
         ]
-        if len(layout.schema) <= _COLUMNS_A_WANTED * (len(wanted) - 1):
+        if len(layout.schema) <= EXPORTED_COLUMNS_PER_READ_COLUMN * (len(wanted) - 1):
             self._reader = RecordReader(layout.timestamp, wanted, self.pool)
 
     def _look_into(self, schema: pa.Schema) -> RecordLayout:

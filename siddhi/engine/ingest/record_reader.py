@@ -21,13 +21,10 @@ from siddhi.engine.columnar.column import DTYPES, Column
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import BOOL, FLOAT64, INT64, AnyArray, Int64Array
 from siddhi.engine.jit.bits import address_of
+from siddhi.engine.tuning import READ_BUFFER_NUMBERS
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 
-FEW = 512
-"""Up to so many rows are copied."""
-_MEMORY = 2_048
-"""So many numbers are taken at once, for one batch or several: little, as a single column that is kept keeps them."""
 _FORMS = {AttributeType.STRING: CODES, AttributeType.BOOL: BITS}
 
 
@@ -51,7 +48,7 @@ class RecordReader:
 
     def _new_memory(self, least: int) -> None:
         """There is unused memory for `least` numbers or more. What was read stays in the memory that was used up."""
-        self._memory: Int64Array = np.empty(max(least, _MEMORY), INT64)
+        self._memory: Int64Array = np.empty(max(least, READ_BUFFER_NUMBERS), INT64)
         self._reals = self._memory.view(FLOAT64)
         self._memory_at = address_of(self._memory)
         self._used = 0

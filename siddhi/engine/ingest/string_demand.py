@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-TRIED_ROWS = 256
-SETTLED_ROWS = 16_384
-WORTH_ONE_IN = 4
+from siddhi.engine.tuning import STRING_DEMAND_HOLD_ROWS, STRING_DEMAND_ONE_IN, STRING_DEMAND_PROBE_ROWS
 
 
 class StringDemand:
@@ -35,13 +33,13 @@ class StringDemand:
     def came(self, rows: int) -> bool:
         """So many rows came; True when `in_demand` is another from now on."""
         self._came += rows
-        if self._came < (SETTLED_ROWS if self.in_demand else TRIED_ROWS):
+        if self._came < (STRING_DEMAND_HOLD_ROWS if self.in_demand else STRING_DEMAND_PROBE_ROWS):
             return False
         before = self.in_demand
         if before:
             self.in_demand = frozenset()
         else:
-            worth = (name for name, asked in self._asked.items() if WORTH_ONE_IN * asked >= self._came)
+            worth = (name for name, asked in self._asked.items() if STRING_DEMAND_ONE_IN * asked >= self._came)
             self.in_demand = frozenset(worth)
         self._asked = dict.fromkeys(self._asked, 0)
         self._came = 0

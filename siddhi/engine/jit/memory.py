@@ -11,6 +11,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from siddhi.engine.tuning import CACHE_LINE_BYTES
+
 
 def _loader(kind: types.Type, llvm: ir.Type) -> Any:
     """What reads one `kind` at an address, which need not be aligned."""
@@ -67,7 +69,6 @@ def _from_c(name: str, result: ir.Type, parameters: list[ir.Type]) -> Any:
     return declared
 
 
-_ALIGNMENT = 64
 _BYTES = ir.IntType(8).as_pointer()
 _ALLOCATE = _from_c("aligned_alloc", _BYTES, [ir.IntType(64), ir.IntType(64)])
 _FREE = _from_c("free", ir.VoidType(), [_BYTES])
@@ -77,7 +78,7 @@ def _allocator() -> Any:
     @intrinsic
     def allocate(typing_context, size):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def] # noqa: ARG001
-            alignment = ir.Constant(ir.IntType(64), _ALIGNMENT)
+            alignment = ir.Constant(ir.IntType(64), CACHE_LINE_BYTES)
             block = builder.call(_ALLOCATE(builder.module), [alignment, arguments[0]])
             return builder.ptrtoint(block, ir.IntType(64))
 

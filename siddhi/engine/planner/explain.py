@@ -9,10 +9,9 @@ from siddhi.engine.operators.base.operator import Stateful
 from siddhi.engine.operators.tables.writer import TableWriter
 from siddhi.engine.planner.costs import COSTS
 from siddhi.engine.planner.query import QueryNode
+from siddhi.engine.tuning import EXPLAIN_BATCH_ROWS
 from siddhi.explanation import ExplainedOperator, ExplainedQuery, RuledOut
 
-BATCH = 4_096
-"""The size of batches for which the cost of an event is given."""
 _SLOW = (Execution.EVENTS, Execution.KEYS, Execution.CHUNKS)
 
 
@@ -36,7 +35,11 @@ def explain_query(query: QueryNode, obstacles: Mapping[str, str], shared: str) -
     event_ns = single_us = None
     if len(costs) == len(operators):
         single_us = sum(event / 1_000 + batch for event, batch in costs)
-        event_ns = 1_000 * single_us if obstacles else sum(event + 1_000 * batch / BATCH for event, batch in costs)
+        event_ns = (
+            1_000 * single_us
+            if obstacles
+            else sum(event + 1_000 * batch / EXPLAIN_BATCH_ROWS for event, batch in costs)
+        )
     return ExplainedQuery(query.name, operators, shared, event_ns, single_us, tuple(warnings))
 
 

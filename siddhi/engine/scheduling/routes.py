@@ -13,7 +13,7 @@ import numpy as np
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.fast_path.choose import fast_route
 from siddhi.engine.fast_path.path import FastPath
-from siddhi.engine.fast_path.plain_route import FEW, PlainRoute
+from siddhi.engine.fast_path.plain_route import PlainRoute
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
 from siddhi.engine.operators.tables.session import WriteSession
@@ -22,6 +22,7 @@ from siddhi.engine.shared_queries.rule_set import RuleSet, rule_sets, rules_by_s
 from siddhi.engine.streams.graph import Graph
 from siddhi.engine.streams.junction import Junction
 from siddhi.engine.streams.scheduled_node import ScheduledNode
+from siddhi.engine.tuning import MAX_PLAIN_ROUTE_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ class Routes:
         targets = [node.target for node in plain if node.target is not None]
         if len(set(targets)) < len(stages) or not self.shared.isdisjoint(targets):
             return None  # streams that several feed have an order of their own
-        positions: Int64Array = np.empty(FEW, dtype=np.int64)
+        positions: Int64Array = np.empty(MAX_PLAIN_ROUTE_ROWS, dtype=np.int64)
         fed = [self._junctions[target] for target in targets]
         loops = [
             PlainRoute(node.plain, target.types, positions)

@@ -14,6 +14,7 @@ from siddhi.engine.columnar.batch import EventBatch, split_chunks
 from siddhi.engine.emit.batch_writer import BatchWriter
 from siddhi.engine.fast_path.path import FastPath
 from siddhi.engine.jit.arrays import NO_POSITIONS, Int64Array, filled
+from siddhi.engine.limits import MAX_CASCADE_DEPTH
 from siddhi.engine.operators.base.operator import Failures, Step
 from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
@@ -42,9 +43,6 @@ together, the producer of each row."""
 
 _FIRST: Int64Array = np.zeros(1, dtype=np.int64)
 """The order of what timers cause when they fire alone."""
-
-DEEPEST_CAUSE = 10_000
-"""An event that causes another, which causes another, and so on, may do so this many times."""
 
 
 class StepRunner:
@@ -429,7 +427,7 @@ class StepRunner:
                 deliveries = self._give_up(failures, stage.node, inputs, work)
             if stage.node.target is not None:
                 deliveries.extend((stage.node.target, part) for part in split_chunks(stage.deliver(out)))
-            if depth == DEEPEST_CAUSE and deliveries:
+            if depth == MAX_CASCADE_DEPTH and deliveries:
                 raise _endless_loop(key)
             work.extend((to, part, iter(self._readers(to)), depth + 1) for to, part in reversed(deliveries))
 
@@ -481,6 +479,6 @@ def _watched(watch: QueryWatch, node: AppNode, inputs: Sequence[EventBatch], ste
 
 
 def _endless_loop(stream: str) -> SiddhiRuntimeError:
-    message = f"an event of the stream '{stream}' causes others without end: {DEEPEST_CAUSE} in a row"
+    message = f"an event of the stream '{stream}' causes others without end: {MAX_CASCADE_DEPTH} in a row"
     hint = "a query that feeds a stream it depends on needs a condition that ends the round"
     return SiddhiRuntimeError(Problem("endless-loop", message, hint))

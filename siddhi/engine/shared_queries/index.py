@@ -13,10 +13,9 @@ from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import FLOAT64, INT64, AnyArray, Int64Array
 from siddhi.engine.operators.selection.plain_query import ACCEPTED, PlainTest
 from siddhi.engine.shared_queries import kernel
+from siddhi.engine.tuning import INITIAL_RULE_PAIRS, INITIAL_RULE_ROWS
 from siddhi.language.ast import AttributeType
 
-_LEAST_ROWS = 256
-_LEAST_PAIRS = 16_384
 _LOWER, _UPPER = (">", ">="), ("<", "<=")
 Conditions = Sequence[Sequence[PlainTest]]
 """The tests of each rule, all of which an event must pass."""
@@ -49,8 +48,8 @@ class RuleIndex:
         self._lay_out_trees()
         self._rest: Int64Array = np.array([rule for rule, key in enumerate(self._keys) if key is None], INT64)
         self._stack: Int64Array = np.zeros(kernel.STACK, INT64)
-        self._out: Int64Array = np.zeros((2, max(_LEAST_PAIRS, 2 * len(self._conditions))), INT64)
-        self._make_room(_LEAST_ROWS)
+        self._out: Int64Array = np.zeros((2, max(INITIAL_RULE_PAIRS, 2 * len(self._conditions))), INT64)
+        self._make_room(INITIAL_RULE_ROWS)
 
     def _lay_out_tests(self) -> None:
         sizes = [len(tests) for tests in self._conditions]

@@ -31,9 +31,8 @@ from siddhi.engine.shared_queries.shared_pattern import (
 from siddhi.engine.shared_queries.wanted import Wanted, wanted_events
 from siddhi.engine.streams.junction import Junction
 from siddhi.engine.streams.scheduled_node import ScheduledNode
+from siddhi.engine.tuning import MIN_SHARED_QUERIES
 
-LEAST_RULES = 8
-"""Fewer queries are asked one by one."""
 OWN, GONE = -1, -2
 """In place of a group: of a query that is asked by itself, of an event that has been answered."""
 Numbered = tuple[int, ScheduledNode]
@@ -272,7 +271,7 @@ def rules_by_stream(stages: Sequence[ScheduledNode]) -> dict[str, list[_RuleMemb
         member = _member(number, stage)
         if member is not None:
             found.setdefault(stage.node.sources[0], []).append(member)
-    return {key: members for key, members in found.items() if len(members) >= LEAST_RULES}
+    return {key: members for key, members in found.items() if len(members) >= MIN_SHARED_QUERIES}
 
 
 def _member(number: int, stage: ScheduledNode) -> _RuleMember | None:

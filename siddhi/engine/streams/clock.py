@@ -12,10 +12,8 @@ from siddhi.engine.jit.bits import address_of
 from siddhi.engine.jit.kernels import state_kernel
 from siddhi.engine.jit.memory import fetch, word_at
 from siddhi.engine.operators.base.operator import NEVER
+from siddhi.engine.tuning import CACHE_LINE_NUMBERS, CLOCK_PREFETCH_ROWS
 
-_LINE = 8
-_AHEAD = 256
-"""So many times ahead memory is asked for, a line of the processor's cache at a time."""
 _ODD_ORDERS: Int64Array = np.arange(1, 2 * 8_192, 2)
 _ONE_ORDER = _ODD_ORDERS[:1]
 
@@ -26,9 +24,9 @@ def _ascend(stamps_at, count, floor):  # type: ignore[no-untyped-def]
 
     The address is taken, as an array that is not to be written to takes a microsecond longer to hand over.
     """
-    for block in range(0, count, _LINE):
-        fetch(stamps_at + 8 * (block + _AHEAD))
-        for row in range(block, min(block + _LINE, count)):
+    for block in range(0, count, CACHE_LINE_NUMBERS):
+        fetch(stamps_at + 8 * (block + CLOCK_PREFETCH_ROWS))
+        for row in range(block, min(block + CACHE_LINE_NUMBERS, count)):
             stamp = np.int64(word_at(stamps_at + 8 * row))
             if stamp < floor:
                 return False

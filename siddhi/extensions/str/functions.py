@@ -9,12 +9,12 @@ from typing import Any
 from siddhi.analysis import model
 from siddhi.engine.columnar.java_text import parse_integer
 from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.limits import MAX_RESULT_CHARACTERS
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
 from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.functions.choice import Coalesce
 from siddhi.engine.operators.functions.conversion import java_text
 from siddhi.engine.operators.functions.rows import (
-    LONGEST_TEXT,
     Nulls,
     RowError,
     RowFunction,
@@ -57,7 +57,7 @@ def _filled(places: re.Pattern[str], fill: Callable[[re.Match[str]], str], text:
         nonlocal length
         part = fill(match)
         length += len(part) - len(match[0])
-        if length > LONGEST_TEXT:
+        if length > MAX_RESULT_CHARACTERS:
             raise TextTooLongError(length)
         return part
 
@@ -143,7 +143,7 @@ def _locate(part: str, text: str, start: int = 0) -> int:
 
 
 def _repeat(text: str, times: int) -> str:
-    if len(text) * times > LONGEST_TEXT:
+    if len(text) * times > MAX_RESULT_CHARACTERS:
         raise TextTooLongError(len(text) * times)
     return text * times
 

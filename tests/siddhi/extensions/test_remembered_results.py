@@ -42,7 +42,7 @@ def _play(sizes: list[int], texts: list[str | None], *, compacts: bool = False) 
 def test_remembered_results_are_those_of_a_call_for_each_row(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [["ab", "b", None, "xyz", "", "ab", "é1", "ab"][place * place % 8] for place in range(120)]
     expected = _play([1] * 120, texts)
-    monkeypatch.setattr(rows_module, "_MOST_REMEMBERED", most)
+    monkeypatch.setattr(rows_module, "MAX_REMEMBERED_RESULTS", most)
     assert _play([1] * 120, texts, compacts=True) == expected
     assert _play([40, 1, 1, 30, 48], texts) == expected
     assert _play([3] * 40, texts, compacts=True) == expected
@@ -62,7 +62,7 @@ def test_a_function_is_called_once_for_the_same_values(monkeypatch: pytest.Monke
 
 
 def test_a_function_that_gets_ever_new_values_does_not_remember_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows_module, "_MOST_REMEMBERED", 10)
+    monkeypatch.setattr(rows_module, "MAX_REMEMBERED_RESULTS", 10)
     texts = [f"b{place}" for place in range(100)]
     rows = [row["u"] for stream, row in _play([1] * 50 + [50], texts) if stream == "Out"]
     assert rows == [text.upper() for text in texts]

@@ -149,8 +149,8 @@ def test_a_question_to_a_window_does_not_change_what_the_plan_gives(window: str)
 
 
 def test_texts_that_only_questions_made_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("siddhi.engine.columnar.string_compaction.LEAST_NEW_STRINGS", 10)
-    monkeypatch.setattr("siddhi.engine.columnar.string_compaction._BYTES_PER_STRING", 10**9)
+    monkeypatch.setattr("siddhi.engine.columnar.string_compaction.MIN_NEW_STRINGS", 10)
+    monkeypatch.setattr("siddhi.engine.columnar.string_compaction.STATE_BYTES_PER_NEW_STRING", 10**9)
     asked = Asked()
     (stage,) = asked.stages.values()
     for _ in range(40):

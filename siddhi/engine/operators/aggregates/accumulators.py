@@ -17,6 +17,7 @@ from siddhi.engine.operators.aggregates.distinct import follow_distincts, place_
 from siddhi.engine.operators.aggregates.extremes import follow_extremes, follow_records
 from siddhi.engine.operators.aggregates.totals import follow_counts, follow_deviations, follow_totals
 from siddhi.engine.operators.expressions.evaluation import as_type
+from siddhi.engine.tuning import MAX_UNUSED_NODES
 from siddhi.language.ast import AttributeType
 
 SOURCES = {
@@ -59,8 +60,6 @@ _LOOPS: dict[int, Callable[..., Any]] = {
 }
 AnyValues = tuple[AnyArray, BoolArray | None]
 """Values, and where they are not null (None: everywhere)."""
-_FEW_NODES = 1_024
-"""So many unused nodes are no reason to number the others anew."""
 _MANY = 1 << 62
 """Room that nothing fills."""
 _NO_LINES: Int64Array = np.zeros((1, loops.LINE_WIDTH), dtype=np.int64)
@@ -329,7 +328,7 @@ class Accumulators:
         """Return the cells and nodes up to the last in use, or renumbered ones when most of these are unused."""
         used = np.flatnonzero(self.nodes[:, loops.TIMES] > 0)
         end = int(used.max(initial=0)) + 1
-        if 2 * len(used) < end - _FEW_NODES:
+        if 2 * len(used) < end - MAX_UNUSED_NODES:
             return self._closed_up(used)
         return self.cells, self.nodes[:end]
 

@@ -15,11 +15,10 @@ from siddhi.engine.columnar.state_tree import CodeChange, Pieces, State, encode_
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.choices import Execution
 from siddhi.engine.operators.base.operator import MergedRows, MergingOperator, Operator, Stateful, Step
+from siddhi.engine.tuning import MAX_CACHED_INSTANCE_STATE_BYTES
 
 Part = TypeVar("Part", bound=Stateful)
 Rows = TypeVar("Rows")
-_LARGEST_WRITTEN = 4_096
-"""States of so many bytes are kept as they were last written; larger ones would take as much memory again."""
 
 
 class _Copies(Stateful, Generic[Part]):
@@ -118,7 +117,7 @@ class _Copies(Stateful, Generic[Part]):
             piece = self._written.get(instance)
             if piece is None:
                 piece = encode_piece(copy.snapshot())
-                if len(piece) <= _LARGEST_WRITTEN:
+                if len(piece) <= MAX_CACHED_INSTANCE_STATE_BYTES:
                     self._written[instance] = piece
             pieces.append(piece)
         common = [part.snapshot() for part in self.common.values()]

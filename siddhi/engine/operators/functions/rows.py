@@ -14,6 +14,7 @@ from siddhi.engine.columnar.hashing import KeyTable, key_bits
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import grown
+from siddhi.engine.limits import MAX_RESULT_CHARACTERS
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
 from siddhi.engine.operators.expressions.evaluation import (
     Evaluation,
@@ -26,6 +27,7 @@ from siddhi.engine.operators.expressions.evaluation import (
 from siddhi.engine.operators.functions.calls import CallNode, from_list, never_null
 from siddhi.engine.operators.functions.conversion import java_text
 from siddhi.engine.time_limits import CallLimit, TookTooLongError, call_limit
+from siddhi.engine.tuning import MAX_REMEMBERED_RESULTS, MAX_SINGLE_CALLS
 from siddhi.float_values import written_list
 from siddhi.language.ast import AttributeType
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
@@ -33,26 +35,16 @@ from siddhi.nesting import TOO_DEEP, nests_too_deeply
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
-_SMALL_BATCH = 16
-"""Up to this many rows a call for each costs less than finding the distinct ones."""
-
-_MOST_REMEMBERED = 16_384
-"""So many results are remembered at most."""
-
-
-LONGEST_TEXT = 4 * 1024 * 1024
-"""Characters of a text that a function makes: rows of longer ones would not fit into one message between stages."""
-
 
 class RowError(ValueError):
     """Raised by the function of a row: this event cannot be processed, for the given reason."""
 
 
 class TextTooLongError(RowError):
-    """Raised by a row's function instead of making a text of more than `LONGEST_TEXT` characters."""
+    """Raised by a row's function instead of making a text of more than `MAX_RESULT_CHARACTERS` characters."""
 
     def __init__(self, length: int) -> None:
-        super().__init__(f"the result would have {length} characters; a text may have {LONGEST_TEXT}")
+        super().__init__(f"the result would have {length} characters; a text may have {MAX_RESULT_CHARACTERS}")
 
 
 class Nulls(Enum):
@@ -211,7 +203,7 @@ class RowFunction(CallNode):
         rest = tuple(value.values.item() for place, value in enumerate(values) if place not in changing)
         key = (self.pool.generation, tuple(changing), repr(rest))  # NaN equals itself so
         memory = self._memory
-        if memory is None or memory.key != key or memory.table.count > _MOST_REMEMBERED:
+        if memory is None or memory.key != key or memory.table.count > MAX_REMEMBERED_RESULTS:
             if memory is not None and memory.key == key:
                 self._remembers = memory.rows > 2 * memory.table.count
             nothing = from_list([], self.type, self.pool)
@@ -238,7 +230,7 @@ class RowFunction(CallNode):
         result = self.compute(*given)
         if self.type is AttributeType.OBJECT and nests_too_deeply(result):
             raise RowError(TOO_DEEP)
-        if isinstance(result, str) and len(result) > LONGEST_TEXT:
+        if isinstance(result, str) and len(result) > MAX_RESULT_CHARACTERS:
             raise TextTooLongError(len(result))
         return result
 
@@ -255,7 +247,7 @@ class RowFunction(CallNode):
         if not changing and size:
             return np.zeros(1, dtype=np.int64), np.zeros(size, dtype=np.int64)
         objects = any(argument.type is AttributeType.OBJECT for argument in self.arguments)
-        if objects or size <= _SMALL_BATCH:
+        if objects or size <= MAX_SINGLE_CALLS:
             return np.arange(size), np.arange(size)
         keys = np.empty((size, len(changing)), dtype=np.int64)
         for column, (_, value) in enumerate(changing):

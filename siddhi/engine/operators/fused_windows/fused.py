@@ -17,20 +17,17 @@ from siddhi.engine.operators.fused_windows.group_table import BY_CODE, HOW, NO_N
 from siddhi.engine.operators.fused_windows.row_rings import Line
 from siddhi.engine.operators.fused_windows.shape import Shape
 from siddhi.engine.operators.selection.groups import NULL_TEXT
+from siddhi.engine.tuning import MAX_MOVES
 from siddhi.language.ast import AttributeType
 
 NO_NUMBERS: Int64Array = np.zeros(0, dtype=np.int64)
 
 
-LEAST_MOVES, _MOST_MOVES = 128, 16_384
-"""So many moves are planned before the aggregates follow them: few enough to stay near the processor."""
-
-
 def room_for_moves(moves: Int64Array, wanted: int) -> Int64Array:
     """Return `moves`, or new ones, with room for as many moves as are wanted and reasonable."""
-    if len(moves) >= min(wanted, _MOST_MOVES):
+    if len(moves) >= min(wanted, MAX_MOVES):
         return moves
-    return np.empty(min(2 * wanted, _MOST_MOVES), dtype=np.int64)
+    return np.empty(min(2 * wanted, MAX_MOVES), dtype=np.int64)
 
 
 class NodeLines:

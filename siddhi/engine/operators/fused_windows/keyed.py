@@ -38,7 +38,7 @@ from siddhi.engine.operators.fused_windows.queues import (
     join_queue,
     leave_queue,
 )
-from siddhi.engine.operators.fused_windows.row_rings import LEAST_ROWS, Line, joined_rows
+from siddhi.engine.operators.fused_windows.row_rings import Line, joined_rows
 from siddhi.engine.operators.fused_windows.shape import Shape
 from siddhi.engine.operators.fused_windows.sliding import Leaving, SlidingSelection
 from siddhi.engine.operators.fused_windows.sliding_kernel import (
@@ -59,6 +59,7 @@ from siddhi.engine.operators.fused_windows.sliding_kernel import (
     UNTIMED,
     WINDOW_STATE_SIZE,
 )
+from siddhi.engine.tuning import INITIAL_RING_ROWS
 
 LOOKING, KEYED_STATE_SIZE = WINDOW_STATE_SIZE, WINDOW_STATE_SIZE + 1
 """One more line of the window's state: whether rows are none that come, but looks at what has to leave by now."""
@@ -235,7 +236,7 @@ class KeyedSlidingSelection(SlidingSelection):
 
     def _close_up(self) -> None:
         """The rows held take no more than eight times the room that they need."""
-        if 8 * self.queues.rows < self.rows.capacity > LEAST_ROWS:
+        if 8 * self.queues.rows < self.rows.capacity > INITIAL_RING_ROWS:
             self.restore(self.snapshot())
 
     def _slide_each(

@@ -10,11 +10,10 @@ from siddhi.engine.columnar.state_tree import Codes, State
 from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.jit.bits import address_of
 from siddhi.engine.operators.aggregates.moves import FORM, LINE_WIDTH, MASK, NARROW, REAL, VALUES
+from siddhi.engine.tuning import INITIAL_RING_ROWS
 
 Line = tuple[int, AnyArray, BoolArray | None]
 """The number of a line, the values of some rows in it, and where these are not null (None: everywhere)."""
-LEAST_ROWS = 64
-"""So many rows there is always room for."""
 
 
 class RowRings:
@@ -33,10 +32,10 @@ class RowRings:
         self.lines: Int64Array = np.zeros((max(len(sources), 1), LINE_WIDTH), dtype=np.int64)
         self.lines[: len(sources), FORM] = sources
         narrow = sum(source == NARROW for source in sources)
-        self.capacity = LEAST_ROWS
-        self.narrow: AnyArray = np.zeros((narrow, LEAST_ROWS), dtype=np.int32)
-        self.wide: Int64Array = np.zeros((len(sources) - narrow, LEAST_ROWS), dtype=np.int64)
-        self.valid: BoolArray = np.ones((0, LEAST_ROWS), dtype=np.bool_)
+        self.capacity = INITIAL_RING_ROWS
+        self.narrow: AnyArray = np.zeros((narrow, INITIAL_RING_ROWS), dtype=np.int32)
+        self.wide: Int64Array = np.zeros((len(sources) - narrow, INITIAL_RING_ROWS), dtype=np.int64)
+        self.valid: BoolArray = np.ones((0, INITIAL_RING_ROWS), dtype=np.bool_)
         self._look()
 
     def _look(self) -> None:
@@ -54,8 +53,8 @@ class RowRings:
     def make_room(self, first: int, end: int, count: int) -> None:
         """There is room for `count` rows behind the rows [first, end), and not for many times more."""
         need = end - first + count
-        if need > self.capacity or (8 * need < self.capacity and self.capacity > LEAST_ROWS):
-            capacity = max(1 << (need - 1).bit_length(), LEAST_ROWS)
+        if need > self.capacity or (8 * need < self.capacity and self.capacity > INITIAL_RING_ROWS):
+            capacity = max(1 << (need - 1).bit_length(), INITIAL_RING_ROWS)
             self.narrow, self.wide, self.valid = (
                 _moved(lines, first, end, capacity) for lines in (self.narrow, self.wide, self.valid)
             )

@@ -44,7 +44,6 @@ from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.expressions.leaves import ColumnNode, TimestampNode, scalar_or_none
 from siddhi.engine.operators.filters import with_value
 from siddhi.engine.operators.fused_windows.fused import (
-    LEAST_MOVES,
     NO_NUMBERS,
     FusedSelection,
     NodeLines,
@@ -76,6 +75,7 @@ from siddhi.engine.operators.selection.groups import key_values
 from siddhi.engine.operators.selection.selector import last_of_each_group
 from siddhi.engine.operators.windows.base.by_time import LONG_AGO, ascends
 from siddhi.engine.operators.windows.base.window import BEYOND_REACH
+from siddhi.engine.tuning import INITIAL_MOVES
 from siddhi.language.ast import AttributeType
 
 
@@ -146,7 +146,7 @@ class SlidingSelection(FusedSelection):
         self._duration = leaving.duration
         self._limited = leaving.length < NEVER
         self._first = 0
-        self._moves: Int64Array = np.empty(LEAST_MOVES, dtype=np.int64)
+        self._moves: Int64Array = np.empty(INITIAL_MOVES, dtype=np.int64)
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         if self.attribute is not None:

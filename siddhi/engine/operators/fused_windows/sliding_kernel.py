@@ -15,6 +15,7 @@ from siddhi.engine.jit.kernels import kernel_part, state_kernel
 from siddhi.engine.jit.memory import fetch, offset_at, set_offset, set_word, word_at
 from siddhi.engine.operators.aggregates.moves import ADD, CLEAR, GROUP_SHIFT, REMOVE, ROW_SHIFT, WRITE
 from siddhi.engine.operators.fused_windows.group_table import BY_CODE, BY_HASH, HOW, ONE_GROUP, give_back, group_of
+from siddhi.engine.tuning import KNOWN_GROUPS_MIN_ROWS, KNOWN_GROUPS_PAUSE_ROWS, SLIDING_PREFETCH_ROWS
 
 HELD = 0
 """The cell of a group that counts its rows."""
@@ -32,11 +33,6 @@ UNTIMED, BY_ATTRIBUTE, BY_CLOCK = 0, 1, 2
 
 NO_MOVE_LEFT = -3
 _NEVER = np.iinfo(np.int64).max
-_AHEAD = 16
-"""So many rows ahead it is asked for where a key is found: of very many it is not near."""
-_WORTHWHILE, _PAUSE = 8, 64
-"""Where fewer rows than that pass at once, as each has a group of its own, so many take the general path before the
-loop for known groups is tried again."""
 
 
 @kernel_part
@@ -163,10 +159,10 @@ def slide(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             if row == count:
                 break
-            if row - begun < _WORTHWHILE:
-                tried_from = row + _PAUSE
-        if coded and row + _AHEAD < count:
-            fetch(np.int64(index.ctypes.data) + 4 * keys[row + _AHEAD])
+            if row - begun < KNOWN_GROUPS_MIN_ROWS:
+                tried_from = row + KNOWN_GROUPS_PAUSE_ROWS
+        if coded and row + SLIDING_PREFETCH_ROWS < count:
+            fetch(np.int64(index.ctypes.data) + 4 * keys[row + SLIDING_PREFETCH_ROWS])
         new = start + row
         column = new & mask
         now = wide[TIME_LINE, column] if timing == BY_ATTRIBUTE else clocks[row] if timing == BY_CLOCK else np.int64(0)

@@ -45,7 +45,7 @@ from siddhi.engine.operators.aggregates.moves import (
 from siddhi.engine.operators.base.operator import OperatorContext, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.expressions.leaves import ColumnNode, TimestampNode
-from siddhi.engine.operators.fused_windows.fused import LEAST_MOVES, FusedSelection, NodeLines, room_for_moves
+from siddhi.engine.operators.fused_windows.fused import FusedSelection, NodeLines, room_for_moves
 from siddhi.engine.operators.fused_windows.group_table import BY_CODE, HOW, give_back, group_of
 from siddhi.engine.operators.fused_windows.row_rings import Line
 from siddhi.engine.operators.fused_windows.shape import Shape
@@ -54,6 +54,7 @@ from siddhi.engine.operators.windows.base.window import WindowContext
 from siddhi.engine.operators.windows.external_time_batch import ExternalTimeCutter
 from siddhi.engine.operators.windows.length_batch import LengthCutter, length_and_streaming
 from siddhi.engine.operators.windows.time_batch import TimeCutter
+from siddhi.engine.tuning import INITIAL_MOVES, TUMBLING_PREFETCH_ROWS
 from siddhi.language.ast import AttributeType
 
 NEWEST, SLOT, FIRST_CELLS = 0, 1, 2
@@ -64,8 +65,6 @@ OPEN, ROW, CUT, FLUSHED, WRITTEN, PLANNED, STATE_SIZE = range(7)
 """Lines of the state: groups in the batch in progress; of the call that runs, rows and cuts that are done, groups of a
 cut that are written, rows written in all, moves planned."""
 NO_MOVE_LEFT, NO_OPEN_ROOM = -3, -4
-_AHEAD = 64
-"""The values of so many rows are on their way into the cache at a time: eight lines of memory for each attribute."""
 
 
 @kernel_part
@@ -161,7 +160,7 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
                 lack = np.int64(NO_MOVE_LEFT)
                 break
             if by_code:
-                enough = min(stop, row + room - planned, row + _AHEAD)
+                enough = min(stop, row + room - planned, row + TUMBLING_PREFETCH_ROWS)
                 _fetch(lines, max(row, fetched), enough)
                 fetched = max(fetched, enough)
                 known = _add_known(keys, row, enough, index, cells_at, width, moves_at, planned)
@@ -237,7 +236,7 @@ class TumblingSelection(FusedSelection):
         self.state = np.zeros(STATE_SIZE, dtype=np.int64)
         self._lines: Int64Array = np.zeros((len(nodes.nodes), LINE_WIDTH), dtype=np.int64)
         self._told_nulls = False
-        self._moves: Int64Array = np.empty(LEAST_MOVES, dtype=np.int64)
+        self._moves: Int64Array = np.empty(INITIAL_MOVES, dtype=np.int64)
         self._opened: AnyArray = np.zeros(8, dtype=np.int32)
         self._kept: Int64Array = np.zeros((len(self._kept_lines), 8), dtype=np.int64)
         self._kept_valid: BoolArray = np.ones((len(self._kept_lines), 8), dtype=np.bool_)

@@ -22,8 +22,9 @@ from siddhi.engine.operators.joins.side import Fetch, Held, Side, Unanswered
 from siddhi.engine.operators.tables.careful import CarefulMatcher
 from siddhi.engine.operators.tables.hash_index import HashIndex
 from siddhi.engine.operators.tables.history import count_before
-from siddhi.engine.operators.tables.matching import PAIRS_AT_ONCE, Pairs, RowMatcher
+from siddhi.engine.operators.tables.matching import Pairs, RowMatcher
 from siddhi.engine.operators.windows.base.emission import CLOCK, KIND, ORDER, SEQUENCE
+from siddhi.engine.tuning import EVENTS_PER_SHARED_INDEX, MAX_PAIRS_AT_ONCE, MIN_INDEXED_PAIRS
 from siddhi.errors import SiddhiRuntimeError
 
 if TYPE_CHECKING:
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
 
 Contents = Callable[[], tuple[Int64Array, dict[str, Column]]]
 """Shows what a side holds: timestamps and columns of its rows."""
-_EVENTS_AT_ONCE = 512
-"""So many events share an index over a window that moves; they see little more rows than one of them does."""
-_WORTH_AN_INDEX = 1 << 12
-"""From so many pairs on, rows are put into an index rather than all compared with all."""
 
 
 class HeldTable(Held):
@@ -92,7 +89,7 @@ class HeldRows(Held):
         probes = np.arange(events.size) if rows is None else rows
         condition = self._condition
         named = {slot_column(self._slot, name): column for name, column in columns.items()}
-        if condition.keyed and size * len(probes) >= _WORTH_AN_INDEX:
+        if condition.keyed and size * len(probes) >= MIN_INDEXED_PAIRS:
             held = EventBatch(stamps, None, None, None, named, only_current=True)
             blocks, asked = self._equal(events, probes, held), condition.rest
         else:
@@ -108,8 +105,8 @@ class HeldRows(Held):
         index.add(places, keys[places])
         asked = events if len(probes) == events.size else events.take(probes)
         found, places = index.all(*self._condition.key_rows(1 - self._slot, asked))
-        for start in range(0, len(found), PAIRS_AT_ONCE):
-            block = slice(start, start + PAIRS_AT_ONCE)
+        for start in range(0, len(found), MAX_PAIRS_AT_ONCE):
+            block = slice(start, start + MAX_PAIRS_AT_ONCE)
             yield Pairs(probes[found[block]], places[block])
 
 
@@ -165,8 +162,8 @@ class HeldThen(Held):
         if condition.keyed:
             keys, nulls = condition.key_rows(self._slot, held)
             asked, missing = condition.key_rows(1 - self._slot, events)
-        for start in range(0, len(probes), _EVENTS_AT_ONCE):
-            some = probes[start : start + _EVENTS_AT_ONCE]
+        for start in range(0, len(probes), EVENTS_PER_SHARED_INDEX):
+            some = probes[start : start + EVENTS_PER_SHARED_INDEX]
             (places,) = ((first <= some[-1]) & (stop > some[0])).nonzero()
             if condition.keyed:
                 places = places[~nulls[places]] if len(nulls) else places
@@ -222,7 +219,7 @@ _NO_PAIRS = Pairs(NO_POSITIONS, NO_POSITIONS)
 def _all(probes: Int64Array, size: int) -> Iterator[Pairs]:
     """Yield each of `probes` with each of `size` rows, block by block."""
     places = np.arange(size)
-    step = max(1, PAIRS_AT_ONCE // max(size, 1))
+    step = max(1, MAX_PAIRS_AT_ONCE // max(size, 1))
     for start in range(0, len(probes) if size else 0, step):
         some = probes[start : start + step]
         yield Pairs(np.repeat(some, size), np.tile(places, len(some)))

@@ -22,15 +22,10 @@ from siddhi.engine.jit.memory import fetch
 from siddhi.engine.operators.base.operator import Stateful, Step
 from siddhi.engine.operators.functions.conversion import java_text
 from siddhi.engine.operators.partitions.registry import PartitionInstances
+from siddhi.engine.tuning import KEY_INDEX_PREFETCH_ROWS, MAX_CACHED_KEY_CODES, MIN_FORGOTTEN_NUMBERS
 from siddhi.language.ast import AttributeType
 
 NO_INSTANCE = -1
-_LEAST_NUMBERS = 4_096
-"""Fewer numbers are not worth to be forgotten."""
-_NEAR = 65_536
-"""The instances of so many codes stay in the processor's caches."""
-_AHEAD = 32
-"""So many rows ahead an entry of a larger table is asked for: it comes from memory in the time that these take."""
 _RAW = {AttributeType.FLOAT: np.int32, AttributeType.DOUBLE: np.int64}
 
 
@@ -39,10 +34,10 @@ def _look_up(codes, table, ids):  # type: ignore[no-untyped-def]
     """Writes the instance of each code into `ids`, `NO_INSTANCE` where none is known; returns how many are not."""
     unknown = 0
     rows = codes.shape[0]
-    far = table.shape[0] > _NEAR
+    far = table.shape[0] > MAX_CACHED_KEY_CODES
     for row in range(rows):
-        if far and row + _AHEAD < rows:
-            fetch(np.int64(table.ctypes.data) + 4 * codes[row + _AHEAD])
+        if far and row + KEY_INDEX_PREFETCH_ROWS < rows:
+            fetch(np.int64(table.ctypes.data) + 4 * codes[row + KEY_INDEX_PREFETCH_ROWS])
         code = codes[row]
         instance = np.int64(NO_INSTANCE)
         if 0 <= code < table.shape[0]:
@@ -120,7 +115,7 @@ class KeyIndex(Stateful):
 
     def close_partitions(self, partitions: Int64Array) -> None:
         """The ids `partitions` may be given to other keys."""
-        if self._numbers.count > 2 * len(self._instances) + _LEAST_NUMBERS:
+        if self._numbers.count > 2 * len(self._instances) + MIN_FORGOTTEN_NUMBERS:
             self._forget()
         else:
             self._table[np.isin(self._table, partitions)] = NO_INSTANCE

@@ -19,10 +19,8 @@ from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.choices import Execution
 from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.rate_limits.limiter import Limiter, groups_of
+from siddhi.engine.tuning import MAX_SPARE_GROUPS
 from siddhi.language.ast import AttributeType
-
-SPARE_GROUPS = 64
-"""So many groups of which no row is held are not worth a look."""
 
 
 @dataclass(slots=True)
@@ -110,7 +108,7 @@ class Snapshot(Limiter):
                     self._show(order, clock, shown)
                 self._apply(Row(group if self.grouped else 0, kind, timestamp, list(row)))
         self._run_ticks(step, step.final_order, step.final_clock + 1, shown)
-        if self._holds_rows and len(self.groups) > 2 * len(self.held) + SPARE_GROUPS:
+        if self._holds_rows and len(self.groups) > 2 * len(self.held) + MAX_SPARE_GROUPS:
             self._forget_empty()
         return self._batch(shown)
 

@@ -32,13 +32,12 @@ from siddhi.engine.operators.expressions.leaves import ColumnNode
 from siddhi.engine.operators.filters import drop_failed
 from siddhi.engine.operators.selection.groups import Groups
 from siddhi.engine.operators.selection.sorting import sort_positions
+from siddhi.engine.tuning import MIN_FORGOTTEN_GROUPS
 from siddhi.language.ast import AttributeType, EventType
 
 ACCEPTED = {EventType.CURRENT: (CURRENT,), EventType.EXPIRED: (EXPIRED,), EventType.ALL: (CURRENT, EXPIRED)}
 
 
-LEAST_GROUPS = 1_024
-"""Fewer groups are not worth a look for those that are empty."""
 GROUP = "@group"
 """The column in which a selector tells rate limiters each row's group."""
 
@@ -134,7 +133,7 @@ class Selector(Operator):
         self.limiter = limiter
         # The limiters of partition instances are as many as these: their groups go with the instances.
         self._forgets = (empties or not self.aggregates) and not (limiter and self.groups.partitioned)
-        self._look_at = LEAST_GROUPS
+        self._look_at = MIN_FORGOTTEN_GROUPS
         self.collapse = collapse and (self.grouped or selection.aggregates)
         rows_of_groups = self.grouped and not self.collapse
         self.order_by = () if rows_of_groups else tuple(map(_hidden, itertools.count(), selection.order_by))
@@ -378,7 +377,7 @@ class Selector(Operator):
             numbers = self._keep_groups(kept, count)
             if self.limiter is not None:
                 self.limiter.renumber_groups(numbers)
-        self._look_at = max(LEAST_GROUPS, 2 * self.groups.count)
+        self._look_at = max(MIN_FORGOTTEN_GROUPS, 2 * self.groups.count)
 
     def _keep_groups(self, kept: Int64Array, count: int) -> Int64Array:
         """Forgets all of `count` groups but `kept`; returns the new number of each old one (-1: gone)."""

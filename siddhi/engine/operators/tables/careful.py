@@ -22,8 +22,9 @@ from siddhi.engine.operators.expressions.compiler import ExpressionCompiler, tab
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Reasons, Value
 from siddhi.engine.operators.expressions.operators import decision
 from siddhi.engine.operators.tables.key_bits import comparable, key_rows
-from siddhi.engine.operators.tables.matching import PAIRS_AT_ONCE, NameOfRow, Pairs, names_of, taken
+from siddhi.engine.operators.tables.matching import NameOfRow, Pairs, names_of, taken
 from siddhi.engine.operators.tables.table import Table
+from siddhi.engine.tuning import MAX_PAIRS_AT_ONCE
 from siddhi.language.ast import AttributeType
 
 
@@ -230,7 +231,7 @@ class CarefulMatcher:
 
     def _all_pairs(self, probes: Int64Array) -> Iterator[Pairs]:
         places = self.table.places()
-        step = max(1, PAIRS_AT_ONCE // max(len(places), 1))
+        step = max(1, MAX_PAIRS_AT_ONCE // max(len(places), 1))
         for start in range(0, len(probes) if len(places) else 0, step):
             some = probes[start : start + step]
             yield Pairs(np.repeat(some, len(places)), np.tile(places, len(some)))

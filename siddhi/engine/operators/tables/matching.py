@@ -23,10 +23,8 @@ from siddhi.engine.operators.expressions.evaluation import Evaluation, Expressio
 from siddhi.engine.operators.expressions.leaves import ColumnNode
 from siddhi.engine.operators.tables.key_bits import comparable, key_rows
 from siddhi.engine.operators.tables.table import Table
+from siddhi.engine.tuning import MAX_PAIRS_AT_ONCE
 from siddhi.language.ast import AttributeType
-
-PAIRS_AT_ONCE = 1 << 18
-"""So many pairs of an event and a row, or little more, are looked at in one go when no index narrows them down."""
 
 _COUNTED: Int64Array = np.arange(4_096)
 """0, 1, …, cut to size where that does."""
@@ -159,7 +157,7 @@ class RowMatcher:
     def _all_pairs(self, events: EventBatch, rows: Int64Array | None) -> Iterator[Pairs]:
         places = self.table.places()
         probes = np.arange(events.size) if rows is None else rows
-        step = max(1, PAIRS_AT_ONCE // max(len(places), 1))
+        step = max(1, MAX_PAIRS_AT_ONCE // max(len(places), 1))
         for start in range(0, len(probes) if len(places) else 0, step):
             some = probes[start : start + step]
             yield Pairs(np.repeat(some, len(places)), np.tile(places, len(some)))

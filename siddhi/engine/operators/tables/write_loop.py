@@ -37,6 +37,7 @@ from siddhi.engine.operators.tables.write_kernels import (
     WRITER_LINES,
     write_rows,
 )
+from siddhi.engine.tuning import MAX_PREPARED_WRITES
 from siddhi.language.ast import AttributeType
 
 if TYPE_CHECKING:
@@ -71,10 +72,6 @@ class Write(NamedTuple):
     plan: WritePlan
     batch: EventBatch
     rank: int = 0
-
-
-_PREPARED = 64
-"""So many plans are remembered with a table."""
 
 
 class Prepared(NamedTuple):
@@ -278,7 +275,7 @@ def _prepare(table: Table, writes: Sequence[Write]) -> Prepared:
     key = (len(table.indexes), *(id(write.plan) for write in writes))
     prepared = table.prepared.get(key)
     if prepared is None:
-        if len(table.prepared) >= _PREPARED:  # questions from outside have plans of their own
+        if len(table.prepared) >= MAX_PREPARED_WRITES:  # questions from outside have plans of their own
             table.prepared.clear()
         prepared = table.prepared[key] = _new_prepared(table, [write.plan for write in writes])
     return prepared

@@ -40,6 +40,7 @@ from siddhi.engine.operators.windows.base.row_window import Arrival, Emission, R
 from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext, WindowOperator
 from siddhi.engine.operators.windows.keyed.layout import EXTERNAL_BATCH_KIND
 from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
+from siddhi.engine.tuning import BATCH_END_BLOCK_ROWS
 
 _UNSET = np.iinfo(np.int64).min
 _NOBODY = -1
@@ -48,8 +49,6 @@ _TIME = "the time of 'externalTimeBatch'"
 
 _END, _START = 0, 1
 """Lines of the state: the end of the batch in progress, behind all times seen, and what ends are counted from."""
-_BLOCK = 256
-"""So many rows are looked at as one: mostly none of them ends a batch."""
 
 
 @kernel_part
@@ -70,8 +69,8 @@ def _cut(duration, aligned, state, rows, times_at, starts_at, cuts):  # type: ig
     """
     count = 0
     end, start = state[_END], state[_START]
-    for block in range(0, rows, _BLOCK):
-        stop = min(block + _BLOCK, rows)
+    for block in range(0, rows, BATCH_END_BLOCK_ROWS):
+        stop = min(block + BATCH_END_BLOCK_ROWS, rows)
         if end != _UNSET and _latest(times_at, block, stop) < end:
             continue
         for row in range(block, stop):

@@ -11,8 +11,7 @@ from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.ingest.batch_reader import BatchReader
-from siddhi.engine.ingest.record_reader import FEW
-from siddhi.engine.ingest.string_demand import SETTLED_ROWS, TRIED_ROWS
+from siddhi.engine.tuning import MAX_COPIED_READ_ROWS, STRING_DEMAND_HOLD_ROWS, STRING_DEMAND_PROBE_ROWS
 from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 from siddhi.language.parser import parse
@@ -56,11 +55,20 @@ def _read(inlet: BatchReader, records: pa.RecordBatch) -> dict[str, list[object]
 def test_few_rows_anywhere_in_a_batch_are_read_as_they_are(nulls: bool) -> None:
     pool = StringPool()
     inlet = BatchReader("S", "S", TYPES, pool)
-    whole = _records(FEW + 80, nulls)
+    whole = _records(MAX_COPIED_READ_ROWS + 80, nulls)
     expected = {name: whole.column(name).to_pylist() for name in ("_timestamp", *TYPES)}
     assert _read(inlet, whole) == expected  # as views; from now on the inlet knows what is wanted
     assert inlet._reader is not None
-    for start, rows in [(0, 1), (1, 1), (FEW + 79, 1), (7, 8), (61, 64), (13, 100), (77, FEW), (3, 9)]:
+    for start, rows in [
+        (0, 1),
+        (1, 1),
+        (MAX_COPIED_READ_ROWS + 79, 1),
+        (7, 8),
+        (61, 64),
+        (13, 100),
+        (77, MAX_COPIED_READ_ROWS),
+        (3, 9),
+    ]:
         part = {name: values[start : start + rows] for name, values in expected.items()}
         assert _read(inlet, whole.slice(start, rows)) == part
 
@@ -126,14 +134,14 @@ def test_strings_of_which_a_filter_lets_many_pass_are_read_with_the_rest_and_are
     runtime.add_stream_callback("Out", lambda records: names.extend(records.column("name").to_pylist()))
     runtime.start(1)
     passing = []
-    for number in range(TRIED_ROWS + SETTLED_ROWS // 64):
+    for number in range(STRING_DEMAND_PROBE_ROWS + STRING_DEMAND_HOLD_ROWS // 64):
         price = 1.0 if number % 3 else -1.0
         name = f"name {number % 7}" if number % 3 else f"held back {number}"
         values = {"_timestamp": [2 + number], "price": [price], "name": [name]}
         runtime.send("S", pa.record_batch({**values, "count": pa.array([1], pa.int32())}))
         if price > 0:
             passing.append(name)
-        if number == TRIED_ROWS - 2:
+        if number == STRING_DEMAND_PROBE_ROWS - 2:
             assert runtime.statistics().strings == 7
     assert names == passing
     assert runtime.statistics().strings > 7

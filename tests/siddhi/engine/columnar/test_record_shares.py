@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siddhi.engine.arrow_c import split_by_owner
-from siddhi.engine.arrow_c.split_by_owner import MOST_ROWS, share_by_owner, text_hashes
+from siddhi.engine.arrow_c.split_by_owner import share_by_owner, text_hashes
+from siddhi.engine.tuning import MAX_SPLIT_KERNEL_ROWS
 
 TYPES = {
     pa.utf8(): st.text(max_size=12),
@@ -58,7 +59,7 @@ def test_each_owner_gets_its_rows_in_order(batch: pa.RecordBatch, shares: int, c
     [
         pa.record_batch({"a": pa.array(["x", "y", "x"]).dictionary_encode()}),
         pa.record_batch({"a": pa.array([1, 2, 3], pa.int16())}),
-        pa.record_batch({"a": pa.array(np.arange(MOST_ROWS + 1))}),
+        pa.record_batch({"a": pa.array(np.arange(MAX_SPLIT_KERNEL_ROWS + 1))}),
     ],
 )
 def test_other_forms_and_many_rows_are_shared_out_by_arrow(

@@ -20,7 +20,7 @@ LEAST = 4_096
 def test_strings_that_no_row_holds_any_more_are_forgotten_and_answers_stay_right(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(string_compaction, "LEAST_NEW_STRINGS", LEAST)
+    monkeypatch.setattr(string_compaction, "MIN_NEW_STRINGS", LEAST)
     query = "from S#window.length(10) select k, count() as c group by k insert into O;"
     runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (k string); {query}")))
     rows: list[Any] = []
@@ -36,7 +36,7 @@ def test_strings_that_no_row_holds_any_more_are_forgotten_and_answers_stay_right
 
 
 def test_a_few_long_strings_that_no_row_holds_any_more_are_forgotten_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(string_compaction, "LEAST_NEW_BYTES", 100_000)
+    monkeypatch.setattr(string_compaction, "MIN_NEW_STRING_BYTES", 100_000)
     query = "from S#window.length(10) select k, count() as c group by k insert into O;"
     runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (k string); {query}")))
     runtime.start(0)

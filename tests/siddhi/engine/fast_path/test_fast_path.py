@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.arrow_c.copy_kernel import LESS
-from siddhi.engine.fast_path.plain_route import FEW, PlainRoute
+from siddhi.engine.fast_path.plain_route import PlainRoute
 from siddhi.engine.operators.selection.plain_query import lines_of, plain_query
+from siddhi.engine.tuning import MAX_PLAIN_ROUTE_ROWS
 from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.parser import parse
 
@@ -181,15 +182,15 @@ def test_many_rows_and_whoever_listens_on_the_way_take_the_long_way(monkeypatch:
     calls = shortcut_calls(monkeypatch)
     runtime = AppRuntime(analyse(parse(f"@app:playback {STREAM} @info(name='q') {PLAIN}")))
     runtime.start(1)
-    runtime.send("S", events(FEW))
-    runtime.send("S", events(FEW + 1))
-    assert calls == [FEW]
+    runtime.send("S", events(MAX_PLAIN_ROUTE_ROWS))
+    runtime.send("S", events(MAX_PLAIN_ROUTE_ROWS + 1))
+    assert calls == [MAX_PLAIN_ROUTE_ROWS]
     runtime.send("S", events(3), as_chunk=True)
-    assert calls == [FEW]
+    assert calls == [MAX_PLAIN_ROUTE_ROWS]
     told: list[int] = []
     runtime.add_query_callback("q", lambda records: told.append(records.num_rows))
     runtime.send("S", events(5))
-    assert (calls, told) == ([FEW], [2])
+    assert (calls, told) == ([MAX_PLAIN_ROUTE_ROWS], [2])
 
 
 def test_many_values_and_many_columns_for_many_queries_take_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:

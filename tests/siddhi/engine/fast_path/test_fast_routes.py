@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.fast_path.path import FastPath
-from siddhi.engine.fast_path.small_batch import MOST_ROWS
-from siddhi.engine.ingest.string_demand import SETTLED_ROWS, TRIED_ROWS
+from siddhi.engine.tuning import MAX_SMALL_BATCH_ROWS, STRING_DEMAND_HOLD_ROWS, STRING_DEMAND_PROBE_ROWS
 from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.parser import parse
 
@@ -310,7 +309,7 @@ def test_only_few_forms_of_queries_have_a_fast_route(query: str, goes: bool, mon
     runtime, _ = running(query)
     runtime.send("T", events(2))
     for _ in range(2):  # too many; a join has caught up with its windows by then, and strings in demand are known
-        runtime.send("S", events(MOST_ROWS + 2))
+        runtime.send("S", events(MAX_SMALL_BATCH_ROWS + 2))
     gone.clear()
     runtime.send("S", events(5))
     runtime.send("S", events(5, i=pa.array([1, None, 3, 4, 5], pa.int32())))
@@ -348,8 +347,8 @@ def test_what_a_window_held_null_stays_null_where_it_leaves() -> None:
 def test_many_strings_that_come_by_a_fast_route_are_forgotten_in_time() -> None:
     runtime, told = running("from S#window.length(2) select s, count() as n group by s insert into Out;")
     names = np.arange(70_000)
-    for start in range(0, len(names), MOST_ROWS):
-        part = [f"name {name}" for name in names[start : start + MOST_ROWS]]
+    for start in range(0, len(names), MAX_SMALL_BATCH_ROWS):
+        part = [f"name {name}" for name in names[start : start + MAX_SMALL_BATCH_ROWS]]
         runtime.send("S", events(len(part), s=pa.array(part)))
     assert runtime.statistics().strings < 66_000
     assert told[-1].column("s").to_pylist()[-1] == "name 69999"
@@ -370,12 +369,16 @@ def test_strings_behind_a_filter_are_read_as_long_as_they_are_in_demand(monkeypa
     gone = gone_short(monkeypatch)
     query = "from S[l == 1]#window.length(2) select s, sum(l) as a group by s insert into Out;"
     runtime, _ = running(query)
-    for number in range(TRIED_ROWS + SETTLED_ROWS + 2 * TRIED_ROWS):
+    for number in range(STRING_DEMAND_PROBE_ROWS + STRING_DEMAND_HOLD_ROWS + 2 * STRING_DEMAND_PROBE_ROWS):
         passes = number % 2 == 0
         level = pa.array([1 if passes else 0], pa.int64())
         runtime.send("S", events(1, l=level, s=pa.array([f"passes {number % 8}" if passes else f"held back {number}"])))
-    assert SETTLED_ROWS - 2 * TRIED_ROWS < len(gone) <= SETTLED_ROWS + TRIED_ROWS  # tried again in between
-    assert runtime.statistics().strings < 2 * TRIED_ROWS
+    assert (
+        STRING_DEMAND_HOLD_ROWS - 2 * STRING_DEMAND_PROBE_ROWS
+        < len(gone)
+        <= STRING_DEMAND_HOLD_ROWS + STRING_DEMAND_PROBE_ROWS
+    )  # tried again in between
+    assert runtime.statistics().strings < 2 * STRING_DEMAND_PROBE_ROWS
 
 
 LARGE = "x" * 3_000_000

@@ -138,8 +138,8 @@ def test_what_is_let_out_is_the_same_whether_empty_groups_are_forgotten(
         names = [f"key{number // 6 + int(draw.integers(0, 3))}" for _ in range(int(draw.integers(1, 4)))]
         chunks.append((clock, [(name, int(draw.integers(0, 8))) for name in names]))
     whole = let_out(query, chunks, clock + 200)
-    monkeypatch.setattr(selector, "LEAST_GROUPS", 1)
-    monkeypatch.setattr(snapshot, "SPARE_GROUPS", 0)
+    monkeypatch.setattr(selector, "MIN_FORGOTTEN_GROUPS", 1)
+    monkeypatch.setattr(snapshot, "MAX_SPARE_GROUPS", 0)
     assert let_out(query, chunks, clock + 200) == whole
     assert whole
 

@@ -145,7 +145,7 @@ def test_events_without_nulls_slide_alike_however_few_moves_are_planned_at_once(
     text = f"from S{window} select {selected}{grouping} insert into O;"
     expected = one_after_the_other(text, [records])
     if moves is not None:
-        monkeypatch.setattr(sliding, "LEAST_MOVES", moves)
+        monkeypatch.setattr(sliding, "INITIAL_MOVES", moves)
         monkeypatch.setattr(sliding, "room_for_moves", lambda room, _: room)
     assert answers(text, [records]) == expected
     assert answers(text, cut(records, seed=5), saved=9) == expected

@@ -157,7 +157,7 @@ def test_the_index_changes_nothing(seed: int, late: bool, monkeypatch: pytest.Mo
     cuts = list(_cuts(rng, events.num_rows))
     heard = {}
     for least in (8, 10**9):
-        monkeypatch.setattr(rule_set, "LEAST_RULES", least)
+        monkeypatch.setattr(rule_set, "MIN_SHARED_QUERIES", least)
         runtime = _runtime(text)
         heard[least] = _Heard(runtime)
         for start, stop in cuts:
@@ -172,16 +172,16 @@ def test_the_index_changes_nothing(seed: int, late: bool, monkeypatch: pytest.Mo
 def test_cuts_and_snapshots_change_nothing(seed: int, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(5_000 + 100 * late + seed)  # noqa: S311
     text, events = (_app, _patterns)[seed % 2](rng, 24), _events(rng, 300, late=late)
-    monkeypatch.setattr(rule_set, "LEAST_RULES", 10**9)
+    monkeypatch.setattr(rule_set, "MIN_SHARED_QUERIES", 10**9)
     runtime = _runtime(text)
     expected = _Heard(runtime)
     runtime.send("S", events)
-    monkeypatch.setattr(rule_set, "LEAST_RULES", 8)
+    monkeypatch.setattr(rule_set, "MIN_SHARED_QUERIES", 8)
     runtime = _runtime(text)
     found = _Heard(runtime)
     for start, stop in _cuts(rng, events.num_rows):
         if rng.random() < 0.3:
-            monkeypatch.setattr(rule_set, "LEAST_RULES", rng.choice([8, 8, 10**9]))
+            monkeypatch.setattr(rule_set, "MIN_SHARED_QUERIES", rng.choice([8, 8, 10**9]))
             saved, runtime = runtime.snapshot(), _runtime(text)
             runtime.restore(saved)
             found.listen(runtime)
@@ -227,7 +227,7 @@ def test_the_index_changes_nothing_for_chunks_listeners_and_streams_inside(
     events, heard = _events(rng, 200, late=seed % 2 == 1), []
     queries = [f"r{number}" for number in rng.sample(range(20), 6)]
     for least in (8, 10**9):
-        monkeypatch.setattr(rule_set, "LEAST_RULES", least)
+        monkeypatch.setattr(rule_set, "MIN_SHARED_QUERIES", least)
         heard.append(_play(text, random.Random(seed), events, queries))  # noqa: S311
     assert heard[0] == heard[1]
 
@@ -237,7 +237,7 @@ def test_rules_on_the_stream_outside_share_work_while_queries_are_heard(monkeypa
     text = _patterns(rng, 20) + " from T select key insert into Behind;"
     events, heard = _events(rng, 200, late=False), []
     for least in (8, 10**9):
-        monkeypatch.setattr(rule_set, "LEAST_RULES", least)
+        monkeypatch.setattr(rule_set, "MIN_SHARED_QUERIES", least)
         heard.append(_play(text, random.Random(3), events, [f"r{number}" for number in range(20)]))  # noqa: S311
     assert heard[0] == heard[1]
 
@@ -270,7 +270,7 @@ def test_the_limit_of_partial_matches_is_that_of_each_pattern(most: int, monkeyp
     rng = random.Random(31)  # noqa: S311
     text, events, heard = _patterns(rng, 24), _events(rng, 200, late=False), []
     for least in (8, 10**9):
-        monkeypatch.setattr(rule_set, "LEAST_RULES", least)
+        monkeypatch.setattr(rule_set, "MIN_SHARED_QUERIES", least)
         runtime = AppRuntime(analyse(parse(text)), max_partial_matches=most)
         runtime.start(0)
         told = _Heard(runtime)

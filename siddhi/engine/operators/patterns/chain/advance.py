@@ -44,11 +44,12 @@ from siddhi.engine.operators.patterns.chain.memory import (
     TIME,
     WITHIN,
 )
-
-_MANY_LISTS = 16_384
-_LISTS_A_LINE = 2
-_LISTS_AHEAD, _PARTIALS_AHEAD = 32, 16
-"""So many events ahead memory is asked for: it comes in the time that these take."""
+from siddhi.engine.tuning import (
+    CHAIN_LIST_PREFETCH_EVENTS,
+    CHAIN_LISTS_PER_CACHE_LINE,
+    CHAIN_PARTIAL_PREFETCH_EVENTS,
+    CHAIN_PREFETCH_MIN_LISTS,
+)
 
 
 @kernel_part
@@ -75,13 +76,13 @@ def _row_at(cursor, events):  # type: ignore[no-untyped-def]
 def bring_near(cursor, state, rules, events):  # type: ignore[no-untyped-def]
     """Has the memory of instances whose events come soon brought near, when there are so many that it is not there
     anyway: first their lists, then the partials at their heads, and what bounds these."""
-    if state.lists.shape[0] < _MANY_LISTS or cursor + _LISTS_AHEAD >= state.counters[ROWS]:
+    if state.lists.shape[0] < CHAIN_PREFETCH_MIN_LISTS or cursor + CHAIN_LIST_PREFETCH_EVENTS >= state.counters[ROWS]:
         return
     elements = rules.settings[ELEMENTS]
-    entry = events.whole[EVENT_INSTANCE, _row_at(cursor + _LISTS_AHEAD, events)] * elements
-    for element in range(0, elements, _LISTS_A_LINE):
+    entry = events.whole[EVENT_INSTANCE, _row_at(cursor + CHAIN_LIST_PREFETCH_EVENTS, events)] * elements
+    for element in range(0, elements, CHAIN_LISTS_PER_CACHE_LINE):
         fetch(np.int64(state.lists.ctypes.data) + 8 * LIST_WIDTH * (entry + element))
-    row = _row_at(cursor + _PARTIALS_AHEAD, events)
+    row = _row_at(cursor + CHAIN_PARTIAL_PREFETCH_EVENTS, events)
     instance = events.whole[EVENT_INSTANCE, row]
     for element in range(1, elements):
         partial = state.lists[instance * elements + element, HEAD]

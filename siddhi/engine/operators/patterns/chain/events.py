@@ -31,10 +31,8 @@ from siddhi.engine.operators.patterns.chain.memory import (
     EVENT_TIME,
     ChainEvents,
 )
+from siddhi.engine.tuning import INITIAL_EVENT_ROOM
 from siddhi.language.ast import AttributeType
-
-LEAST_ROOM = 256
-"""There is always room for so many events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,7 @@ class EventReader:
         """Whether conditions ask for more than attributes."""
         self._sources = sources
         self._null_bits = bool(len(columns.texts))
-        self._make_room(LEAST_ROOM)
+        self._make_room(INITIAL_EVENT_ROOM)
 
     def _make_room(self, count: int) -> None:
         whole = np.zeros((EVENT_COLUMNS + len(self._whole), count), dtype=np.int64)
@@ -146,7 +144,7 @@ class EventReader:
     ) -> None:
         """Read the events of one source, as `read` does; in a partition they are in these `instances`.
 
-        There are at most `LEAST_ROOM`, and no attribute is null except by its code or computed.
+        There are at most `INITIAL_EVENT_ROOM`, and no attribute is null except by its code or computed.
         """
         rows = len(timestamps)
         _, whole, fractions = self.events

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from siddhi.engine.jit.arrays import AnyArray, Int64Array
+from siddhi.engine.tuning import CACHE_LINE_NUMBERS
 
 NONE = -1
 NEVER = 2**62
@@ -78,15 +79,11 @@ FIRST_TEST, END_TEST, FIRST_COMPARISON, END_COMPARISON, INDEXED, BOUNDED, FIRST_
 COPY_IS_FLOAT, COPY_COLUMN, COPY_REGISTER = range(3)
 
 
-_LINE = 8
-"""So many numbers are a line of the processor's cache."""
-
-
 def in_lines(rows: int, columns: int, fill: int) -> Int64Array:
     """An array of (`rows`, `columns`), full of `fill`, that begins with a line of the cache: of very many rows each
     event meets one that was not touched for long, and waits for no more lines than it must."""
-    block: Int64Array = np.full(rows * columns + _LINE - 1, fill, dtype=np.int64)
-    start = -(int(block.ctypes.data) // block.itemsize) % _LINE
+    block: Int64Array = np.full(rows * columns + CACHE_LINE_NUMBERS - 1, fill, dtype=np.int64)
+    start = -(int(block.ctypes.data) // block.itemsize) % CACHE_LINE_NUMBERS
     return block[start : start + rows * columns].reshape(rows, columns)
 
 
@@ -94,14 +91,14 @@ def more_lines(array: Int64Array, rows: int, fill: int) -> Int64Array:
     """`array` itself when it has so many rows, else a copy of at least twice the size, filled up with `fill`."""
     if rows <= len(array):
         return array
-    larger = in_lines(max(rows, 2 * len(array), _LINE), array.shape[1], fill)
+    larger = in_lines(max(rows, 2 * len(array), CACHE_LINE_NUMBERS), array.shape[1], fill)
     larger[: len(array)] = array
     return larger
 
 
 def whole_lines(columns: int) -> int:
     """The next number of columns that is a multiple of a line."""
-    return -(-columns // _LINE) * _LINE
+    return -(-columns // CACHE_LINE_NUMBERS) * CACHE_LINE_NUMBERS
 
 
 class ChainState(NamedTuple):

@@ -41,9 +41,8 @@ from siddhi.engine.operators.patterns.chain.output import ChainOutput, SlotEvent
 from siddhi.engine.operators.patterns.chain.pattern_loop import run_pattern
 from siddhi.engine.operators.patterns.chain.plan import ChainLayout, ChainPlan
 from siddhi.engine.operators.patterns.chain.sequence_loop import run_sequence
+from siddhi.engine.tuning import INITIAL_CHAIN_ROOM
 from siddhi.language.ast import AttributeType
-
-_LEAST_ROOM = 64
 
 
 class ChainOperator(MergingOperator):
@@ -121,17 +120,17 @@ class ChainOperator(MergingOperator):
         width = memory.whole_lines(self._rules.settings[memory.REGISTERS] + len(self._register_types))
         counters = np.zeros(memory.FROM_BEFORE + self._count, dtype=np.int64)
         counters[memory.FREE] = memory.NONE
-        table, chain_bounds = self._new_table(2 * _LEAST_ROOM)
+        table, chain_bounds = self._new_table(2 * INITIAL_CHAIN_ROOM)
         return ChainState(
-            partials=memory.in_lines(_LEAST_ROOM, width, 0),
-            floats=np.zeros((_LEAST_ROOM, self._fraction_registers), dtype=np.float64),
+            partials=memory.in_lines(INITIAL_CHAIN_ROOM, width, 0),
+            floats=np.zeros((INITIAL_CHAIN_ROOM, self._fraction_registers), dtype=np.float64),
             lists=memory.in_lines(0, memory.LIST_WIDTH, memory.NONE),
             list_bounds=np.zeros(0, dtype=np.float64),
             table=table,
             chain_bounds=chain_bounds,
             counters=counters,
-            touched=np.zeros(_LEAST_ROOM, dtype=np.int64),
-            matches=np.zeros((memory.MATCH_REFERENCES + self._count, 2 * _LEAST_ROOM), dtype=np.int64),
+            touched=np.zeros(INITIAL_CHAIN_ROOM, dtype=np.int64),
+            matches=np.zeros((memory.MATCH_REFERENCES + self._count, 2 * INITIAL_CHAIN_ROOM), dtype=np.int64),
         )
 
     def _new_table(self, places: int) -> tuple[Int64Array, AnyArray]:

@@ -17,13 +17,12 @@ from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import grown
 from siddhi.engine.operators.base.scope import EVENT_TIMESTAMP
 from siddhi.engine.operators.patterns.base.references import Reference, column_type
+from siddhi.engine.tuning import MAX_UNKEPT_STRINGS
 from siddhi.language.ast import AttributeType
 
 _NULLS_INSIDE = (AttributeType.STRING, AttributeType.OBJECT)
 """The types of which a value tells by itself whether it is null."""
 
-_MANY = 512
-"""When so many more strings came than are kept, they are not all looked up in the pool."""
 
 _FILL = {AttributeType.STRING: NULL_CODE, AttributeType.OBJECT: None}
 
@@ -50,7 +49,7 @@ class _Kept:
         """Keep the values of `column` in `rows` for `partials`, which are less than `room`."""
         if room > len(self.values):
             self._make_room(room)
-        if self.type is AttributeType.STRING and len(column) > _MANY + len(rows):
+        if self.type is AttributeType.STRING and len(column) > MAX_UNKEPT_STRINGS + len(rows):
             column, rows = column.take(rows), np.arange(len(rows))
         self._set(partials, column.values[rows])
         if self.type in _NULLS_INSIDE or column.valid is None:

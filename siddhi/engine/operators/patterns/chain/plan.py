@@ -16,6 +16,7 @@ from siddhi.engine.operators.patterns.base.conditions import filters_of, split_f
 from siddhi.engine.operators.patterns.base.separable import SlotComparison, SlotTest, separate_all, separate_test
 from siddhi.engine.operators.patterns.chain import memory
 from siddhi.engine.operators.patterns.chain.events import EventColumns
+from siddhi.engine.tuning import MAX_NULL_MASK_COLUMNS
 from siddhi.language.ast import AttributeType
 
 _OPERATORS = {
@@ -26,8 +27,6 @@ _OPERATORS = {
     ">": memory.GREATER,
     ">=": memory.GREATER_EQUAL,
 }
-_MOST_COLUMNS = 62
-"""So many columns have a bit each in a row's null mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,8 @@ def plan_chain(machine: model.StateMachine, context: OperatorContext) -> ChainPl
             return NotApplicable("a condition that is no comparison of the new event with one earlier event")
         tests.append(tuple(separate_test(part) for part in split.alone))
         comparisons.append(across)
-    if sum(map(len, tests)) + 2 * sum(map(len, comparisons)) > _MOST_COLUMNS:
-        return NotApplicable(f"conditions that read more than {_MOST_COLUMNS} columns")
+    if sum(map(len, tests)) + 2 * sum(map(len, comparisons)) > MAX_NULL_MASK_COLUMNS:
+        return NotApplicable(f"conditions that read more than {MAX_NULL_MASK_COLUMNS} columns")
     return ChainPlan(machine, scope_end, tuple(tests), tuple(comparisons))
 
 

@@ -29,8 +29,6 @@ from siddhi.language import ast
 from siddhi.language.ast import AttributeType
 
 FRACTIONS = frozenset({AttributeType.FLOAT, AttributeType.DOUBLE})
-MOST_COLUMNS = 62
-"""So many columns have a bit each in an event's null mask."""
 _SIGNS = {"+": at.PLUS, "-": at.MINUS, "*": at.TIMES, "/": at.DIVIDE, "%": at.REMAINDER}
 _COMPARISONS = {
     "==": at.EQUAL,

@@ -30,7 +30,7 @@ from siddhi.engine.operators.patterns.base.columns import layouts
 from siddhi.engine.operators.patterns.base.conditions import EventFilter, filter_expressions, filters_of, split_filter
 from siddhi.engine.operators.patterns.base.limit import PartialLimit
 from siddhi.engine.operators.patterns.base.references import Reference, references
-from siddhi.engine.operators.patterns.compiled.expressions import MOST_COLUMNS, Feed, NotCompilableError, Programs
+from siddhi.engine.operators.patterns.compiled.expressions import Feed, NotCompilableError, Programs
 from siddhi.engine.operators.patterns.compiled.kernels import memory as at
 from siddhi.engine.operators.patterns.compiled.kernels.collect import close_instances, drop_partials, waiting_partials
 from siddhi.engine.operators.patterns.compiled.kernels.loop import open_instance, order_alarms, return_due, run_machine
@@ -48,6 +48,7 @@ from siddhi.engine.operators.patterns.compiled.room import (
 from siddhi.engine.operators.patterns.compiled.saved import MachineReader, MachineWriter
 from siddhi.engine.operators.patterns.machine.joining import joined_machines
 from siddhi.engine.operators.patterns.machine.machine import machine_slots
+from siddhi.engine.tuning import MAX_NULL_MASK_COLUMNS
 
 
 class CompiledMachineOperator(MergingOperator):
@@ -80,8 +81,8 @@ class CompiledMachineOperator(MergingOperator):
         )
         filters = self._read_filters(machine)
         self._reader = RowReader(self._feeds, filters, [self._feed_of_slot[slot] for slot in self._slots])
-        if self._reader.whole_count + self._reader.fraction_count > MOST_COLUMNS:
-            raise NotCompilableError(f"it reads more than {MOST_COLUMNS} values of an event")
+        if self._reader.whole_count + self._reader.fraction_count > MAX_NULL_MASK_COLUMNS:
+            raise NotCompilableError(f"it reads more than {MAX_NULL_MASK_COLUMNS} values of an event")
         events = EventReferences(read, places)
         self._rules = self._rules_of(machine, events)
         self._output = MatchOutput(read, events, self._feeds, self._feed_of_slot, self._reader.whole_count, context)

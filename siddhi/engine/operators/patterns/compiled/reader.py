@@ -18,9 +18,8 @@ from siddhi.engine.operators.expressions.evaluation import Evaluation
 from siddhi.engine.operators.patterns.base.conditions import EventFilter
 from siddhi.engine.operators.patterns.compiled.expressions import Feed
 from siddhi.engine.operators.patterns.compiled.kernels.memory import Rows
+from siddhi.engine.tuning import INITIAL_EVENT_ROOM
 from siddhi.language.ast import AttributeType
-
-_LEAST_ROOM = 256
 
 
 class RowReader:
@@ -37,7 +36,7 @@ class RowReader:
         self.whole_count = max(len(feed.whole) for feed in feeds)
         self.fraction_count = max(len(feed.fractions) for feed in feeds)
         self._computed = [any(column.node is not None for column in (*f.whole, *f.fractions)) for f in feeds]
-        self._make_room(_LEAST_ROOM)
+        self._make_room(INITIAL_EVENT_ROOM)
 
     def _make_room(self, count: int) -> None:
         self._nulls: Int64Array = np.zeros(count, dtype=np.int64)

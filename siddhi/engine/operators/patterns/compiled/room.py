@@ -8,11 +8,7 @@ from siddhi.engine.jit.arrays import AnyArray, Int64Array
 from siddhi.engine.jit.kernels import grown
 from siddhi.engine.operators.patterns.compiled.kernels import memory as at
 from siddhi.engine.operators.patterns.compiled.kernels.collect import collect
-
-_LEAST_ROOM = 128
-_BUSY_ROOM = 8_192
-"""Up to so much there is twice the room whenever it runs short: what is asked for little never has it, and what is
-asked for much is not searched all the time."""
+from siddhi.engine.tuning import MACHINE_ALWAYS_GROWS_ROOM, MACHINE_MIN_ROOM
 
 _POOLS = (
     (at.FREE_ENTRIES, "free_entries", ("entries",)),
@@ -112,13 +108,13 @@ def make_room(memory: at.Memory, rules: at.Rules, wanted: int = 0) -> at.Memory:
     What is not reached is freed; where little is free after that there is twice the room, so that an event costs the
     same however much is held.
     """
-    wanted = max(int(memory.counters[at.WANTED]), wanted, _LEAST_ROOM)
+    wanted = max(int(memory.counters[at.WANTED]), wanted, MACHINE_MIN_ROOM)
     free_unreached(memory, rules)
     changed: dict[str, AnyArray] = {}
     for counter, free_name, names in _POOLS:
         free: Int64Array = getattr(memory, free_name)
         count, size = int(memory.counters[counter]), len(getattr(memory, names[0]))
-        if count >= max(wanted, (size + len(memory.lists)) // 2) and size >= _BUSY_ROOM:
+        if count >= max(wanted, (size + len(memory.lists)) // 2) and size >= MACHINE_ALWAYS_GROWS_ROOM:
             continue
         for name in names:
             changed[name] = grown(getattr(memory, name), size + max(wanted, len(memory.lists) // 2))

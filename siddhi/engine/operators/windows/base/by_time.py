@@ -21,6 +21,7 @@ from siddhi.engine.jit.arrays import INT64, Int64Array
 from siddhi.engine.jit.kernels import kernel_part, state_kernel
 from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.windows.base.sliding import SlidingWindow
+from siddhi.engine.tuning import INITIAL_HEAP_ROWS, MAX_EXPIRED_ROWS
 
 TIME, SEQUENCE = 0, 1
 """The lines of a heap, (2, capacity): the times of rows and their sequence numbers, the least time in front, of equal
@@ -30,9 +31,6 @@ FIRST, COUNT, NEWEST = 0, 1, 2
 all that came, where that drives events out."""
 _NO_HEAP: Int64Array = np.zeros((2, 0), INT64)
 LONG_AGO = np.iinfo(np.int64).min
-_LEAST_ROOM = 64
-_IDLE_ROWS = 1_024
-"""So many rows that are gone, and as many as are held, may lie in the store between them."""
 
 
 @state_kernel
@@ -179,7 +177,7 @@ class ByTimeWindow(SlidingWindow):
     def _close_up(self) -> None:
         """The rows held lie side by side in the store, unless few gone ones lie between them."""
         count = int(self.lines[COUNT])
-        if not count or len(self.store) > 2 * count + _IDLE_ROWS:
+        if not count or len(self.store) > 2 * count + MAX_EXPIRED_ROWS:
             self.store.keep(self.visible())
             self._look()
 
@@ -219,6 +217,6 @@ def _with_room(heap: Int64Array, rows: int) -> Int64Array:
     """`heap`, or a larger one with the same rows that has room for so many."""
     if rows <= heap.shape[1]:
         return heap
-    larger: Int64Array = np.empty((2, max(2 * heap.shape[1], rows, _LEAST_ROOM)), INT64)
+    larger: Int64Array = np.empty((2, max(2 * heap.shape[1], rows, INITIAL_HEAP_ROWS)), INT64)
     larger[:, : heap.shape[1]] = heap
     return larger

@@ -94,6 +94,7 @@ from siddhi.engine.operators.windows.keyed.layout import KIND as KIND_OF_WINDOW
 from siddhi.engine.operators.windows.keyed.layout import SEQUENCE as ARRIVAL
 from siddhi.engine.operators.windows.keyed.owners import Owners
 from siddhi.engine.operators.windows.keyed.walk import walk
+from siddhi.engine.tuning import MIN_FORGOTTEN_OWNERS
 
 _LONG_AGO = np.iinfo(np.int64).min
 _NO_HOLDINGS = frozenset({LENGTH_KIND, SORT_KIND, EVER_KIND, FIRST_KIND, UNIQUE_LENGTH_KIND})
@@ -105,8 +106,6 @@ _BY_LIST = frozenset(
     {LENGTH_KIND, TIME_LENGTH_KIND, LENGTH_STREAM_KIND, TIME_STREAM_KIND, EVER_KIND, FIRST_KIND, UNIQUE_LENGTH_KIND,
      UNIQUE_TIME_KIND}
 )  # fmt: skip
-_LEAST_OWNERS = 1_024
-"""Keys that are gone are forgotten when they are so many, and more than half."""
 _FORGETTING = frozenset(
     {UNIQUE_LENGTH_KIND, UNIQUE_TIME_KIND, UNIQUE_LENGTH_BATCH_KIND, UNIQUE_TIME_BATCH_KIND,
      UNIQUE_TIME_LENGTH_BATCH_KIND, FREQUENT_KIND, LOSSY_KIND, SESSION_KIND}
@@ -191,7 +190,7 @@ class KeyedWindow(WindowOperator):
         self._timers: Int64Array = np.zeros((TIMER_LINES, 0), INT64)
         self._run: Int64Array = np.zeros(RUN_LINES, INT64)
         self._run[LEAVING] = -1
-        self._look_at = _LEAST_OWNERS
+        self._look_at = MIN_FORGOTTEN_OWNERS
 
     @property
     def notes_looks(self) -> bool:
@@ -360,7 +359,7 @@ class KeyedWindow(WindowOperator):
             if self.plan.kind == SESSION_KIND:
                 self._drop_timers(~used)
             self._keep_owners(owners, np.flatnonzero(used))
-        self._look_at = max(_LEAST_OWNERS, 2 * owners.count)
+        self._look_at = max(MIN_FORGOTTEN_OWNERS, 2 * owners.count)
 
     def _keep_owners(self, owners: Owners, kept: Int64Array) -> None:
         numbers: Int64Array = np.full(max(owners.count, 1), -1, INT64)
@@ -433,7 +432,7 @@ class KeyedWindow(WindowOperator):
         self._run[TIMERS], self._run[LEAVING] = timers.shape[1], -1
         self._run[TURNS], self._run[ARRIVALS] = state["run"]
         self._codes = {place: codes.array for place, codes in state["codes"]}
-        self._look_at = _LEAST_OWNERS
+        self._look_at = MIN_FORGOTTEN_OWNERS
         if self.plan.restored is not None:
             self.plan.restored()
 
