@@ -26,7 +26,7 @@ environment)
     "$2/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --wheel-dir /tmp/wheel .
     wheel=$(ls /tmp/wheel/cep_on_spark-*.whl)
     "$2/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir \
-        --constraint requirements.lock "$wheel[javascript,kafka,postgresql]"
+        --constraint requirements.lock "$wheel[javascript,kafka,postgresql,schemas]"
     # Compiled once here instead of at each start of a container.
     cd "$2"
     "$2/bin/python" -m siddhi.engine.warm_up

@@ -121,15 +121,24 @@ class WebClient:
     """Asks servers, over connections that are kept. Belongs to one thread. Redirections are not followed."""
 
     def __init__(
-        self, most_bytes: int = MOST_BYTES, auth: tuple[str, str] | None = None, addresses: Addresses | None = None
+        self,
+        most_bytes: int = MOST_BYTES,
+        auth: tuple[str, str] | None = None,
+        addresses: Addresses | None = None,
+        *,
+        trusted: str = "",
+        certificate: str = "",
     ) -> None:
         """Create a client that reads at most `most_bytes` of a body.
 
         A connection on which more comes is closed. `auth` goes with every request. With `addresses` each connection
         goes to an address that this returns for scheme, host and port; `request` passes on what it raises. Requests
-        through a proxy do without it, and no `.netrc` is read.
+        through a proxy do without it, and no `.netrc` is read. `trusted` is a PEM file with the certificates that may
+        sign the server's, `certificate` one with the client's own certificate and its key.
         """
         self._most_bytes = most_bytes
+        self._trusted = trusted
+        self._certificate = certificate
         self._session = _Session()
         self._session.auth = auth or (None if addresses is None else _no_credentials)
         for scheme in ("http://", "https://"):
@@ -169,6 +178,8 @@ class WebClient:
             timeout=timeout_s,
             allow_redirects=False,
             stream=True,
+            verify=self._trusted or None,
+            cert=self._certificate or None,
         ) as response:
             body, problem = self._read(response, timeout_s)
             return Answer(response.status_code, response.headers, problem, body)

@@ -63,6 +63,7 @@ STATUS = {
     "leaving": 503,
     "inactive": 503,
     "starting": 503,
+    "registry-unavailable": 503,
     UNAVAILABLE: 503,
     UNKNOWN_ID: 404,
     ASIDE_UNAVAILABLE: 503,

@@ -17,7 +17,7 @@ from cep_common.protocol.links import StreamSchema
 from cep_worker.failed_events.entries import FailedBatch
 from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.source_mappers.csv_mapper import CsvFormat
-from cep_worker.formats.source_mappers.registry import BodyReader, LineReader, SourceFormat
+from cep_worker.formats.source_mappers.registry import BodiesReader, BodyReader, LineReader, SourceFormat
 from cep_worker.formats.text_columns import read_column
 from cep_worker.formats.transport_properties import body_schema, with_properties
 from siddhi.column_names import TIMESTAMP
@@ -105,7 +105,9 @@ class MessageReader:
             raise InputError("wrong-timestamp", f"{self._time} must be long or int to hold the time")
         body = body_schema(schema, properties) if properties else schema
         self._reader: BodyReader = form.reader(body, timestamp if self._time is None else None)
-        self._at_once = isinstance(self._reader, LineReader) or (isinstance(form, CsvFormat) and not form.header)
+        self._bodies = self._reader if isinstance(self._reader, BodiesReader) else None
+        self._at_once = self._bodies is not None or isinstance(self._reader, LineReader)
+        self._at_once |= isinstance(form, CsvFormat) and not form.header
 
     def read(self, messages: Messages, now_ms: int) -> tuple[pa.RecordBatch | None, list[Refused]]:
         """The events of the messages in order, if there are any, and the messages that hold none."""
@@ -124,6 +126,8 @@ class MessageReader:
     def _read_at_once(self, messages: Messages, now_ms: int) -> pa.RecordBatch | None:
         """The events when each message holds one; None when they must be read one by one."""
         payloads = messages.payloads()
+        if self._bodies is not None:
+            return self._read_bodies(self._bodies, payloads, messages, now_ms)
         if not payloads or payloads[0][:1] == b"[" or any(_LINE_END in one or not one for one in payloads):
             return None
         reader = self._reader
@@ -133,6 +137,18 @@ class MessageReader:
         except EventsRejectedError:
             return None  # which messages are to blame shows one by one
         if batch.num_rows != len(payloads):
+            return None
+        return self._with_columns(batch, messages) if self._properties else batch
+
+    def _read_bodies(
+        self, reader: BodiesReader, payloads: list[bytes], messages: Messages, now_ms: int
+    ) -> pa.RecordBatch | None:
+        """The events of binary messages; None when they must be read one by one."""
+        if not all(payloads):
+            return None
+        try:
+            batch = reader.read_bodies(payloads, now_ms)
+        except EventsRejectedError:
             return None
         return self._with_columns(batch, messages) if self._properties else batch
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -24,7 +24,9 @@ import pyarrow as pa
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.reach.guard import Guard
 from cep_worker.failed_events.entries import FailedBatch
+from cep_worker.formats.schemas.settings import mapper_guard
 from cep_worker.formats.sink_mappers.registry import sink_mapper
+from cep_worker.formats.sink_mappers.template import SinkMapper, UnfitEventsError
 from cep_worker.kafka.client import Errors, common_settings, explained, library, made, refuse_brokers
 from cep_worker.kafka.seen import SENDER
 from cep_worker.kafka.sequences import Numbers, with_header
@@ -72,7 +74,7 @@ class _KafkaWriter:
         self,
         context: SinkContext,
         options: KafkaSinkOptions,
-        write: Callable[[pa.RecordBatch], list[bytes]],
+        mapper: SinkMapper,
         guard: Guard | None,
     ) -> None:
         self.problem = ""
@@ -82,7 +84,7 @@ class _KafkaWriter:
         self._where = context.where()
         self._options = options
         self._targets = Targets(options, context)
-        self._events = write
+        self._mapper = mapper
         self._guard = guard
         self._errors = Errors()
         self._log = PacedLog(logger)
@@ -105,10 +107,11 @@ class _KafkaWriter:
         unwanted: dict[int, str] = {}
         targets: dict[int, Target] = {}
         for row, target in enumerate(self._targets.of(batch)):
-            if isinstance(target, Target):
+            payload = payloads[row]
+            if isinstance(target, Target) and isinstance(payload, bytes):
                 targets[row] = target
             else:
-                unwanted[row] = str(target)
+                unwanted[row] = str(payload if isinstance(target, Target) else target)
         rows = list(targets)
         tries = 0
         began = time.monotonic()
@@ -209,7 +212,10 @@ class _KafkaWriter:
         """The messages of a frame's events, or why an event has none."""
         payloads = self._payloads(batch)
         for row, (target, payload) in enumerate(zip(self._targets.of(batch), payloads, strict=True)):
-            yield (target, payload, self._headers(target, frame, row)) if isinstance(target, Target) else str(target)
+            if isinstance(target, Target) and isinstance(payload, bytes):
+                yield target, payload, self._headers(target, frame, row)
+            else:
+                yield str(payload if isinstance(target, Target) else target)
 
     def _failed(self, group: GroupId, reason: str) -> Iterator[FailedBatch]:
         """All events of the group, read from where they wait."""
@@ -226,8 +232,9 @@ class _KafkaWriter:
         finally:
             self._staged.forget(group.log)
 
-    def _payloads(self, batch: pa.RecordBatch) -> list[bytes]:
-        payloads = self._events(batch)
+    def _payloads(self, batch: pa.RecordBatch) -> list[bytes | str]:
+        """The payload of each event, or why it has none."""
+        payloads = self._encoded(batch)
         if self._numbers is None:
             return payloads
         binary = self._options.is_binary_message == "true"
@@ -237,14 +244,24 @@ class _KafkaWriter:
             raise WriteError(f"numbers of sequence.id cannot be saved: {error.strerror}") from error
         sequence = self._options.sequence_id
         return [
-            with_header(one, sequence, number, binary=binary) for one, number in zip(payloads, numbers, strict=True)
+            with_header(one, sequence, number, binary=binary) if isinstance(one, bytes) else one
+            for one, number in zip(payloads, numbers, strict=True)
         ]
+
+    def _encoded(self, batch: pa.RecordBatch) -> list[bytes | str]:
+        try:
+            return [*self._mapper.events(batch)]
+        except UnfitEventsError as error:
+            unfit = error.reasons
+        others = [row for row in range(batch.num_rows) if row not in unfit]
+        encoded = dict(zip(others, self._mapper.events(batch.take(pa.array(others, pa.int64()))), strict=True))
+        return [encoded[row] if row in encoded else unfit[row] for row in range(batch.num_rows)]
 
     def _send(
         self,
         rows: list[int],
         targets: dict[int, Target],
-        payloads: list[bytes],
+        payloads: list[bytes | str],
         frame: FrameId | None,
         stopping: threading.Event,
         began: float,
@@ -257,7 +274,7 @@ class _KafkaWriter:
             if reason := self._refuse(target, self._producer):
                 failed.update((other, (False, reason)) for other in rows[rows.index(row) :])  # none goes past it
                 break
-            error = self._produce(row, target, payloads[row], frame, outcome)
+            error = self._produce(row, target, cast("bytes", payloads[row]), frame, outcome)
             if error is not None:
                 failed[row] = error
             if self._options.is_synchronous == "true":
@@ -340,9 +357,10 @@ class _KafkaWriter:
         return self._errors.text if error.name() == "_TRANSPORT" and self._errors.text else explained(error)
 
     def _require_brokers(self, stopping: threading.Event) -> None:
-        """The brokers' names mean hosts that the plan may reach. Raises WriteError when it gives up."""
+        """The brokers' names mean hosts that the plan may reach, and the mapper has its schema. Raises WriteError when
+        it gives up."""
         tries, began = 0, time.monotonic()
-        while reason := refuse_brokers(self._options, self._guard, "sink"):
+        while reason := refuse_brokers(self._options, self._guard, "sink") or self._mapper.problem():
             self.problem = reason
             if self._is_over(began) or stopping.wait(RETRIES.wait_s(tries)):
                 raise WriteError(reason)
@@ -362,9 +380,9 @@ class _KafkaWriter:
 def kafka_sink(context: SinkContext) -> EventSink:
     """A sink that writes to topics. ConfigError for options that cannot be used."""
     options = options_of(KafkaSinkOptions, context.connector.options)
-    mapper = sink_mapper(context.connector, context.schema, default="json")
+    mapper = sink_mapper(context.connector, context.schema, "json", mapper_guard(context.guard, context.given))
     guard = None if "bootstrap.servers" in context.given else context.guard
-    return ThreadedSink(context, _KafkaWriter(context, options, mapper.events, guard), options.on_error)
+    return ThreadedSink(context, _KafkaWriter(context, options, mapper, guard), options.on_error)
 
 
 def _producer_settings(options: KafkaSinkOptions, client_id: str, errors: Errors) -> dict[str, Any]:

@@ -26,6 +26,8 @@ from cep_common.errors import ConfigError, InputError
 from cep_common.protocol.worker_reports import PartitionReport
 from cep_worker.failed_events.entries import FailureOrigin as Failing
 from cep_worker.failed_events.service import ReplayAttempt
+from cep_worker.formats.schemas.problems import SchemaUnavailableError
+from cep_worker.formats.schemas.settings import mapper_guard
 from cep_worker.formats.source_mappers.registry import source_format
 from cep_worker.formats.transport_properties import split_attributes
 from cep_worker.kafka.client import Errors, common_settings, explained, library, made, refuse_brokers
@@ -219,7 +221,7 @@ class KafkaSource:
         refused: list[Refused] = []
         if self._seen is not None:
             refused += self._seen.take_off(fetched)
-        batch, unreadable = self._reader.read(fetched, self._context.now_ms())
+        batch, unreadable = self._read(consumer, fetched)
         self._keep_failed([*refused, *unreadable])
         if batch is not None and batch.num_rows:
             try:
@@ -231,6 +233,25 @@ class KafkaSource:
             else:
                 self.delivered_events += batch.num_rows
         readings.took(topic, number, last)
+
+    def _read(self, consumer: Any, fetched: Fetched) -> tuple[pa.RecordBatch | None, list[Refused]]:
+        """The events of the messages; they wait as long as their schemas cannot be had. Raises _BeginAgainError."""
+        paused = False
+        while True:
+            try:
+                read = self._reader.read(fetched, self._context.now_ms())
+            except SchemaUnavailableError as error:
+                self._report_problem(error.message)
+            else:
+                if paused:
+                    self._report_problem("")
+                    consumer.resume(consumer.assignment())
+                return read
+            consumer.pause(consumer.assignment())
+            consumer.poll(0)  # the brokers see that the member is alive
+            paused = True
+            if self._ending.wait(RETRY_S):
+                raise _BeginAgainError("")
 
     def _split(self, fetched: Fetched, problem: str) -> None:
         """The log can never hold the events of these messages together: take fewer at once, and give up one that is too
@@ -440,7 +461,7 @@ def kafka_source(context: SourceContext) -> KafkaSource:
     options = options_of(KafkaSourceOptions, declared.connector.options)
     schema = declared.stream.schema
     split = split_attributes(declared.connector, schema, f"@map of {where}")
-    form = source_format(split.connector, split.body, f"@map of {where}")
+    form = source_format(split.connector, split.body, f"@map of {where}", mapper_guard(context.guard, declared.given))
     try:
         reader = MessageReader(form, schema, split.properties, options.timestamp or None)
     except InputError as error:

@@ -14,6 +14,7 @@ from cep_common.errors import ConfigError
 from cep_common.protocol.registry import Connector
 from query_plan.connectors.judging import CONNECTORS, MAPPERS, Kind
 from query_plan.connectors.options import Options, option_names
+from query_plan.connectors.schemas import in_map
 
 REF = "ref"
 
@@ -54,7 +55,7 @@ class ConnectorExtensions:
         self._defaults = {(str(one.namespace), one.name): one.properties for one in found}
 
     def completed(self, kind: Kind, connector: Connector) -> tuple[Connector, frozenset[str]]:
-        """Return the connector with all its options, and the names of those from the configuration.
+        """Return the connector with all its options, and the names of those from the configuration (`in_map`).
 
         Options of the plan override those of its `ref`, which override those of its type.
 
@@ -66,7 +67,12 @@ class ConnectorExtensions:
         mapper, mapped = self._complete(
             f"{kind}Mapper", connector.mapper, connector.mapper_options, MAPPERS[kind], f"@map of {where}"
         )
-        given = frozenset(options.keys() - connector.options.keys())
+        given = frozenset(
+            {
+                *(options.keys() - connector.options.keys()),
+                *map(in_map, mapped.keys() - connector.mapper_options.keys()),
+            }
+        )
         return Connector(connector.stream, type_, options, mapper, mapped), given
 
     def _complete(

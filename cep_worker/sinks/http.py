@@ -21,8 +21,9 @@ from cep_common.reach.guard import Guard
 from cep_common.security.web import SENT_BY_SINK
 from cep_common.web.client import WebClient
 from cep_worker.failed_events.entries import FailedBatch
+from cep_worker.formats.schemas.settings import mapper_guard
 from cep_worker.formats.sink_mappers.registry import sink_mapper
-from cep_worker.formats.sink_mappers.template import Row, SinkMapper, Template
+from cep_worker.formats.sink_mappers.template import Row, SinkMapper, Template, UnfitEventsError
 from cep_worker.formats.value_texts import value_text
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import EventSink, SinkContext
@@ -111,15 +112,17 @@ class _HttpWriter:
         self._tokens = OAuthTokens(options, self._client) if options.consumer_key else None
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
+        deliver_with_retries(self._require_schema, self._retries, stopping, self._report_schema)
+        rows = 1 if self._mapper.one_event_a_body else self._options.batch_rows
         unwanted: list[FailedBatch] = []
         for target, first, run in self._targets.runs(batch):
-            for start in range(0, run.num_rows, self._options.batch_rows):
+            for start in range(0, run.num_rows, rows):
                 headers = {} if frame is None else {"Idempotency-Key": idempotency_key(frame, first + start)}
-                part = run.slice(start, self._options.batch_rows)
+                part = run.slice(start, rows)
                 try:
                     self._deliver(target, self._mapper.joined(part), headers, stopping)
                     self.steps += 1
-                except WriteError as error:
+                except (WriteError, UnfitEventsError) as error:
                     unwanted.append(FailedBatch(part, error.message))
                     self.problem = ""
         if unwanted:
@@ -145,6 +148,17 @@ class _HttpWriter:
             stopping,
             lambda problem: self._report(target, problem),
         )
+
+    def _require_schema(self) -> None:
+        if problem := self._mapper.problem():
+            raise RetryableError(problem)
+
+    def _report_schema(self, problem: str) -> None:
+        self.problem = problem
+        if problem:
+            self._log.problem("schema", "events wait for their schema: reason=%s", problem)
+        else:
+            self._log.over("schema", "the schema is there")
 
     def _report(self, target: _HttpTarget, problem: str) -> None:
         self.problem = problem
@@ -203,7 +217,7 @@ def http_sink(context: SinkContext) -> EventSink:
     """Return a sink that calls a web hook."""
     options = options_of(HttpSinkOptions, context.connector.options)
     targets = _HttpTargets(options, context.schema, context.where())
-    mapper = sink_mapper(context.connector, context.schema, default="json")
+    mapper = sink_mapper(context.connector, context.schema, "json", mapper_guard(context.guard, context.given))
     sender = f"{context.key.tenant}/{quote(context.key.plan)}"
     return ThreadedSink(context, _HttpWriter(options, targets, mapper, context.guard, sender), options.on_error)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from cep_common.errors import CepError, ConfigError, InputError
+from cep_worker.formats.schemas.settings import mapper_guard
 from cep_worker.formats.source_mappers.registry import source_format
 from cep_worker.formats.transport_properties import split_attributes
 from cep_worker.http.app import HttpSource
@@ -60,7 +61,7 @@ def http_source(context: SourceContext) -> HttpPathSource:
     split = split_attributes(connector, declared.stream.schema, where)
     if beside := {options.timestamp, TIMESTAMP} & dict(split.properties).keys():
         raise ConfigError(f"{where}: @attributes: {beside.pop()}: the event's time comes from the body")
-    form = source_format(split.connector, split.body, where)
+    form = source_format(split.connector, split.body, where, mapper_guard(context.guard, declared.given))
     address, path = _receiver(options.receiver_url, context)
     by_plan = bool(options.receiver_url) and context.guard is not None and "receiver.url" not in declared.given
     if by_plan and (reason := refuse_path(path, declared.tenant())):

@@ -13,6 +13,7 @@ from cep_common.protocol.registry import Connector
 from query_plan.connectors import kafka, mappers, sinks, sources
 from query_plan.connectors.attribute_paths import by_attribute, split_options, split_paths
 from query_plan.connectors.options import Fault, FaultKind, Options, option_faults
+from query_plan.connectors.schemas import CARRIERS, SCHEMA_MAPPERS, SCHEMA_OPTIONS
 from query_plan.connectors.templates import attributes_in, sample, unknown_in
 from siddhi.extensions.json.path import PathError, json_path
 
@@ -45,6 +46,7 @@ MAPPERS: dict[Kind, dict[str, type[Options]]] = {
         "json": mappers.JsonSourceOptions,
         "text": mappers.TextSourceOptions,
         "xml": mappers.XmlSourceOptions,
+        **SCHEMA_OPTIONS["source"],
     },
     "sink": {
         "csv": mappers.CsvSinkOptions,
@@ -52,6 +54,7 @@ MAPPERS: dict[Kind, dict[str, type[Options]]] = {
         "ndjson": mappers.NdjsonSinkOptions,
         "text": mappers.TextSinkOptions,
         "xml": mappers.XmlSinkOptions,
+        **SCHEMA_OPTIONS["sink"],
     },
 }
 """The mappers of the types that turn events into texts or back, with their options."""
@@ -101,6 +104,9 @@ def connector_faults(kind: Kind, connector: Connector, attributes: Sequence[str]
     for name, text in connector.options.items():
         if wrong := name_fault(text):
             yield ConnectorFault(Fault(name, wrong))
+    for name, text in connector.mapper_options.items():
+        if connector.mapper in SCHEMA_MAPPERS and (wrong := name_fault(text)):
+            yield _in_map(Fault(name, wrong))
     options = {name: _judged(name, text) for name, text in options.items()}
     if connector.type not in known:
         if not referring or connector.type:
@@ -166,6 +172,12 @@ def _mapper_faults(kind: Kind, connector: Connector, attributes: Sequence[str]) 
         unknown = Fault("type", f"unknown type of mapper {name}{where}", _meant(name, MAPPERS[kind]), FaultKind.UNKNOWN)
         yield ConnectorFault(unknown, in_map=True, about_type=True)
         return
+    if name in SCHEMA_MAPPERS:
+        if connector.type not in CARRIERS:
+            message = f"{name} is for {' and '.join(CARRIERS)}, which carry one binary body for each event"
+            yield _in_map(Fault("type", message, "write @map(type='json')"))
+            return
+        given = {option: with_sample(text, "secret") for option, text in given.items()}
     paths, others = split_paths(given) if kind == "source" else ({}, dict(given))
     if kind == "source" and name == "text":
         _, others = split_options(others, "regex")
@@ -214,7 +226,7 @@ def _path_faults(
     """Yield the faults of `@attributes`: unknown attributes, and paths that lead nowhere."""
     if paths:
         yield from _named_faults(paths, attributes)
-    if mapper == "json":
+    if mapper == "json" or mapper in SCHEMA_MAPPERS:
         named = {f"attributes.{name}" if name else "attributes": path for name, path in paths.items()}
         for option, path in {"enclosing.element": given.get("enclosing.element", mappers.WHOLE), **named}.items():
             if path.strip().casefold().startswith("trp:"):

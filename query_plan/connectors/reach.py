@@ -9,11 +9,13 @@ from cep_common.errors import ConfigError
 from cep_common.ids import parse_endpoint
 from cep_common.protocol.registry import Connector
 from cep_common.reach.databases import refuse_database
-from cep_common.reach.guard import Guard
+from cep_common.reach.guard import Guard, UrlUse
 from cep_common.reach.rules import DEFAULT_PORTS
 from query_plan.connectors.judging import Kind
 from query_plan.connectors.kafka import SCHEME, files_in, read_servers
 from query_plan.connectors.options import Fault, path_of
+from query_plan.connectors.schemas import FILES as SCHEMA_FILES
+from query_plan.connectors.schemas import REGISTRY, SCHEMA_MAPPERS, in_map
 from query_plan.connectors.sinks import MAIL_HOST, TLS_PORT
 from query_plan.connectors.templates import attributes_in, sample
 
@@ -30,6 +32,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     "zeromq": ("endpoint",),
 }
 """The options of connectors that say where to."""
+MAP_SECRETS = ("basic.auth.username", "basic.auth.password", "ssl.keystore.path")
+"""The same, of mappers with a registry."""
 SMTP = "smtp"
 """The scheme of mail servers in lists, encrypted or not."""
 _FILES = ("file.uri", "dir.uri", "move.after.process", "move.after.failure")
@@ -47,6 +51,8 @@ def reach_faults(kind: Kind, connector: Connector, guard: Guard, given: Collecti
         if lent and name in options:
             yield Fault(name, f"{', '.join(lent)} of the worker's configuration goes only where that sends it",
                         "leave it to the configuration, or give all of both")  # fmt: skip
+    if connector.mapper in SCHEMA_MAPPERS:
+        yield from _mapper_faults(kind, connector.mapper_options, guard, given)
     if connector.type == "kafka":
         yield from _kafka_faults(kind, options, guard)
     elif kind == "source":
@@ -106,6 +112,21 @@ def _kafka_faults(kind: Kind, options: Mapping[str, str], guard: Guard) -> Itera
             yield Fault("bootstrap.servers", reason)
 
 
+def _mapper_faults(kind: Kind, options: Mapping[str, str], guard: Guard, given: Collection[str]) -> Iterator[Fault]:
+    """Yield what the mapper's registry and files may not be."""
+    lent = [name for name in MAP_SECRETS if in_map(name) in given]
+    own = {name: text for name, text in options.items() if in_map(name) not in given}
+    if lent and REGISTRY in own:
+        yield Fault(REGISTRY, f"{', '.join(lent)} of the worker's configuration goes only where that sends it",
+                    "leave it to the configuration, or give all of both")  # fmt: skip
+    if reason := refuse_web_url(own.get(REGISTRY, ""), guard, kind):
+        yield Fault(REGISTRY, reason)
+    for name in SCHEMA_FILES:
+        path = own.get(name, "").strip()
+        if path and (reason := guard.refuse_file(path_of(path), "source" if name == "schema.file" else "password")):
+            yield Fault(name, reason)
+
+
 def _refuse_output(uri: str, guard: Guard) -> str:
     if not uri or uri.startswith("{{"):
         return ""  # the sink asks for each event's file
@@ -120,7 +141,7 @@ def _refuse_mail_server(options: Mapping[str, str], whole: Mapping[str, str], gu
     return guard.refuse_url(SMTP, whole.get("host", MAIL_HOST), int(port))
 
 
-def refuse_web_url(url: str, guard: Guard) -> str:
+def refuse_web_url(url: str, guard: Guard, use: UrlUse = "sink") -> str:
     """Return why requests may not be sent to `url`; empty when they may, or when its host depends on events."""
     try:
         parts = urlsplit(url.strip())
@@ -131,7 +152,7 @@ def refuse_web_url(url: str, guard: Guard) -> str:
         return ""  # that it is no URL is said elsewhere
     if scheme not in ("http", "https") or not host:
         return ""
-    return guard.refuse_url(scheme, host, port or DEFAULT_PORTS[scheme][0])
+    return guard.refuse_url(scheme, host, port or DEFAULT_PORTS[scheme][0], use)
 
 
 def _endpoint_faults(options: Mapping[str, str], refuse: Callable[[str, str, int], str]) -> Iterator[Fault]:

@@ -101,7 +101,8 @@ def test_an_option_that_no_worker_knows_is_told_what_may_be_meant(option: str, h
 
 
 @pytest.mark.parametrize(
-    ("mapper", "hint"), [("XML", "did you mean 'xml'?"), ("avro", "known types: csv, json, text, xml")]
+    ("mapper", "hint"),
+    [("XML", "did you mean 'xml'?"), ("binary", "known types: csv, json, text, xml, avro, jsonschema, protobuf")],
 )
 def test_a_mapper_that_no_worker_has_is_told_what_may_be_meant(mapper: str, hint: str) -> None:
     source = f"@source(type='http', @map(type='{mapper}'))"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cep_common.errors import ConfigError
+from cep_common.errors import CepError, ConfigError
 from cep_common.protocol.links import StreamSchema
 from query_plan.connectors.templates import TEMPLATE, unknown_in
 from siddhi.column_names import TIMESTAMP
@@ -18,12 +18,24 @@ ValueText = Callable[[str, Any], str]
 """The text of a value of some type."""
 
 
+class UnfitEventsError(CepError):
+    """Events that cannot be encoded, by their row in the batch, each with the reason."""
+
+    code = "unfit-events"
+
+    def __init__(self, reasons: dict[int, str]) -> None:
+        super().__init__(next(iter(reasons.values())))
+        self.reasons = reasons
+
+
 class SinkMapper:
     """How the events of one stream are encoded.
 
     `write` gives them one by one, `join` several as one payload, and `alone` one as its own payload. `joined` puts
-    `header`, if there is one, before the first event.
+    `header`, if there is one, before the first event. Of a mapper with `one_event_a_body` events cannot be joined.
     """
+
+    one_event_a_body = False
 
     def __init__(
         self,
@@ -39,12 +51,24 @@ class SinkMapper:
         self._join = join
         self._alone = alone
 
+    def problem(self) -> str:
+        """Return why no event can be encoded now, though it may be later; empty when events can be."""
+        return ""
+
     def events(self, batch: pa.RecordBatch) -> list[bytes]:
-        """Return each event by itself."""
+        """Return each event by itself.
+
+        Raises:
+            UnfitEventsError: some of them cannot be encoded.
+        """
         return list(map(self._alone, self._write(batch)))
 
     def joined(self, batch: pa.RecordBatch) -> bytes:
-        """Return all events of `batch` (not empty) as one payload."""
+        """Return all events of `batch` (not empty) as one payload.
+
+        Raises:
+            UnfitEventsError: some of them cannot be encoded.
+        """
         return self._join(self._write(batch))
 
 

@@ -84,6 +84,7 @@ class JsonEvents:
         self._event_class = event
         envelope: Any = msgspec.defstruct("Envelope", [("event", event)], forbid_unknown_fields=True)
         self._one = msgspec.json.Decoder(event)
+        self._list: Any = list[event]
         self._many = msgspec.json.Decoder(list[event])
         self._enveloped_one = msgspec.json.Decoder(envelope)
         self._enveloped_many = msgspec.json.Decoder(list[envelope])
@@ -124,7 +125,10 @@ class JsonEvents:
         Raises:
             EventsRejectedError: an event does not fit.
         """
-        events = self._explain([_unwrapped(value) for value in values], first_index)
+        try:
+            events = msgspec.convert(values, self._list)
+        except msgspec.ValidationError:
+            events = self._explain([_unwrapped(value) for value in values], first_index)
         return self._batch(events, now_ms, first_index)
 
     def _event_type(self) -> type[msgspec.Struct]:

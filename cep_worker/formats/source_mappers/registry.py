@@ -5,7 +5,8 @@ options of @map ──▶ format (plain data) ──▶ reader of a stream's eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -13,9 +14,11 @@ import pyarrow as pa
 from cep_common.errors import ConfigError
 from cep_common.protocol.links import StreamSchema
 from cep_common.protocol.registry import Connector
+from cep_common.reach.guard import Guard
 from cep_worker.formats import key_values
 from cep_worker.formats.source_mappers.csv_mapper import csv_format
 from cep_worker.formats.source_mappers.json_path_mapper import json_format
+from cep_worker.formats.source_mappers.schema_mapper import schema_format
 from cep_worker.formats.source_mappers.text_mapper import text_format
 from cep_worker.formats.source_mappers.xml_mapper import xml_format
 
@@ -60,6 +63,18 @@ class LineReader(BodyReader, Protocol):
         """
 
 
+@runtime_checkable
+class BodiesReader(BodyReader, Protocol):
+    """Also reads many bodies at once, one event each."""
+
+    def read_bodies(self, bodies: Sequence[bytes], now_ms: int) -> pa.RecordBatch:
+        """Return the events of the bodies, in order.
+
+        Raises:
+            EventsRejectedError: one of them does not fit, or is not of the format.
+        """
+
+
 class SourceFormat(Protocol):
     """How the bodies of a source are encoded: plain data, which is hashable and compares by value."""
 
@@ -78,18 +93,27 @@ class SourceFormat(Protocol):
     def __hash__(self) -> int: ...
 
 
-MakeFormat = Callable[[Mapping[str, str], StreamSchema, str], SourceFormat]
+MakeFormat = Callable[[Mapping[str, str], StreamSchema, str, Guard | None], SourceFormat]
+
+
+def _unguarded(make: Callable[[Mapping[str, str], StreamSchema, str], SourceFormat]) -> MakeFormat:
+    """Return the maker of a format that reaches nothing."""
+    return lambda given, schema, where, _: make(given, schema, where)
+
 
 SOURCE_MAPPERS: dict[str, MakeFormat] = {
-    "csv": csv_format,
-    "json": json_format,
-    "text": text_format,
-    "xml": xml_format,
+    "avro": partial(schema_format, "avro"),
+    "csv": _unguarded(csv_format),
+    "json": _unguarded(json_format),
+    "jsonschema": partial(schema_format, "jsonschema"),
+    "protobuf": partial(schema_format, "protobuf"),
+    "text": _unguarded(text_format),
+    "xml": _unguarded(xml_format),
 }
 
 
-def source_format(connector: Connector, schema: StreamSchema, where: str) -> SourceFormat:
-    """Return the format that the mapper of `connector` asks for.
+def source_format(connector: Connector, schema: StreamSchema, where: str, guard: Guard | None = None) -> SourceFormat:
+    """Return the format that the mapper of `connector` asks for; `guard` judges where it gets its schemas.
 
     ConfigError, which says `where`, for what cannot be used.
     """
@@ -99,4 +123,4 @@ def source_format(connector: Connector, schema: StreamSchema, where: str) -> Sou
         if kind == key_values.NAME:
             raise ConfigError(f"{where}: {kind} is for sources inMemory, which get no texts; known here: {known}")
         raise ConfigError(f"{where}: unknown type of mapper {connector.mapper}; known for sources: {known}")
-    return SOURCE_MAPPERS[kind](connector.mapper_options, schema, where)
+    return SOURCE_MAPPERS[kind](connector.mapper_options, schema, where, guard)

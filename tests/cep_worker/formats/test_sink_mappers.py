@@ -147,7 +147,11 @@ def test_an_attribute_called_as_the_events_time_is_written_in_its_place(
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("avro", {}, "unknown type of mapper; known for sinks: csv, json, ndjson, text, xml"),
+        (
+            "binary",
+            {},
+            "unknown type of mapper; known for sinks: avro, csv, json, jsonschema, ndjson, protobuf, text, xml",
+        ),
         ("json", {"payload": "{{late}} {{nothing}}"}, "no such attribute: nothing"),
         ("json", {"enclosing.element": "$.a..b"}, "enclosing.element: must be a path such as $.all.events"),
         ("json", {"payload": '{"a": {{carrier}}}', "validate.json": "true"}, "the template does not produce JSON: "),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import msgspec
 import pytest
 import requests
 from free_ports import free_port
+from schema_registry import schema_registry
 from worker_world import DEPARTURES, PLAN, World, departures, until
 
 from cep_common.errors import InputError
@@ -110,6 +113,30 @@ def test_an_http_source_takes_what_its_mapper_reads(
     assert (answer.status_code, answer.json()["code"]) == (400, f"broken-{mapper}")
 
 
+def test_an_http_source_reads_avro_by_the_schema_of_each_body(world: World) -> None:
+    types = {"carrier": "string", "dep_delay": "int", "price": "double"}
+    fields = [{"name": name, "type": type_} for name, type_ in types.items()]
+    schema = {"type": "record", "name": "Departure", "fields": fields}
+    with schema_registry() as registry:
+        number = registry.add(json.dumps(schema))
+        options = {"schema.registry": registry.url, "use.avro.deserializer": "true"}
+        world.start(with_source("http", {}, "avro", **options))
+        receiver = world.connected_receiver()
+        url = world.url("/KnockOnDelays/Departures")
+        body = struct.pack(">bI", 0, number) + b"\x04UA\x0a" + struct.pack("<d", 1.5)
+        answers = [requests.post(url, data=body, timeout=5)]
+        registry.answer = (503, b"")
+        answers.append(requests.post(url, data=body, timeout=5))  # the schema is known
+        unknown = requests.post(url, data=b"\0\0\0\0\x09" + body[5:], timeout=5)
+    assert [one.status_code for one in answers] == [202, 202]
+    assert (unknown.status_code, unknown.json()["code"]) == (503, "registry-unavailable")
+    assert "Retry-After" in unknown.headers
+    until(lambda: len(receiver.rows()) == 2, receiver)
+    assert [row[1:] for row in receiver.rows()] == [ROW[1:]] * 2
+    answer = requests.post(url, data=body[5:], timeout=5)
+    assert (answer.status_code, answer.json()["code"]) == (400, "broken-body")
+
+
 def test_headers_of_a_request_are_attributes_of_all_its_events(world: World) -> None:
     paths = {"attributes.carrier": "trp:X-Carrier", "attributes.dep_delay": "$.late", "attributes.price": "trp:X-Price"}
     plan = with_source("http", {}, "json", **paths)
@@ -192,7 +219,7 @@ def test_a_source_of_an_artefact_feeds_all_plans_that_import_the_stream(
         ("http", {"timestamp": "carrier"}, "", "timestamp: carrier is string"),
         ("http", {"basic.auth.enabled": "true"}, "", "who may send is settled by tokens"),
         ("http", {}, "keyvalue", "unknown type of mapper keyvalue for the source http; known types: csv, json"),
-        ("http", {}, "avro", "unknown type of mapper avro for the source http; known types: csv, json, text, xml"),
+        ("http", {}, "binary", "unknown type of mapper binary for the source http; known types: csv, json, text, xml"),
         ("http", {}, "json/attributes", "@attributes: no path for "),
         ("zeromq", {}, "", "missing required option endpoint"),
         ("zeromq", {"endpoint": "tcp://127.0.0.1:1"}, "json", "leave @map out"),

@@ -1,0 +1,53 @@
+"""What can be wrong with a schema or a body, and how large either may be."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from cep_common.errors import CepError, ConfigError, InputError
+
+EXTRA = "pip install 'cep-on-spark[schemas]'"
+MOST_SCHEMA_BYTES = 1_048_576
+"""No schema is longer, each of those that it refers to by itself."""
+MOST_BODY_BYTES = 16_777_216
+"""No body with a schema is longer."""
+LONGEST_REASON = 300
+
+
+class SchemaError(CepError):
+    """A schema that cannot be used, now or later."""
+
+    code = "bad-schema"
+
+
+class SchemaUnavailableError(InputError):
+    """The registry does not give a schema now; it may later, so events wait."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("registry-unavailable", message)
+
+
+class BodyError(ValueError):
+    """A body that is not of its schema, or an event that the schema has no place for."""
+
+
+def library(name: str, mapper: str) -> Any:
+    """Return the module `name`.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise ConfigError(
+            f"@map(type='{mapper}') needs the package {package}: {EXTRA} where the worker runs"
+        ) from error
+
+
+def short(error: object) -> str:
+    """Return what a library says, on one line of bounded length."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    return said if len(said) <= LONGEST_REASON else f"{said[:LONGEST_REASON]}…"

@@ -1,0 +1,267 @@
+"""Client of a schema registry that speaks Confluent's REST API.
+
+    GET  /schemas/ids/<id>                      the schema that a body names
+    GET  /subjects/<subject>/versions/<version> the schema that a plan names
+    POST /subjects/<subject>/versions           a plan's own schema, which has its number then
+
+A schema never changes once it has a number, so what was read is kept. Requests go through `WebClient`: answers are
+bounded, redirections are not followed, and each connection goes to an address that the worker's lists allow.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from cep_common.reach.connecting import ReachError, allowed_addresses
+from cep_common.reach.guard import Guard, UrlUse
+from cep_common.web.client import Answer, WebClient
+from cep_worker.formats.schemas.kept import KeptBySize
+from cep_worker.formats.schemas.problems import MOST_SCHEMA_BYTES, SchemaError, SchemaUnavailableError, short
+
+MOST_KEPT = 1_000
+MOST_KEPT_BYTES = 16_777_216
+"""So many schemas are kept of a registry, and about so many bytes of them."""
+MOST_REFERENCES = 64
+MOST_WHOLE_BYTES = 4 * MOST_SCHEMA_BYTES
+"""A schema may refer to so many others, directly or not, and they may be so long together."""
+TIMEOUT_S = 5.0
+PAUSE_S = 1.0
+"""A registry that did not answer is asked again after so long."""
+UNKNOWN_S = 30.0
+"""A number that the registry does not know is asked for again after so long."""
+AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
+ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
+"""What is in no text of a schema, and in every binary descriptor."""
+_BINARY = "a set of descriptors cannot be registered: name a .proto file"
+_REFERENCE = re.compile(r"[^\x00-\x1f\\]{1,500}")
+
+
+class _Reference(msgspec.Struct, frozen=True):
+    name: str
+    subject: str
+    version: int
+
+
+class _Found(msgspec.Struct, frozen=True, rename="camel"):
+    """A schema as a registry answers it."""
+
+    schema: str
+    id: int = -1
+    schema_type: str = AVRO
+    references: tuple[_Reference, ...] = ()
+
+
+class _Registered(msgspec.Struct, frozen=True):
+    id: int
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    error_code: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema, its number in the registry (-1: it has none), and those that it refers to, by name, its own first."""
+
+    type: str
+    text: str | bytes
+    id: int = -1
+    references: tuple[tuple[str, str], ...] = ()
+
+    def size(self) -> int:
+        """Return how long the schema is with those that it refers to."""
+        return len(self.text) + sum(len(text) for _, text in self.references)
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAddress:
+    """Where a registry is and who asks; plain data. `guard` judges the addresses of its host, None: any may be."""
+
+    url: str
+    credentials: tuple[str, str] | None = field(default=None, repr=False)
+    trusted: str = ""
+    certificate: str = ""
+    guard: Guard | None = None
+    use: UrlUse = "source"
+
+    def client(self) -> WebClient:
+        """Return a client for its requests."""
+        addresses = None if self.guard is None else partial(_allowed, self.guard, self.use)
+        return WebClient(
+            2 * MOST_SCHEMA_BYTES, self.credentials, addresses, trusted=self.trusted, certificate=self.certificate
+        )
+
+
+class Registry:
+    """Reads schemas by number or subject and keeps them. Any thread may call it; one request is under way at a time."""
+
+    def __init__(self, address: RegistryAddress, clock: Callable[[], float] = time.monotonic) -> None:
+        self._url = address.url.strip().rstrip("/")
+        self._client = address.client()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._by_id = KeptBySize[Schema](MOST_KEPT, MOST_KEPT_BYTES)
+        self._unknown = KeptBySize[tuple[float, str]](MOST_KEPT, MOST_KEPT_BYTES)
+        self._problem = ""
+        self._failed_at = 0.0
+
+    def by_id(self, number: int) -> Schema:
+        """Return the schema with this number.
+
+        Raises:
+            SchemaError: there is none, or it cannot be used.
+            SchemaUnavailableError: the registry does not say now.
+        """
+        with self._lock:
+            if (known := self._by_id.get(number)) is not None:
+                return known
+            if (unknown := self._unknown.get(number)) is not None and self._clock() - unknown[0] < UNKNOWN_S:
+                raise SchemaError(unknown[1])
+            try:
+                found = self._whole(self._found("GET", f"/schemas/ids/{number}", f"schema {number}"), number)
+            except SchemaError as error:
+                self._unknown.put(number, (self._clock(), error.message), len(error.message))
+                raise
+            self._by_id.put(number, found, found.size())
+            return found
+
+    def by_subject(self, subject: str, version: str) -> Schema:
+        """Return a version of a subject, `latest` or a number.
+
+        Raises:
+            SchemaError: there is none, or it cannot be used.
+            SchemaUnavailableError: the registry does not say now.
+        """
+        with self._lock:
+            return self._version(subject, version, MOST_REFERENCES)
+
+    def register(self, subject: str, schema: Schema) -> Schema:
+        """Return the schema with its number, under which the registry keeps it as a version of `subject`.
+
+        Raises:
+            SchemaError: the registry refuses it, as a rule because consumers could not read it.
+            SchemaUnavailableError: the registry does not say now.
+        """
+        body = {"schema": _text_of(schema), **({} if schema.type == AVRO else {"schemaType": schema.type})}
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        with self._lock:
+            answer = self._ask("POST", path, f"subject {subject}", body)
+            return Schema(schema.type, schema.text, self._read(answer, _Registered).id)
+
+    def _version(self, subject: str, version: str, left: int) -> Schema:
+        path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+        what = f"version {version} of subject {subject}"
+        return self._whole(self._found("GET", path, what), -1, left)
+
+    def _found(self, method: str, path: str, what: str) -> _Found:
+        found: _Found = self._read(self._ask(method, path, what), _Found)
+        if len(found.schema.encode(errors="replace")) > MOST_SCHEMA_BYTES:
+            raise SchemaError(f"{what} is longer than {MOST_SCHEMA_BYTES:,} bytes")
+        return found
+
+    def _whole(self, found: _Found, number: int, left: int = MOST_REFERENCES) -> Schema:
+        """Return the schema with those that it refers to."""
+        references: dict[str, str] = {}
+        self._add(found, references, left, ())
+        id_ = number if number >= 0 else found.id
+        return Schema(found.schema_type.upper(), found.schema, id_, tuple(references.items()))
+
+    def _add(self, found: _Found, references: dict[str, str], left: int, path: tuple[str, ...]) -> None:
+        """Add what `found` refers to, each after what it refers to itself."""
+        for one in found.references:
+            if one.name in references:
+                continue
+            if one.name in path:
+                raise SchemaError(f"its references go round in a circle: {one.name[:80]}")
+            if len(references) + len(path) >= left:
+                raise SchemaError(f"it refers to more than {MOST_REFERENCES} other schemas")
+            if _REFERENCE.fullmatch(one.name) is None:
+                raise SchemaError(f"{one.name[:80]!r} is no name of a reference")
+            where = f"/subjects/{quote(one.subject, safe='')}/versions/{one.version}"
+            other = self._found("GET", where, f"version {one.version} of subject {one.subject[:80]}")
+            self._add(other, references, left, (*path, one.name))
+            references[one.name] = other.schema
+            if sum(map(len, references.values())) > MOST_WHOLE_BYTES:
+                raise SchemaError(f"what it refers to is longer than {MOST_WHOLE_BYTES:,} bytes")
+
+    def _ask(self, method: str, path: str, what: str, body: Mapping[str, Any] | None = None) -> Answer:
+        if self._problem and self._clock() - self._failed_at < PAUSE_S:
+            raise SchemaUnavailableError(self._problem)
+        data = None if body is None else msgspec.json.encode(body)
+        headers = {"Accept": ACCEPT} | ({} if body is None else {"Content-Type": ACCEPT.partition(",")[0]})
+        with self._watched():
+            answer = self._client.request(method, f"{self._url}{path}", timeout_s=TIMEOUT_S, data=data, headers=headers)
+            refusal = _refusal(answer)
+            if answer.status in (404, 409, 422) and refusal.error_code:
+                raise SchemaError(
+                    f"the schema registry refuses {what}: {short(refusal.message)} ({refusal.error_code})"
+                )
+            if answer.status in (401, 403):
+                raise SchemaUnavailableError(
+                    f"the schema registry refuses who asks (status {answer.status}): check basic.auth.username and "
+                    "basic.auth.password, and what the user may read"
+                )
+            if not answer.ok:
+                said = f": {short(refusal.message)}" if refusal.message else "; check schema.registry"
+                raise SchemaUnavailableError(f"the schema registry answers status {answer.status}{said}")
+            if answer.problem:
+                raise SchemaUnavailableError(f"the answer of the schema registry cannot be used: {answer.problem}")
+        return answer
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Remember a registry that does not answer, so that not every event waits for it."""
+        try:
+            yield
+        except (OSError, ReachError, SchemaUnavailableError) as error:  # what `requests` raises is an OSError
+            if isinstance(error, SchemaUnavailableError | ReachError):
+                said = (
+                    error.message if isinstance(error, SchemaUnavailableError) else f"schema.registry: {error.message}"
+                )
+            else:
+                said = f"the schema registry does not answer ({type(error).__name__}); check schema.registry"
+            self._problem, self._failed_at = said, self._clock()
+            raise SchemaUnavailableError(said) from error
+        self._problem = ""
+
+    @staticmethod
+    def _read(answer: Answer, kind: type[Any]) -> Any:
+        try:
+            return msgspec.json.decode(answer.body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise SchemaUnavailableError(f"that is no answer of a schema registry: {short(error)}") from error
+
+
+def _text_of(schema: Schema) -> str:
+    try:
+        text = schema.text if isinstance(schema.text, str) else schema.text.decode()
+    except UnicodeDecodeError as error:
+        raise SchemaError(_BINARY) from error
+    if _CONTROL.search(text) is not None:
+        raise SchemaError(_BINARY)
+    return text
+
+
+def _refusal(answer: Answer) -> _Refusal:
+    if answer.ok:
+        return _Refusal()
+    try:
+        return msgspec.json.decode(answer.body, type=_Refusal)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _Refusal()
+
+
+def _allowed(guard: Guard, use: UrlUse, scheme: str, host: str, port: int) -> list[str]:
+    return allowed_addresses(guard, scheme, host, port, use)
