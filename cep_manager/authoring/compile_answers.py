@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cep_manager.authoring.compile_process import (
+from cep_manager.authoring.compile_messages import (
     Checked,
     CompileAnswer,
     CompileRequest,

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cep_manager.authoring.compile_process import (
+from cep_manager.authoring.compile_messages import (
     READY,
     CompileAnswer,
     CompileRequest,
