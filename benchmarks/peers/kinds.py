@@ -34,9 +34,13 @@ class QueryKind:
 
 def kinds() -> list[QueryKind]:
     """Return all kinds of `kinds/*.siddhi`, and those with many rules, which are made here."""
-    files = sorted(_FOLDER.glob("*.siddhi"))
-    read = [kind for file in files for kind in _read(file.stem, file.read_text(encoding="utf-8"))]
-    return [*read, _rules(20), _rules(1_000)]
+    return [*kinds_of_folder(_FOLDER), _rules(20), _rules(1_000)]
+
+
+def kinds_of_folder(folder: Path) -> list[QueryKind]:
+    """Return the kinds of the `*.siddhi` files of a folder; the name of the file is their group."""
+    files = sorted(folder.glob("*.siddhi"))
+    return [kind for file in files for kind in _read(file.stem, file.read_text(encoding="utf-8"))]
 
 
 def _read(group: str, text: str) -> Iterator[QueryKind]:

@@ -25,7 +25,8 @@ class AppNode:
     and `writes` name the tables and named windows that the node reads or changes; those that it `shares` may be
     changed and read by several nodes in one step, and it follows the moves of the named windows that it `tracks`;
     events of `silent` sources make it send nothing. With `computes` the output may have numbers that are not in the
-    input, and so overflow or divide by zero; `plain` is what the node does if it is a plain query. With `may_fail`
+    input, and so overflow or divide by zero; a node that is `repeatable` keeps nothing, so that it may process the
+    events of a step several times; `plain` is what the node does if it is a plain query. With `may_fail`
     events may fail in the node.
     """
 
@@ -41,6 +42,7 @@ class AppNode:
     by_key = False
     computes = True
     may_fail = True
+    repeatable = False
     plain: PlainQuery | None = None
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()

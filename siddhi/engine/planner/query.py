@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 from siddhi.analysis import model
+from siddhi.analysis.parts import parts_of as model_parts
 from siddhi.analysis.reading import computes
 from siddhi.engine.columnar.batch import EventBatch, empty_batch
 from siddhi.engine.columnar.column import Column
@@ -20,6 +21,7 @@ from siddhi.engine.operators.base.per_instance import HeadPerInstance
 from siddhi.engine.operators.base.scope import source_key
 from siddhi.engine.operators.environment import Environment
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.filters import Filter
 from siddhi.engine.operators.fused_windows.build import fused_selection
 from siddhi.engine.operators.fused_windows.sliding import SlidingSelection
 from siddhi.engine.operators.joins.build import build_join
@@ -37,7 +39,7 @@ from siddhi.engine.operators.selection.selector import Selector
 from siddhi.engine.operators.source_chain import added_attributes, build_chain
 from siddhi.engine.operators.tables.writer import TableWriter
 from siddhi.language import ast
-from siddhi.language.ast import EventType
+from siddhi.language.ast import AttributeType, EventType
 
 _TARGETS = {
     model.TargetKind.STREAM: "",
@@ -100,6 +102,7 @@ class QueryNode(AppNode):
             self.sources = tuple(partition.stream(source) for source in self.sources)
             self.target = None if self.target is None else partition.target(self.target)
         self.splits = self.head is not None
+        self.splits_chunks = isinstance(self.head, JoinOperator) and self.head.keeps_nothing
         self.arrival = tuple(range(len(self.sources)))
         self.reads = frozenset(environment.looked_into)
         self._tables = environment.tables.keys() - environment.looked_into_carefully
@@ -112,7 +115,21 @@ class QueryNode(AppNode):
         )
         self.may_fail = bool(context.failing) or may_fail(analysed)
         self.plain = plain_query(analysed) if partition is None else None
+        self.repeatable = not self.may_fail and self._keeps_nothing()
         self._nothing = empty_batch(analysed.output.schema.attributes, context.pool)
+
+    def _keeps_nothing(self) -> bool:
+        """Return whether the query gives the same for the same events, however often it is asked."""
+        selection, output = self.analysed.selection, self.analysed.output
+        if self.by_key or self.timed or self.limiter is not None or selection.group_by or selection.aggregates:
+            return False
+        if AttributeType.OBJECT in (type_ for _, type_ in output.schema.attributes):
+            return False
+        calls = (part for part in model_parts((self.analysed.input, selection)) if isinstance(part, model.Call))
+        if any(call.name in _RANDOM for call in calls):
+            return False
+        looks = self.head is None or (isinstance(self.head, JoinOperator) and self.head.keeps_nothing)
+        return looks and all(isinstance(one, Filter) and not one.aggregates for one in self.chain)
 
     def _build_selector(self, compiler: ExpressionCompiler, context: OperatorContext) -> Selector:
         analysed = self.analysed
@@ -279,6 +296,9 @@ class QueryNode(AppNode):
     def write(self, batch: EventBatch, step: Step) -> int:
         return 0 if self.writer is None else self.writer.write(batch, step)
 
+
+_RANDOM = frozenset({"UUID", "rand"})
+"""Functions that give another value each time."""
 
 _NEVER_FAIL = frozenset(
     {"length", "lengthBatch", "time", "timeBatch", "timeLength", "batch", "delay", "cron", "sort", "frequent"}

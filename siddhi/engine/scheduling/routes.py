@@ -18,6 +18,7 @@ from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
 from siddhi.engine.operators.tables.session import WriteSession
 from siddhi.engine.planner.query import QueryNode
+from siddhi.engine.scheduling.rounds import Rounds
 from siddhi.engine.shared_queries.rule_set import RuleSet, rule_sets, rules_by_stream
 from siddhi.engine.streams.graph import Graph
 from siddhi.engine.streams.junction import Junction
@@ -41,9 +42,9 @@ class SingleStageRoute:
     behind: tuple[EventBatch, ...]
 
 
-Route = list[tuple[int, ScheduledNode | RuleSet]]
+Route = list[tuple[int, ScheduledNode | RuleSet | Rounds]]
 """The stages that may have something to do in a step, with their numbers and in the order in which they run; a rule
-set stands in place of its members."""
+set, and queries that run in rounds, stand in place of their members."""
 
 
 class Routes:
@@ -81,26 +82,36 @@ class Routes:
     def _found(self, roots: tuple[str, ...], *, alone: bool) -> tuple[Route | None, list[WriteSession]]:
         wakeful = {number for number, stage in enumerate(self._stages) if stage.node.wakeful}
         shared = self._graph.columnar(roots, alone=alone)
-        reached = None if shared is None else self._graph.writers_first(self._graph.reached(roots, wakeful), shared)
-        sessions = [] if shared is None else [self._session(ranks) for ranks in shared.values()]
-        if reached is None or any(session is None for session in sessions):
+        if shared is None:
             return None, []
-        return self._with_rules(reached), [session for session in sessions if session is not None]
+        groups = self._graph.writers_first(self._graph.reached(roots, wakeful), shared)
+        sessions = [self._session(ranks) for ranks in shared.values()]
+        route = self._with_rules(groups)
+        if route is None or any(session is None for session in sessions):
+            return None, []
+        return route, [session for session in sessions if session is not None]
 
     def _session(self, ranks: Mapping[int, int]) -> WriteSession | None:
         """Return what gathers the writes of the stages with these ranks; None when they find rows in several ways."""
         writers = {n: writer for n in ranks if (writer := getattr(self._stages[n].node, "writer", None)) is not None}
         return WriteSession.of(writers, ranks)
 
-    def _with_rules(self, reached: Sequence[int]) -> Route:
+    def _with_rules(self, groups: Sequence[Sequence[int]]) -> Route | None:
+        """Return the route of queries in `groups`; None when one of several cannot run in rounds."""
         if self._rule_sets is None:
             self._rule_sets = rule_sets(self._stages, self._junctions)
         place_of = {number: rules for rules in self._rule_sets.values() for number, _ in rules.stages}
         route: Route = []
         placed: set[int] = set()
-        for number in reached:
+        for number, *others in groups:
             rules = place_of.get(number)
-            if rules is None:
+            node = self._stages[number].node
+            if others or node.reads & node.writes:
+                members = [number, *others]
+                if not all(self._stages[one].node.repeatable and one not in place_of for one in members):
+                    return None
+                route.append((number, Rounds([(one, self._stages[one]) for one in members])))
+            elif rules is None:
                 route.append((number, self._stages[number]))
             elif id(rules) not in placed:
                 placed.add(id(rules))
@@ -129,7 +140,7 @@ class Routes:
         """Return why events on the stream `key` go one by one, None when they do not."""
         reason = self._graph.obstacle([key])
         if reason is None and self.of((key,), alone=True) is None:
-            return "a query writes a table by what another one finds in it, or several write it by different keys"
+            return "a query with state writes a table by what is in it, or several write it by different keys"
         return reason
 
     def flush_rules(self, clock: int) -> None:
@@ -165,7 +176,7 @@ class Routes:
         if route is None or len(route) != 1 or key in self.fed:
             return None
         ((number, stage),) = route
-        if isinstance(stage, RuleSet):
+        if not isinstance(stage, ScheduledNode):
             return None
         sources, target = stage.node.sources, stage.node.target
         if key not in sources:
@@ -181,7 +192,7 @@ class Routes:
         route = self.of((stream,))
         if route is None or stream in self.fed or self.sessions((stream,), alone=False):
             return None
-        stages = [stage for _, stage in route if not isinstance(stage, RuleSet)]
+        stages = [stage for _, stage in route if isinstance(stage, ScheduledNode)]
         if not stages or len(stages) < len(route):
             return None
         fast_route = self._fast_route(stream, stages)

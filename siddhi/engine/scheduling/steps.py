@@ -22,6 +22,7 @@ from siddhi.engine.operators.tables.session import WriteSession
 from siddhi.engine.planner.explain import explain_query
 from siddhi.engine.scheduling.failed_events import FailedEvents, FailureTracker
 from siddhi.engine.scheduling.failure_units import tell_apart, with_units
+from siddhi.engine.scheduling.rounds import RoundLimit, Rounds
 from siddhi.engine.scheduling.routes import Route, Routes
 from siddhi.engine.scheduling.timer_slices import cut_at_timers
 from siddhi.engine.shared_queries.rule_set import Projected, RuleSet
@@ -74,6 +75,7 @@ class StepRunner:
             node_ = stage.node
             stage.tells_apart = node_.may_fail and not self._routes.fed.isdisjoint(node_.sources)
             stage.keyed = [source in self._outside for source in node_.sources]
+        self._round_limit = RoundLimit()
         self.watch: QueryWatch | None = None
         for node, stage in enumerate(self._stages):
             ranks = self._graph.input_ranks(node)
@@ -148,7 +150,7 @@ class StepRunner:
         """
         alone = all(batch.chunks is None for batches in roots.values() for batch in batches)
         route = self._routes.of(tuple(roots), alone=alone)
-        if route is None:
+        if route is None or (any(isinstance(stage, Rounds) for _, stage in route) and not self._round_limit.allows()):
             self._run_chunks(roots, clocks, floor, shown)
             return
         sessions = self._routes.sessions(tuple(roots), alone=alone)
@@ -179,6 +181,9 @@ class StepRunner:
             if isinstance(stage, RuleSet):
                 self._run_rules(stage, step, sent, arrived)
                 bundled = True
+                continue
+            if isinstance(stage, Rounds):
+                self._run_rounds(stage, step, sent, arrived, sessions)
                 continue
             node = stage.node
             inputs = [arrived.get(key) or self._arrived(key, sent, arrived) for key in node.sources]
@@ -227,6 +232,52 @@ class StepRunner:
             self._pass_on(number, [batch], [batch], out, step, sent, arrived)
         if rules.is_full:
             self._routes.rebuild_rules(step.final_clock)
+
+    def _run_rounds(
+        self, rounds: Rounds, step: Step, sent: _Sent, arrived: dict[str, EventBatch], sessions: Sequence[WriteSession]
+    ) -> None:
+        """Run queries that write by what is in their tables, until a round writes what the one before it wrote."""
+        tables = [session for session in sessions if session.has_writer_of(rounds.numbers)]
+        for session in tables:
+            session.begin_rounds()
+        settled, count, rows = False, 0, 0
+        while not settled and count <= rows + 1:
+            count += 1
+            now, come = {key: list(parts) for key, parts in sent.items()}, dict(arrived)
+            made: list[tuple[ScheduledNode, int, int, EventBatch]] = []
+            for number, stage in rounds.stages:
+                inputs = [come.get(key) or self._arrived(key, now, come) for key in stage.node.sources]
+                if not _has_rows(inputs):
+                    continue
+                for session in sessions:
+                    session.enter(number)
+                began_ns = 0 if self.watch is None else self.watch.now_ns()
+                out = self._processed(stage.node, inputs, step)
+                if out.size:
+                    stage.node.write(out, step)
+                worked_ns = 0 if self.watch is None else self.watch.now_ns() - began_ns
+                size = sum(batch.size for batch in inputs)
+                rows = max(rows, size)
+                made.append((stage, size, worked_ns, out))
+                self._pass_on(number, inputs, inputs, out, step, now, come)
+            settled = True
+            for session in tables:
+                settled &= session.settle()
+        self._round_limit.took(count, rows)
+        sent.update(now)
+        arrived.update(come)
+        for stage, size, worked_ns, out in made:
+            if self.watch is not None:
+                self.watch.worked(stage.node.name, size, worked_ns * count)
+            if out.size:
+                stage.tell(out)
+
+    def _processed(self, node: AppNode, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        """Return what a node that never fails sends."""
+        inputs = [batch if batch.units is None else batch.with_units(None) for batch in inputs]
+        with np.errstate(all="ignore"):  # Java's numbers overflow in silence
+            out = node.process(inputs, step)
+        return _not_before(out, step.shown) if step.shown > step.floor and out.size else out
 
     def _report(self, projected: Sequence[Projected], watch: QueryWatch, length_ns: int) -> None:
         """Report how long rules that were processed together worked: each for its share of the results."""

@@ -128,13 +128,14 @@ class Graph:
                 streams.update(place.outputs)
         return found
 
-    def writers_first(self, nodes: list[int], shared: Ranks) -> list[int] | None:
+    def writers_first(self, nodes: list[int], shared: Ranks) -> list[list[int]]:
         """Return `nodes` in an order in which writers of a `shared` table come before its readers.
 
-        Return None when there is no such order, as a writer depends on what others read.
+        Nodes without such an order, as a writer depends on what it or others read, come together in a list, with
+        producers before readers.
         """
         if not shared:
-            return nodes
+            return [[node] for node in nodes]
         before: dict[int, set[int]] = {node: set() for node in nodes}
         for node in nodes:
             place = self.places[node]
@@ -143,12 +144,13 @@ class Graph:
             for table in shared.keys() & place.reads:
                 before[node].update(one for one in shared[table] if one in before and table in self.places[one].writes)
         ordered: dict[int, None] = {}
+        groups: list[list[int]] = []
         while len(ordered) < len(nodes):
-            ready = next((node for node in nodes if node not in ordered and before[node] <= ordered.keys()), None)
-            if ready is None:
-                return None
-            ordered[ready] = None
-        return list(ordered)
+            waiting = [node for node in nodes if node not in ordered]
+            ready = next(([node] for node in waiting if before[node] <= ordered.keys()), None)
+            groups.append(ready or _first_circle(waiting, before))
+            ordered.update(dict.fromkeys(groups[-1]))
+        return groups
 
     def _found(self, roots: frozenset[str], alone: bool) -> Ranks | str:
         if not self.acyclic:
@@ -172,7 +174,7 @@ class Graph:
                 node for node, place in places for items in (place.reads - place.tracks, place.writes) if item in items
             ]
             if len(users) > 1:
-                ranks = self._shared_by(item, users, events, fired, alone=alone)
+                ranks = self._shared_by(item, _once(users), events, fired, alone=alone)
                 if ranks is None:
                     return f"a query writes {item}, and another one writes or reads it"
                 shared[item] = ranks
@@ -183,10 +185,9 @@ class Graph:
     ) -> dict[int, int] | None:
         """Return the rank of each of the `users` of a table, for one event; None when there is no such order.
 
-        There is none when a node uses the table twice, when chunks of one event reach users alternately, or when
-        timers reach several.
+        There is none when chunks of one event reach users alternately, or when timers reach several.
         """
-        if len(set(users)) < len(users) or any(item not in self.places[node].shares for node in users):
+        if any(item not in self.places[node].shares for node in users):
             return None
         if len(fired & set(users)) > 1:
             return None
@@ -338,6 +339,25 @@ class Graph:
             for stream, orders in fed.items()
         }
         return inputs, outputs
+
+
+def _first_circle(waiting: Sequence[int], before: Mapping[int, Set[int]]) -> list[int]:
+    """Return nodes of `waiting` that wait for each other and for no other ones."""
+    known = set(waiting)
+    needed = {node: _all_before(node, before, known) for node in waiting}
+    first = min((node for node in waiting if node in needed[node]), key=lambda node: len(needed[node]))
+    return [node for node in waiting if node in needed[first]]
+
+
+def _all_before(node: int, before: Mapping[int, Set[int]], known: Set[int]) -> set[int]:
+    """Return the nodes of `known` that `node` waits for, and those that they wait for; with a circle also itself."""
+    found: set[int] = set()
+    waiting = [node]
+    while waiting:
+        new = (before[waiting.pop()] & known) - found
+        found |= new
+        waiting.extend(new)
+    return found
 
 
 def _once(items: Iterable[T]) -> list[T]:

@@ -108,6 +108,11 @@ class JoinOperator(MergingOperator):
             self.sliding.fall_behind()
         return self._chunk_by_chunk(inputs, step)
 
+    @property
+    def keeps_nothing(self) -> bool:
+        """Return whether the join looks into a table and keeps nothing itself."""
+        return self.steady is not None and not self._parts() and not self.timed and not self._condition.careful
+
     def _who_is_first(self, inputs: MergedRows) -> tuple[bool, bool]:
         """Return whether the left's stream comes first.
 

@@ -64,6 +64,23 @@ def see(log, count, heads, cursors, alive, times, probes, places, kept, seen):  
 
 
 @state_kernel
+def undo(log, count, heads, cells, valid, alive):  # type: ignore[no-untyped-def]
+    """Gives rows that were written down the values that they had before, the last change first."""
+    for number in range(count - 1, -1, -1):
+        place, copy = log[LOG_ROW, number], log[LOG_PLACE, number]
+        heads[place] = -1
+        if log[LOG_WAS, number] == 0:
+            alive[place] = False
+            continue
+        alive[place] = True
+        if copy != place:
+            for line in range(cells.shape[0]):
+                cells[line, place] = cells[line, copy]
+            for line in range(valid.shape[0]):
+                valid[line, place] = valid[line, copy]
+
+
+@state_kernel
 def forget(log, count, heads):  # type: ignore[no-untyped-def]
     """Nothing is known of the rows that were written down."""
     for number in range(count):
@@ -71,10 +88,22 @@ def forget(log, count, heads):  # type: ignore[no-untyped-def]
 
 
 class History:
-    """What was written down in a step. `rank` is the place of the query that looks now."""
+    """What was written down in a step. `rank` is the place of the query that looks now.
+
+    Before the step there were `count_before` rows at the first `used_before` places.
+    """
 
     def __init__(
-        self, moments: Int64Array, log: Int64Array, count: int, heads: Int64Array, cursors: Int64Array, gone: Int64Array
+        self,
+        moments: Int64Array,
+        log: Int64Array,
+        count: int,
+        heads: Int64Array,
+        cursors: Int64Array,
+        gone: Int64Array,
+        *,
+        used_before: int,
+        count_before: int,
     ) -> None:
         self._moments = moments
         self._log = log
@@ -82,6 +111,8 @@ class History:
         self._heads = heads
         self._cursors = cursors
         self.gone = gone
+        self.used_before = used_before
+        self.count_before = count_before
         self.rank = 0
 
     def seen(self, pairs: Pairs, events: EventBatch, alive: BoolArray) -> Pairs:
@@ -95,6 +126,10 @@ class History:
         rows = kernel_array(pairs.places)
         count = see(self._log, self._count, self._heads, self._cursors, alive, times, probes, rows, kept, places)
         return pairs._replace(probes=kept[:count], places=places[:count], whole=False)
+
+    def undo(self, cells: Int64Array, valid: BoolArray, alive: BoolArray) -> None:
+        """Give all rows the values that they had before the step."""
+        undo(self._log, self._count, self._heads, cells, valid, alive)
 
     def close(self) -> None:
         """The step is over."""

@@ -6,10 +6,13 @@ moment (`siddhi.engine.operators.tables.history`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
 from siddhi.engine.operators.tables.table import Table
 from siddhi.engine.operators.tables.write_loop import Write, carry_out
 
@@ -31,6 +34,9 @@ class WriteSession:
         self._ranks = ranks
         self._recorded = len(ranks) > len(writers)
         self._writes: list[Write] = []
+        self._tried: list[Write] | None = None
+        """In rounds, the writes that are in the table now, of which `_first` do not depend on what it holds."""
+        self._first = 0
         self._refused: list[tuple[int, int]] = []
 
     @classmethod
@@ -52,27 +58,83 @@ class WriteSession:
         assert writer.plan is not None  # noqa: S101 - others share no table in a step
         self._writes.append(Write(writer, writer.plan, batch, self._ranks[self._numbers[id(writer)]]))
 
+    # ---- rounds: writes that depend on what the table holds
+
+    def has_writer_of(self, numbers: Set[int]) -> bool:
+        """Return whether one of the queries of these numbers writes the table."""
+        return not numbers.isdisjoint(self._writers)
+
+    def begin_rounds(self) -> None:
+        """Carry out the writes that are known; those that come now depend on what the table holds."""
+        writes, self._writes = self._writes, []
+        self._first = len(writes)
+        self._try(writes)
+
+    def settle(self) -> bool:
+        """Return whether a round gave the writes that are in the table; else put its writes in their place."""
+        assert self._tried is not None  # noqa: S101 - rounds have begun
+        writes, self._writes = [*self._tried[: self._first], *self._writes], []
+        if len(writes) == len(self._tried) and all(map(_alike, writes, self._tried)):
+            return True
+        self._table.undo()
+        self._try(writes)
+        return False
+
+    def _try(self, writes: list[Write]) -> None:
+        self._tried, self._refused = writes, []
+        self._note(sorted(writes, key=lambda write: write.rank), recorded=True)
+
+    # ---- one after the other
+
     def enter(self, number: int) -> None:
-        """Begin the query of that number; before it reads the table all pending writes are done."""
-        if number in self._ranks and number not in self._writers:
-            self._carry_out()
+        """Begin the query of that number; before it reads the table all pending writes are done.
+
+        In rounds it sees the writes of the round before.
+        """
+        if number in self._ranks and (number not in self._writers or self._tried is not None):
+            if self._tried is None:
+                self._carry_out()
             if self._table.history is not None:
                 self._table.history.rank = self._ranks[number]
 
     def close(self) -> list[tuple[int, int]]:
         """Close the step; return how many rows of which queries, by number, were refused."""
-        self._carry_out()
+        if self._tried is None:
+            self._carry_out()
         for writer in self._writers.values():
             writer.session = None
+        self._tried = None
         self._table.close_history()
         refused, self._refused = self._refused, []
         return refused
 
     def _carry_out(self) -> None:
         writes, self._writes = self._writes, []
+        writes.sort(key=lambda write: write.rank)
+        self._note(writes, recorded=self._recorded)
+
+    def _note(self, writes: Sequence[Write], *, recorded: bool) -> None:
+        """Carry out `writes`, and note how many rows were refused."""
         if not writes:
             return
-        writes.sort(key=lambda write: write.rank)
-        for write, refused in zip(writes, carry_out(self._table, writes, recorded=self._recorded), strict=True):
+        for write, refused in zip(writes, carry_out(self._table, writes, recorded=recorded), strict=True):
             if refused:
                 self._refused.append((self._numbers[id(write.writer)], refused))
+
+
+def _alike(one: Write, other: Write) -> bool:
+    """Return whether two writes of one query write the same."""
+    before, now = one.batch, other.batch
+    if one.writer is not other.writer or before.size != now.size or not np.array_equal(before.orders, now.orders):
+        return False
+    return all(_equal(column, now.columns[name]) for name, column in before.columns.items())
+
+
+def _equal(one: Column, other: Column) -> bool:
+    """Return whether two columns of one length hold the same values and nulls, NaN being the same as NaN."""
+    if (one.valid is None) != (other.valid is None):
+        return False
+    if one.valid is not None and not np.array_equal(one.valid, other.valid):  # type: ignore[arg-type] # both have one
+        return False
+    left, right = (one.values, other.values) if one.valid is None else (one.values[one.valid], other.values[one.valid])
+    return left.tobytes() == right.tobytes()

@@ -315,6 +315,16 @@ class Table:
             history.close()
             self.drop_from_indexes(history.gone)
 
+    def undo(self) -> None:
+        """Take back what was written in this step, so that it can be written otherwise."""
+        history, self.history = self.history, None
+        if history is not None:
+            history.undo(self.cells, self.valid, self.alive)
+            fresh = np.arange(history.used_before, self.used)
+            for index in self.indexes.values():
+                index.remove(fresh)
+            self.take_up(history.used_before, history.count_before)
+
     def seen(self, pairs: Pairs, events: EventBatch) -> Pairs:
         """Return the `pairs` of events and rows as the events see these."""
         return pairs if self.history is None else self.history.seen(pairs, events, self.alive)

@@ -121,7 +121,7 @@ def carry_out(table: Table, writes: Sequence[Write], *, recorded: bool = False) 
     writers, lines = prepared.writers, prepared.lines
     writers[:, REFUSED] = 0
     inserts = sum(write.batch.size for write in writes if write.plan.action in (INSERT, UPSERT))
-    first, most = table.used, table.used + inserts
+    first, most, before = table.used, table.used + inserts, len(table)
     counters: Int64Array = np.zeros(COUNTERS, dtype=np.int64)
     counters[USED], counters[ALIVE], counters[COPIES] = first, len(table), most
     table.make_room(most)
@@ -161,7 +161,9 @@ def carry_out(table: Table, writes: Sequence[Write], *, recorded: bool = False) 
             here = fresh if recorded or not len(deleted) else fresh[table.alive[first : table.used]]
             one.add(here, table.keys_of(one, table.columns(here, one.names), len(here)))
     if recorded:
-        table.history = History(moments, log, int(counters[LOGGED]), heads, tails, deleted)
+        table.history = History(
+            moments, log, int(counters[LOGGED]), heads, tails, deleted, used_before=first, count_before=before
+        )
     else:
         table.drop_from_indexes(deleted)
     for one in touched:

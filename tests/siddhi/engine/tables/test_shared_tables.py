@@ -48,6 +48,20 @@ LOOKS = (
     "from S#window.length(2) as s join K on s.k == K.k and K.w > s.w select s.k as k, K.v as v insert into Out;",
     "from S#window.timeBatch(3) as s join K on s.n == K.n select s.k as k, K.v as v insert into Out;",
 )
+CIRCLES = (
+    "from S[not (K.k == k in K)] select k, v, w, n insert into K;",
+    "from S[(K.k == k and K.v < v) in K] select k, v, w, n update or insert into K set K.v = v, K.w = w on K.k == k;",
+    "from S[not (K.v > v in K)] select k, v, w, n update or insert into K set K.v = v on K.k == k;",
+    """from S[not (K.n == n in K)] select k, v, w, n insert into M; from M select k, v, w, n insert into K;
+    from M select k, v insert into Out;""",
+    """from S left outer join K on S.k == K.k select S.k as k, S.v as v, S.w as w, S.n as n, K.v as o insert into J;
+    from J[o is null or o < v] select k, v, w, n update or insert into K set K.v = v on K.k == k;
+    from J select k, o as v insert into Out;""",
+    """from S join K on S.k == K.k select S.k as k, K.v + S.v as v, K.w as w, K.n + 1L as n insert into J;
+    from J select k, v, w, n update K set K.v = v, K.n = n on K.k == k;""",
+    "from S[(K.k == k and K.v < v) in K] select k delete K on K.k == k;",
+)
+"""Queries that write the table by what they find in it."""
 PARTITIONED = "partition with (k of S) begin {} end;"
 
 keys = st.sampled_from(["a", "b", None])
@@ -115,7 +129,7 @@ def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=int(os.environ.get("SHARED_TABLE_CASES", "40")), deadline=None)
 @given(
     definition=st.sampled_from(DEFINITIONS),
-    queries=st.lists(st.sampled_from(WRITES + LOOKS), min_size=1, max_size=3),
+    queries=st.lists(st.sampled_from(WRITES + LOOKS + CIRCLES), min_size=1, max_size=3),
     events=events_drawn,
     cuts=st.lists(st.integers(0, 24), max_size=3),
     saved_at=st.integers(-1, 3),

@@ -1,0 +1,54 @@
+"""Queries that write a table by what they find in it, as when events that are known already are dropped.
+
+    from S[not (K.id == id in K)] select id insert into K;
+
+They run in rounds over all events of a step. In each round an event sees the table as the writes of the round before
+made it at its moment. What an event writes depends on events before it alone, so that each round gives at least one
+more event its final result, and most often all of them:
+
+    event          1:a   2:b   3:a   4:a        the table is empty
+    round 1 writes  a     b     a     a         as nobody sees any write
+    round 2 writes  a     b                     3 and 4 see that of event 1
+    round 3 writes  a     b                     the same, so that this is the answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from siddhi.engine.streams.scheduled_node import ScheduledNode
+
+_MOST_OF_ROWS = 3
+"""A step that takes more rounds than its rows divided by this is slower than event by event."""
+_REST = 256
+"""So many steps then run event by event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Queries that depend on each other through tables, with their numbers, producers before readers."""
+
+    stages: Sequence[tuple[int, ScheduledNode]]
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The numbers of the queries."""
+        return frozenset(number for number, _ in self.stages)
+
+
+class RoundLimit:
+    """Decides whether steps run in rounds: not for a while after one that took too many."""
+
+    def __init__(self) -> None:
+        self._rest = 0
+
+    def allows(self) -> bool:
+        """Return whether the next step runs in rounds."""
+        self._rest = max(self._rest - 1, 0)
+        return self._rest == 0
+
+    def took(self, rounds: int, rows: int) -> None:
+        """Note that a step of so many rows took so many rounds."""
+        if rounds > 2 + rows // _MOST_OF_ROWS:
+            self._rest = _REST
