@@ -161,6 +161,10 @@ EVENTS_PER_SHARED_INDEX = 512
 """Events that share an index over a moving window; together they see few more rows than one of them does."""
 MAX_PREPARED_WRITES = 64
 """Plans of writes that are cached with a table; on-demand queries bring plans of their own."""
+ROUND_MIN_ROWS = 3
+"""Rows. A round over a batch costs about as much as this many events that go through the app one by one …"""
+ROUND_PAUSE_STEPS = 256
+"""… so that after a step that took more rounds than it pays for, so many steps go event by event."""
 
 # Functions
 

@@ -88,6 +88,10 @@ PLANS = (
         " from S join Plain on S.key == Plain.key and S.part == Plain.part select Plain.part as part insert into Other;"
         " from S select key, part delete Plain on Plain.part == part and Plain.key == key;"
     ),
+    (
+        "@PrimaryKey('key') define table Known (key string, whole int);"
+        " from S[not (Known.key == key in Known)] select key, whole insert into Known;"
+    ),
     " ".join(f"from S[key == 'k{n}' and part > 0.{n}] select key, whole insert into Out;" for n in range(10)),
 )
 

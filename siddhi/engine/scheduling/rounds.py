@@ -18,11 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from siddhi.engine.streams.scheduled_node import ScheduledNode
-
-_MOST_OF_ROWS = 3
-"""A step that takes more rounds than its rows divided by this is slower than event by event."""
-_REST = 256
-"""So many steps then run event by event."""
+from siddhi.engine.tuning import ROUND_MIN_ROWS, ROUND_PAUSE_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,5 +46,5 @@ class RoundLimit:
 
     def took(self, rounds: int, rows: int) -> None:
         """Note that a step of so many rows took so many rounds."""
-        if rounds > 2 + rows // _MOST_OF_ROWS:
-            self._rest = _REST
+        if rounds > 2 + rows // ROUND_MIN_ROWS:
+            self._rest = ROUND_PAUSE_STEPS
