@@ -78,6 +78,13 @@ class Distribution:
     present: bool
     group: AnnotationValue | None
     parallel: AnnotationValue | None
+    state: AnnotationValue | None = None
+    sync: AnnotationValue | None = None
+
+    @property
+    def shares_state(self) -> bool:
+        """Whether every instance keeps the whole state of the group (`state='shared'`)."""
+        return self.state is not None and self.state.text.strip().casefold() == "shared"
 
 
 def named(annotations: Iterable[ast.Annotation], *names: str) -> Iterator[ast.Annotation]:
@@ -145,7 +152,7 @@ def _statistics(annotation: ast.Annotation) -> AnnotationValue:
 
 def read_distribution(annotations: tuple[ast.Annotation, ...]) -> Distribution:
     dist = tuple(named(annotations, "dist"))
-    return Distribution(bool(dist), first(dist, "execGroup"), first(dist, "parallel"))
+    return Distribution(bool(dist), *(first(dist, key) for key in ("execGroup", "parallel", "state", "sync")))
 
 
 def written_name(annotations: tuple[ast.Annotation, ...]) -> AnnotationValue | None:

@@ -22,6 +22,7 @@ from query_plan.model import (
 )
 from query_plan.planning.groupings import grouping_of, obstacles
 from query_plan.planning.groups import ExecutionGroup
+from query_plan.planning.shared_state import stages_with_shared_state
 from query_plan.planning.survey import Survey, survey
 from query_plan.validation import findings_of
 from siddhi.analysis import model
@@ -58,13 +59,18 @@ def build_surveyed(plan: Survey) -> QueryPlan:
             parallel=positive(header.receiver_parallel) or 1,
             streams=tuple(binding.stream for binding in plan.bindings.imported),
         ),
-        processors=tuple(_processor(plan, group) for group in plan.groups),
+        processors=tuple(stage for group in plan.groups for stage in _stages(plan, group)),
         triggers=tuple(TriggerStage(definition) for definition in app.triggers.values()),
         publisher=PublisherStage(
             parallel=positive(header.publisher_parallel) or 1,
             streams=tuple(binding.stream for binding in plan.bindings.exported),
         ),
     )
+
+
+def _stages(plan: Survey, group: ExecutionGroup) -> tuple[ProcessingStage, ...]:
+    stage = _processor(plan, group)
+    return stages_with_shared_state(plan, group, stage) if group.shares_state else (stage,)
 
 
 def _processor(plan: Survey, group: ExecutionGroup) -> ProcessingStage:

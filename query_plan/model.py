@@ -84,9 +84,18 @@ class ReceiverStage:
     name: str = RECEIVER_NAME
 
 
+SyncRole = Literal["", "entry", "log", "replica"]
+"""The part of a stage in a group with shared state: it takes events in, puts them into one order, or keeps the state.
+
+Stages of other groups have none.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessingStage:
     """One execution group: an engine, or `parallel` of them, over a part of the plan.
+
+    A group with shared state is three of them (`query_plan.planning.shared_state`), told apart by `sync`.
 
     `inputs` stand in order of definition, which decides between events of the same time. `internal` are streams that
     the plan defines and only this stage uses. `outputs` are what others need of the streams that it writes.
@@ -104,6 +113,7 @@ class ProcessingStage:
     windows: tuple[ast.WindowDefinition, ...] = ()
     functions: tuple[ast.FunctionDefinition, ...] = ()
     aggregations: tuple[ast.AggregationDefinition, ...] = ()
+    sync: SyncRole = ""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -249,10 +259,21 @@ def instance_stage(stage: ProcessingStage, index: int) -> ProcessingStage:
     """`stage` as its instance `index` runs it: partitions by ranges know only the labels that the instance owns.
 
     An event that meets the conditions of several labels comes to the owner of each, and each works on its own alone.
+    The entry of a group with shared state writes its own number into each event, as the last attribute.
     """
+    if stage.sync == "entry":
+        return replace(stage, elements=tuple(_own_events(element, index) for element in stage.elements))
     if stage.parallel == 1 or not stage.labels:
         return stage
     return replace(stage, elements=tuple(_own_ranges(stage, element, index) for element in stage.elements))
+
+
+def _own_events(element: ast.ExecutionElement, index: int) -> ast.ExecutionElement:
+    if not isinstance(element, ast.Query) or element.selection is None or not element.selection.attributes:
+        return element
+    *attributes, origin = element.selection.attributes
+    number = ast.OutputAttribute(ast.Constant(index, ast.AttributeType.INT), origin.name)
+    return replace(element, selection=replace(element.selection, attributes=(*attributes, number)))
 
 
 def _own_ranges(stage: ProcessingStage, element: ast.ExecutionElement, index: int) -> ast.ExecutionElement:

@@ -15,6 +15,7 @@ from query_plan.checks import (
     joins,
     patterns,
     resources,
+    shared_state,
     stores,
 )
 from query_plan.findings import Finding, Rule
@@ -94,6 +95,9 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     PlanCheck(groups.stage_names_are_unique, (groups.DUPLICATE_NAME,)),
     PlanCheck(groups.groups_agree_on_parallel, (groups.PARALLEL_DIFFERS,)),
     PlanCheck(groups.parallel_groups_can_be_parallel, OBSTACLES),
+    PlanCheck(shared_state.shared_state_is_known, (shared_state.STATE_UNKNOWN, shared_state.STATE_DIFFERS)),
+    PlanCheck(shared_state.shared_state_stays_equal, (shared_state.STATE_STORED, shared_state.STATE_RANDOM)),
+    PlanCheck(shared_state.stages_of_shared_state_have_names, (shared_state.STATE_NAME_TAKEN,)),
     PlanCheck(groups.partition_keys_have_texts, (groups.OBJECT_KEY,)),
     PlanCheck(groups.partition_keys_have_streams, (groups.KEY_WITHOUT_STREAM,)),
     PlanCheck(groups.state_stays_in_one_group, (groups.SHARED_STATE, groups.SHARED_PRIVATE)),

@@ -25,6 +25,7 @@ from query_plan.model import (
     ReceiverStage,
     Resources,
     StageInput,
+    SyncRole,
     TriggerStage,
 )
 from siddhi.errors import Problem, SiddhiParseError
@@ -39,6 +40,7 @@ MAXIMUM_CHARACTERS = 8 * 1024 * 1024
 _SOME_DEFINITION = "define stream S ( a int ); "
 """Stands in front of queries, because a text without any definition is no app."""
 
+SYNC_ROLES: tuple[SyncRole, ...] = ("entry", "log", "replica")
 _KEYED = (GroupingKind.FIELDS, GroupingKind.EXPRESSION, GroupingKind.RANGES)
 
 _Definition = TypeVar("_Definition", bound=ast.Definition)
@@ -109,6 +111,8 @@ def _processor_element(root: etree._Element, stage: ProcessingStage) -> None:
         parallel=str(stage.parallel),
         enforceParallel="true" if stage.enforce_parallel else "false",
     )
+    if stage.sync:
+        element.set("sync", stage.sync)
     _child(element, "table-definitions").text = _statements(stage.tables)
     kinds: tuple[tuple[str, tuple[ast.Definition, ...]], ...] = (
         ("window", stage.windows),
@@ -244,6 +248,7 @@ def _read_processor(element: etree._Element) -> ProcessingStage:
         windows=_read_definitions(element.find("window-definitions"), ast.WindowDefinition),
         functions=_read_definitions(element.find("function-definitions"), ast.FunctionDefinition),
         aggregations=_read_definitions(element.find("aggregation-definitions"), ast.AggregationDefinition),
+        sync=next((role for role in SYNC_ROLES if role == element.get("sync")), ""),
     )
 
 

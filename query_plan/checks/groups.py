@@ -170,6 +170,8 @@ def _brought_together(group: ExecutionGroup) -> Iterator[Finding]:
 def parallel_groups_can_be_parallel(plan: Survey) -> Iterator[Finding]:
     """Whatever keeps state over all events runs in one instance."""
     for group in plan.groups:
+        if group.shares_state:
+            continue  # every instance has the whole state
         if any(member.parallel > 1 for member in group.members) and not any(_brought_together(group)):
             yield from obstacles(plan, group)
 
@@ -309,7 +311,8 @@ def instances_can_be_placed(plan: Survey) -> Iterator[Finding]:
 def _instances(plan: Survey) -> int:
     header = plan.header
     ends = (positive(header.receiver_parallel) or 1) + (positive(header.publisher_parallel) or 1)
-    return ends + sum(group.parallel for group in plan.groups) + len(plan.app.triggers)
+    groups = (2 * group.parallel + 1 if group.shares_state else group.parallel for group in plan.groups)
+    return ends + sum(groups) + len(plan.app.triggers)
 
 
 def _parallel_span(group: ExecutionGroup) -> ast.Span:

@@ -94,7 +94,7 @@ STAGE_NAME_INVALID = error_rule(
 )
 
 _STAGE_NAME = re.compile(r"[^#/\\]{1,128}")
-_DIST_KEYS = ("execGroup", "parallel")
+_DIST_KEYS = ("execGroup", "parallel", "state", "sync")
 _PLAN_DIST_KEYS = ("receiverParallelism", "publisherParallelism", "workers")
 
 

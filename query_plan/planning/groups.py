@@ -32,6 +32,11 @@ class ExecutionGroup:
     def parallel(self) -> int:
         return self.members[0].parallel if self.members else 1
 
+    @property
+    def shares_state(self) -> bool:
+        """Whether each of several instances keeps the whole state, and a log keeps them in step."""
+        return self.parallel > 1 and any(member.distribution.shares_state for member in self.members)
+
     @cached_property
     def reads(self) -> tuple[Read, ...]:
         return tuple(read for member in self.members for read in member.reads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 from topology_builders import EPOCH, KEY
@@ -14,6 +14,7 @@ from topology.events.bundle import Bundle
 from topology.events.resequencer import Resequencer
 from topology.events.watermarks import HEARD_OF
 from topology.model import PROCESSOR, TRIGGER, Component, Topology
+from topology.stages.contract import NO_STATE, Parts
 from topology.stages.kinds.processor import Processor
 from topology.stages.kinds.trigger import TriggerInstance
 from topology.stages.routes.routing import Routing
@@ -29,6 +30,8 @@ class InProcessTopology:
     def __init__(self, xml: str, settings: StageSettings) -> None:
         self.topology = Topology(KEY, EPOCH, read_xml(xml), tasks=1)
         self.out: list[tuple[str, Row]] = []
+        self.givers: list[str] = []
+        """Which instance gave each of `out`."""
         self.taken: dict[str, list[tuple[str, pa.RecordBatch]]] = {}
         """What every instance of a processor got, in order."""
         self._routing = Routing(self.topology, settings.scripts, self._hand_over)
@@ -55,12 +58,18 @@ class InProcessTopology:
         stage = instance_stage(plan.processor(component.name), index)
         return Processor(name, self.topology, stage, emit, settings)
 
-    def open(self, now_ms: int) -> None:
-        for stage in self._stages.values():
-            stage.open(now_ms)
+    def open(self, now_ms: int, states: Mapping[str, Parts] = {}) -> None:
+        for name, stage in self._stages.items():
+            stage.open(now_ms, states.get(name, NO_STATE))
         for stream in self._streams if self._by_clock else ():
             self._pass_on((stream,), (), now_ms, now_ms, idle=True)  # a link, over which nothing waits
         self.advance(now_ms)
+
+    def snapshot(self) -> dict[str, Parts]:
+        return {name: stage.snapshot() for name, stage in self._stages.items()}
+
+    def snapshot_names(self) -> tuple[str, ...]:
+        return tuple(self._stages)
 
     def close(self) -> None:
         for stage in self._stages.values():
@@ -119,7 +128,9 @@ class InProcessTopology:
             target, bundle = self._work.popleft()
             if target in self._publishers:
                 for ready in self._publishers[target].push(bundle):
-                    self.out += [(stream, row) for stream, batch in ready.batches for row in rows(batch)]
+                    given = [(stream, row) for stream, batch in ready.batches for row in rows(batch)]
+                    self.out += given
+                    self.givers += [ready.source] * len(given)
             else:
                 self.taken.setdefault(target, []).extend(bundle.batches)
                 self._stages[target].on_bundle(bundle, now_ms)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from query_plan.model import Playback
-from siddhi.engine.app_runtime import AppRuntime
 from topology.events.bundle import Bundle
 from topology.events.watermarks import END_OF_TIME, NO_WATERMARK
 from topology.time.merger import EventTimeMerger
+from topology.time.origins import Engine
 
 
 class EventTime:
@@ -20,7 +20,7 @@ class EventTime:
 
     def __init__(
         self,
-        engine: AppRuntime,
+        engine: Engine,
         merger: EventTimeMerger,
         playback: Playback,
         upstream: Collection[str],

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.column_names import TIMESTAMP
-from siddhi.engine.app_runtime import AppRuntime
 from topology.events.bundle import Bundle
 from topology.events.frames import CLOCK, has_clocks, shifted, without_clocks
 from topology.events.watermarks import END_OF_TIME
 from topology.time.merger import EventTimeMerger, MergedStep
+from topology.time.origins import Engine, runs
 
 MOST_ROWS, MOST_PIECES = 1_024, 128
 """Rows of a backlog that one call processes, the second where the engine is called for each time or row. Between calls
@@ -41,7 +41,7 @@ class ShiftedEngine:
     its time goes on from where it is, at the pace of the time of day, and whoever is outside sees the time of day.
     """
 
-    def __init__(self, engine: AppRuntime) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.shift_ms = 0
 
@@ -90,7 +90,7 @@ class SystemTime:
 
     def __init__(
         self,
-        engine: AppRuntime,
+        engine: Engine,
         merger: EventTimeMerger,
         at: Callable[[int], None],
         *,
@@ -242,7 +242,7 @@ class SystemTime:
                 self._move(int(clocks.max()))
                 self._engine.send(stream, rows, self._clock_ms)
                 return
-            for start, stop in _runs(clocks):
+            for start, stop in runs(clocks):
                 self._send_at(stream, rows.slice(start, stop - start), int(clocks[start]))
         else:
             self._send_at(stream, batch, min(clock_ms, self._now_ms) if clock_ms > 0 else self._now_ms)
@@ -275,7 +275,7 @@ class SystemTime:
             self._engine.send_merged(rows, sources, self._clock_ms)
             return
         done = [0] * len(rows)
-        for start, stop in _runs(clocks, sources):
+        for start, stop in runs(clocks, sources):
             source, count = int(sources[start]), stop - start
             stream, batch = rows[source]
             self._send_at(stream, batch.slice(done[source], count), int(clocks[start]))
@@ -295,7 +295,7 @@ def cut_by_clock(bundle: Bundle) -> Iterator[tuple[str, pa.RecordBatch, int]]:
     for stream, batch in bundle.batches:
         if has_clocks(batch):
             clocks, rows = batch.column(CLOCK).to_numpy(), without_clocks(batch)
-            for start, stop in _runs(clocks):
+            for start, stop in runs(clocks):
                 yield stream, rows.slice(start, stop - start), int(clocks[start])
         else:
             yield stream, batch, bundle.clock_ms
@@ -303,12 +303,3 @@ def cut_by_clock(bundle: Bundle) -> Iterator[tuple[str, pa.RecordBatch, int]]:
 
 def _single_rows(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     return (batch.slice(row, 1) for row in range(batch.num_rows))
-
-
-def _runs(*columns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[tuple[int, int]]:
-    """Return where the rows begin and end among which no column changes."""
-    changes = np.zeros(len(columns[0]), dtype=bool)
-    for column in columns:
-        changes[1:] |= column[1:] != column[:-1]
-    starts = [0, *np.flatnonzero(changes).tolist()]
-    return zip(starts, [*starts[1:], len(columns[0])], strict=True)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from cep_common.protocol.tasks import ComponentState
 from query_plan.model import SHUFFLE, ProcessingStage, stage_app
+from query_plan.planning.shared_state import log_name
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.model import AnalysedOnDemandQuery
@@ -23,7 +24,7 @@ from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.scheduling.failed_events import FailedEvents
 from siddhi.errors import SnapshotError
 from topology.events.bundle import Ack, Bundle
-from topology.events.frames import CLOCK_FIELD, arrow_schema, concatenate, shifted, with_clocks
+from topology.events.frames import CLOCK_FIELD, arrow_schema, concatenate, has_clocks, shifted, with_clocks
 from topology.events.resequencer import Resequencer
 from topology.events.watermarks import NO_WATERMARK
 from topology.model import PROCESSOR, Component, Topology
@@ -31,7 +32,9 @@ from topology.stages.contract import NO_STATE, Emit, InstanceStatistics, Parts
 from topology.stages.kinds.stored_tables import StoredTables
 from topology.stages.settings import StageSettings
 from topology.time.event_time import EventTime
+from topology.time.log_time import TICK_MS, LogTime
 from topology.time.merger import EventTimeMerger
+from topology.time.origins import OriginEngine
 from topology.time.system_time import SystemTime, cut_by_clock
 
 
@@ -51,12 +54,15 @@ ENGINE = "engine"
 """The part of the state that is the engine's."""
 HELD = "held"
 """The part of the state that waits to be merged by event time."""
+SHARED = "shared"
+"""A part without content: other instances have the same state."""
 STORED = "stored"
 """The part of the state that is not in the databases of stored tables yet."""
 
 OF_ANOTHER_APP = "snapshot-of-another-app"
 
 
+NEVER_MS = 10**12
 _NEXT_TO_NOTHING = 1_000
 """Parts that hold no more bytes than this are not told of."""
 _LOOK_FOR_ROOM_MS = 50
@@ -89,13 +95,13 @@ class Processor:
         self._topology = topology
         self._playback = topology.plan.playback
         producers = topology.producers(component)
-        self._upstream = [name for name in producers if topology.component(name.rpartition("#")[0]).kind == PROCESSOR]
+        self._upstream = [name for name in producers if _keeps_time(topology, name.rpartition("#")[0])]
         self._one_by_one = self._playback is None and _order_matters(topology, component)
         consumers = topology.consumers(component)
         self._feeds_stages = any(consumer.component.kind == PROCESSOR for consumer in consumers)
         self._idle_ms, self._drop_late = settings.idle_ms, settings.drop_late
         self._merger: EventTimeMerger | None = None
-        self._time: SystemTime | EventTime | None = None
+        self._time: SystemTime | EventTime | LogTime | None = None
         self._registry = builtin_registry(settings.scripts)
         app = analyse(stage_app(topology.plan, stage), self._registry)
         self._stored = StoredTables(
@@ -110,6 +116,12 @@ class Processor:
         self.left: tuple[str, ...] = ()
         """State that was there and could not be taken over, for people."""
         self._engine.add_failure_listener(self._note_failed)
+        self._is_log = stage.sync == "log"
+        self._replica: OriginEngine | None = None
+        """What feeds the engine, and knows whose results it makes, when other instances have the same state."""
+        if stage.sync == "replica":
+            index = int(name.rpartition("#")[2])
+            self._replica = OriginEngine(self._engine, index, stage.parallel, streams_of_log(stage))
         self._now_ms = 0
         self._produced: list[tuple[str, pa.RecordBatch, int]] = []
         self._clock_ms = NO_WATERMARK
@@ -164,12 +176,16 @@ class Processor:
         deadlines = [self._time.next_deadline_ms()] if self._time is not None else []
         if self._unsettled:
             deadlines.append(self._now_ms + _LOOK_FOR_ROOM_MS)
-        if self._feeds_stages and self._time is not None and self._time.waits:
+        if self._is_log and self._playback is None:
+            deadlines.append(self._said_ms + TICK_MS)
+        elif self._feeds_stages and self._time is not None and self._time.waits:
             deadlines.append(self._said_ms + self._idle_ms // 4)  # so that those behind do not take it for silent
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def snapshot(self) -> Parts:
         parts = {ENGINE: self._engine.snapshot()}
+        if self._replica is not None:
+            parts[SHARED] = b""
         if self._merger is not None:
             parts[HELD] = self._merger.snapshot()
         if self.stores:
@@ -291,7 +307,9 @@ class Processor:
         """Restore the stage's time from `held`: what waited and which channels were awaited."""
         playback, receiver = self._playback, self._topology.plan.receiver
         idle_ms, first = self._idle_ms, tuple(stream.id for stream in receiver.streams)
-        if playback is None:
+        if self._replica is not None:
+            idle_ms, first = NEVER_MS, ()  # the log alone says what time it is
+        elif playback is None:
             first = ()
         elif playback.idle_ms is not None:
             idle_ms, first = playback.idle_ms, ()
@@ -302,14 +320,17 @@ class Processor:
             merger.restore(held, self._schemas, now_ms)
             self.left += tuple(f"{self.name}: {part}" for part in merger.left)
         self._merger = merger
-        if playback is None:
-            self._time = SystemTime(
-                self._engine, merger, self._at, each_time=self._feeds_stages, one_by_one=self._one_by_one, now_ms=now_ms
-            )
+        engine = self._replica or self._engine
+        if playback is not None:
+            self._time = EventTime(engine, merger, playback, self._upstream, now_ms)
+        elif self._replica is not None:
+            self._time = LogTime(engine, merger, self._at, each_time=self._feeds_stages)
         else:
-            self._time = EventTime(self._engine, merger, playback, self._upstream, now_ms)
+            self._time = SystemTime(
+                engine, merger, self._at, each_time=self._feeds_stages, one_by_one=self._one_by_one, now_ms=now_ms
+            )
 
-    def _go_on(self, at: SystemTime | EventTime, done: Sequence[Bundle], now_ms: int) -> None:
+    def _go_on(self, at: SystemTime | EventTime | LogTime, done: Sequence[Bundle], now_ms: int) -> None:
         """Pass on what the engine produced, and the progress of time."""
         merger, statistics = at.merger, self.statistics
         statistics.queued_events = merger.held_rows
@@ -321,7 +342,7 @@ class Processor:
             text = f"{name} was silent for {self._idle_ms} ms: time goes on without it, its events will be late"
             statistics.error("channel-silent", text, now_ms)
         merger.channels.let_go.clear()
-        if isinstance(at, SystemTime) and at.wrong_ms:
+        if isinstance(at, SystemTime | LogTime) and at.wrong_ms:
             text = f"its time was {abs(at.wrong_ms)} ms {'ahead' if at.wrong_ms > 0 else 'behind'}: a clock was wrong"
             if statistics.error("clock-wrong", f"{text}; windows go on from where they were", now_ms):
                 logger.error("%s: instance=%s", text, self.name)
@@ -339,7 +360,11 @@ class Processor:
         consumers must not consider this stage silent.
         """
         batches, clock_ms = self._taken()
-        quiet = self._said == (watermark_ms, idle) and now_ms - self._said_ms < self._idle_ms // 4
+        ticks = self._is_log and self._playback is None
+        if ticks and (not batches or has_clocks(batches[0][1])):
+            clock_ms = self._clock_ms
+        silent_ms = TICK_MS if ticks else self._idle_ms // 4
+        quiet = self._said == (watermark_ms, idle) and now_ms - self._said_ms < silent_ms
         if not batches and (quiet or not (self._playback is not None or self._feeds_stages)):
             self._settle(finished)
             return
@@ -377,7 +402,9 @@ class Processor:
                          self.name, code, where, failed.message)  # fmt: skip
 
     def _collect(self, stream: str, batch: pa.RecordBatch) -> None:
-        if isinstance(self._time, SystemTime):
+        if self._replica is not None and not self._replica.owns:
+            return
+        if isinstance(self._time, SystemTime | LogTime):
             batch = shifted(batch, -self._time.shift_ms)
         self._produced.append((stream, batch, self._clock_ms))
 
@@ -403,6 +430,17 @@ def held_schemas(topology: Topology, streams: Iterable[str]) -> dict[str, pa.Sch
     if topology.plan.playback is not None:
         return schemas
     return {stream: schema.append(CLOCK_FIELD) for stream, schema in schemas.items()}
+
+
+def streams_of_log(stage: ProcessingStage) -> dict[str, str]:
+    """Return, for each stream of the log that a replica reads, the stream of the plan that it stands for."""
+    return {one.stream.id: one.stream.id.removeprefix(f"{log_name(stage.name)}.") for one in stage.inputs}
+
+
+def _keeps_time(topology: Topology, name: str) -> bool:
+    """Return whether event time of the stages behind component `name` follows its own."""
+    component = topology.component(name)
+    return component.kind == PROCESSOR and not topology.keeps_tickets(component)
 
 
 def _at_clock(batch: pa.RecordBatch, clock_ms: int) -> pa.RecordBatch:

@@ -24,8 +24,8 @@ from siddhi.scripts.language import ScriptPolicy
 from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.grouping import KeySharer, share_rows
 from topology.model import Topology
-from topology.stages.contract import Parts
-from topology.stages.kinds.processor import ENGINE, HELD, OF_ANOTHER_APP, held_schemas
+from topology.stages.contract import NO_STATE, Parts
+from topology.stages.kinds.processor import ENGINE, HELD, OF_ANOTHER_APP, SHARED, held_schemas
 from topology.stages.routes.partition_keys import ComputedKeys
 from topology.stages.state.key_shares import key_shares
 from topology.time.merger import held_streams, share_out
@@ -50,18 +50,52 @@ def rescaled(
     Raises:
         TopologyError: When rows wait that the stage does not take any more.
     """
+    if stage.sync == "entry":
+        return Rescaled(tuple(NO_STATE for _ in range(stage.parallel)))  # it keeps none
     states = [former[name] for name in sorted(former, key=_index)]
+    lost: tuple[str, ...] | None = None
+    if all(SHARED in state for state in states):
+        states, lost = _one_of(stage, states)
+    if len(states) == 1 and (stage.sync == "replica" or (lost is not None and stage.parallel == 1)):
+        copies = tuple({ENGINE: states[0][ENGINE]} for _ in range(stage.parallel))
+        return Rescaled(copies, (lost or ()) + _lost_rows(stage, states[0].get(HELD)))
+    if stage.sync == "replica":
+        return _copied(topology, stage, states, scripts)
     try:
         engines, left = _engines(topology, stage, [state[ENGINE] for state in states], scripts)
     except SnapshotError as error:
         why = f"{stage.name} begins anew in {stage.parallel} instances: {error.problems[0].message}"
         return Rescaled((), (why,))
+    left += lost or ()
     parts: list[dict[str, bytes]] = [{ENGINE: engine} for engine in engines]
     held = [state[HELD] for state in states if HELD in state]
     if held:
         for part, rows in zip(parts, _held(topology, stage, held, scripts), strict=True):
             part[HELD] = rows
     return Rescaled(tuple(parts), left)
+
+
+def _one_of(stage: ProcessingStage, replicas: list[Parts]) -> tuple[list[Parts], tuple[str, ...]]:
+    """Return the state of the first replica, which is that of all, and what cannot leave the group."""
+    first = dict(replicas[0])
+    return [first], _lost_rows(stage, first.pop(HELD, None))
+
+
+def _copied(topology: Topology, stage: ProcessingStage, states: list[Parts], scripts: ScriptPolicy) -> Rescaled:
+    """Return the state of one engine for each replica: the instances there were had parts of it."""
+    whole = replace(stage, parallel=1, sync="")
+    try:
+        (engine,), left = _engines(topology, whole, [state[ENGINE] for state in states], scripts)
+    except SnapshotError as error:
+        why = f"{stage.name} begins anew in {stage.parallel} instances: {error.problems[0].message}"
+        return Rescaled((), (why,))
+    left += tuple(text for state in states for text in _lost_rows(stage, state.get(HELD)))
+    return Rescaled(tuple({ENGINE: engine} for _ in range(stage.parallel)), left)
+
+
+def _lost_rows(stage: ProcessingStage, held: bytes | None) -> tuple[str, ...]:
+    streams = held_streams(held) if held is not None else set()
+    return (f"{stage.name}: events of {', '.join(sorted(streams))} that waited for their turn",) if streams else ()
 
 
 def in_common(state: Parts, topology: Topology, stage: ProcessingStage, scripts: ScriptPolicy) -> int:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from query_plan.planning.shared_state import log_name
 from siddhi.scripts.language import ScriptPolicy
 from topology.links.positions import Positions
 from topology.model import PROCESSOR, PUBLISHER, RECEIVER, Component, Topology
 from topology.stages.contract import Parts
+from topology.stages.kinds.processor import SHARED
 from topology.stages.kinds.receiver import POSITIONS, SECURED
 from topology.stages.state.rescaling import in_common, rescaled
 
@@ -30,7 +32,12 @@ def wanted(topology: Topology, mine: Collection[str], former: Collection[str]) -
     names: set[str] = set()
     for component in _components(topology, mine):
         before = _of(component.name, former)
+        if _replicates(topology, component) and log_instance(component.name) in former:
+            names |= before.intersection(mine) or {f"{component.name}#0"}  # the copies are equal
+            continue
         needs_all = component.kind == RECEIVER or _is_rescaled(component, before)
+        if component.kind == PROCESSOR and before:
+            needs_all |= _replicates(topology, component) != (log_instance(component.name) in former)
         names |= before if needs_all else before.intersection(mine)
         if component.kind == PROCESSOR and not before:
             names |= _orphans(topology, former)
@@ -55,7 +62,14 @@ def initial_states(
         elif component.kind == RECEIVER and before:
             shared = _shared_positions([former[name] for name in sorted(before)])
             found.update(dict.fromkeys(here, shared))
-        elif _is_rescaled(component, before):
+        elif _replicates(topology, component) and before and _is_shared([former[name] for name in before]):
+            first = former[min(before)]
+            found.update({name: former.get(name, first) for name in here})
+        elif _is_rescaled(component, before) or (
+            component.kind == PROCESSOR
+            and before
+            and _replicates(topology, component) != _is_shared([former[name] for name in before])
+        ):
             stage = topology.plan.processor(component.name)
             shares = rescaled(topology, stage, {name: former[name] for name in before}, scripts)
             left += shares.left
@@ -113,6 +127,20 @@ def _heirs(topology: Topology, former: Mapping[str, Parts], scripts: ScriptPolic
 def keeps_state(topology: Topology, name: str) -> bool:
     """Return whether the state of the instance matters when another topology takes over."""
     return topology.component(name.rpartition("#")[0]).kind != PUBLISHER
+
+
+def log_instance(group: str) -> str:
+    """Return the instance of the log that keeps the copies of `group` equal, where its state is shared."""
+    return f"{log_name(group)}#0"
+
+
+def _replicates(topology: Topology, component: Component) -> bool:
+    """Return whether each instance of the component has the whole state."""
+    return component.kind == PROCESSOR and topology.plan.processor(component.name).sync == "replica"
+
+
+def _is_shared(states: Sequence[Parts]) -> bool:
+    return all(SHARED in state for state in states)
 
 
 def _shared_positions(states: Sequence[Parts]) -> Parts:

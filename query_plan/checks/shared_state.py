@@ -1,0 +1,115 @@
+"""Rules about execution groups whose instances share their state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from query_plan.annotations import AnnotationValue, named
+from query_plan.findings import Finding, error_rule
+from query_plan.planning.groups import ExecutionGroup
+from query_plan.planning.shared_state import entry_name, log_name
+from query_plan.planning.survey import Survey
+from siddhi.analysis import model
+from siddhi.analysis.parts import parts_of
+from siddhi.language import ast
+
+STATE_UNKNOWN = error_rule(
+    "shared-state-unknown",
+    "`state` or `sync` of `@dist` has a value that there is not, or `sync` stands there without `state='shared'`",
+    "write `state='shared'` and, if at all, `sync='builtin'`",
+)
+STATE_DIFFERS = error_rule(
+    "shared-state-differs-in-group",
+    "members of one `execGroup` have different `state`",
+    "write `state='shared'` on each of them, or on none",
+)
+STATE_STORED = error_rule(
+    "shared-state-in-database",
+    "a group with shared state uses a table in a database, to which every instance would write the same",
+    "take `@store` out, or put the queries that write the table into another group",
+)
+STATE_RANDOM = error_rule(
+    "shared-state-random",
+    "a query in a group with shared state calls `UUID()`, which gives another value in each instance",
+    "call it in a query of another group, before the events come here or after the results leave",
+)
+STATE_NAME_TAKEN = error_rule(
+    "shared-state-name-taken",
+    "a group, trigger or stream has the name of a stage that a group with shared state needs",
+    "choose another name",
+)
+
+_SYNCS = ("builtin",)
+
+
+def shared_state_is_known(plan: Survey) -> Iterator[Finding]:
+    """Check the values of `state` and `sync`, and that members of a group agree."""
+    for member in plan.members:
+        state, sync = member.distribution.state, member.distribution.sync
+        if state is not None and not member.distribution.shares_state:
+            message = f"state='{state.text}' is not known"
+            yield STATE_UNKNOWN.broken(message, "write state='shared', or leave it out", state.span)
+        if sync is not None and state is None:
+            message = "sync says how instances with shared state stay equal, but there is no state='shared'"
+            yield STATE_UNKNOWN.broken(message, "write state='shared' too, or take sync out", sync.span)
+        elif sync is not None and sync.text.strip().casefold() not in _SYNCS:
+            message = f"sync='{sync.text}' is not known"
+            yield STATE_UNKNOWN.broken(message, f"write one of {', '.join(_SYNCS)}, or leave it out", sync.span)
+    for group in plan.groups:
+        members = [member for member in group.members if member.distribution.present]
+        for member in members[1:]:
+            if member.distribution.shares_state != members[0].distribution.shares_state:
+                yield STATE_DIFFERS.broken(
+                    f"{member.name} and {members[0].name} are both in group {group.name}, but only one of them has"
+                    " state='shared'",
+                    "write state='shared' on both, or give them different execGroups",
+                    member.group_span,
+                )
+
+
+def shared_state_stays_equal(plan: Survey) -> Iterator[Finding]:
+    """Report what would make the copies of a state differ, or write it to a database several times."""
+    for group in plan.groups:
+        if group.shares_state:
+            yield from _stored(plan, group)
+            yield from _random(group)
+
+
+def stages_of_shared_state_have_names(plan: Survey) -> Iterator[Finding]:
+    """Report names that the stages of a group with shared state need."""
+    taken = {*(group.name for group in plan.groups), *plan.app.triggers, *plan.app.streams}
+    for group in plan.groups:
+        if group.shares_state:
+            for name in (entry_name(group.name), log_name(group.name)):
+                if any(one == name or one.startswith(f"{name}.") for one in taken):
+                    message = f"group {group.name} needs the name {name} for a stage of its own"
+                    yield STATE_NAME_TAKEN.broken(message, "choose another name", _state(group).span)
+
+
+def _stored(plan: Survey, group: ExecutionGroup) -> Iterator[Finding]:
+    for member in group.members:
+        for name in member.state:
+            found = plan.app.tables.get(name) or plan.app.aggregations.get(name)
+            if found is not None and any(True for _ in named(found.syntax.annotations, "store")):
+                yield STATE_STORED.broken(
+                    f"{member.name} uses {name}, which is kept in a database: every instance of {group.name} would"
+                    " write to it",
+                    "take @store out, or let another group write the table",
+                    member.group_span,
+                )
+
+
+def _random(group: ExecutionGroup) -> Iterator[Finding]:
+    for member in group.members:
+        for part in parts_of(member.element):
+            if isinstance(part, model.Call) and (part.namespace, part.name.casefold()) == ("", "uuid"):
+                yield STATE_RANDOM.broken(
+                    f"{member.name} calls UUID(), which gives another value in each instance of {group.name}",
+                    "call it in a query of another group",
+                    part.syntax.span if part.syntax is not None else member.group_span,
+                )
+
+
+def _state(group: ExecutionGroup) -> AnnotationValue:
+    states = (member.distribution.state for member in group.members)
+    return next(state for state in states if state is not None) if group.members else AnnotationValue("", ast.NOWHERE)
