@@ -65,8 +65,8 @@ class ManagerProcess:
             accounts = Accounts(database, config.accounts, clock)
             app = create_app(self.manager, http.body_bytes, gate, accounts, secure=bool(config.security.certificate))
             where = "http.port (and http.host)"
-            # The server lets in twice as much as it is told; the application then bounds each call by itself.
-            body_bytes = max(http.body_bytes, MOST_FILE_BYTES // 2)
+            # The application bounds each call by itself, in its own words.
+            body_bytes = max(2 * http.body_bytes, MOST_FILE_BYTES)
             web = WebServer(
                 app, http.host, http.port, http.threads, body_bytes, config.security, where, gate.admit_body
             )

@@ -78,13 +78,18 @@ class EgressConfig(msgspec.Struct, frozen=True):
 
 
 class WorkerHttpConfig(msgspec.Struct, frozen=True):
-    """The built-in HTTP service, and what holds for HTTP sources on ports of their own too."""
+    """The built-in HTTP service, and what holds for HTTP sources on ports of their own too.
+
+    Requests with an `Idempotency-Key` are remembered for `idempotency_ms`, the newest `idempotency_keys` of them.
+    """
 
     host: Host = "127.0.0.1"
     port: Port = 8006
     threads: Annotated[int, Meta(ge=1, le=256)] = 8
     body_bytes: Annotated[int, Meta(ge=1_024)] = 16_777_216
     wait_ms: Milliseconds = 2_000
+    idempotency_keys: Annotated[int, Meta(ge=1)] = 100_000
+    idempotency_ms: Milliseconds = 600_000
 
 
 def _whole(folders: tuple[str, ...]) -> tuple[str, ...]:

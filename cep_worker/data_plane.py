@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 import zmq
@@ -22,6 +23,8 @@ from cep_worker.coordination.status import StatusCollector
 from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.gateway import WorkerGateway
 from cep_worker.http.app import create_app
+from cep_worker.http.direct_intake import DirectIntake
+from cep_worker.http.idempotency import AnsweredRequests
 from cep_worker.http.servers import HttpServers
 from cep_worker.inflows.wal.store import WalStore
 from cep_worker.ingest.link_ingress import LinkIngress
@@ -126,6 +129,7 @@ class DataPlane:
         self.gateway = WorkerGateway(
             worker, clock, self._event_loop, self._lifecycle, self._names, self._submissions, self._http_servers,
             self._limits, self._status, self._errors, wal, self._prepared, self._sinks, self._sources,
+            AnsweredRequests(config.http.idempotency_keys, config.http.idempotency_ms),
             insecure=config.security.insecure,
         )  # fmt: skip
 
@@ -141,9 +145,9 @@ class DataPlane:
         try:
             self._ingress.listen(self._context, ingress.host, ingress.port, ingress.window_rows)
             self._egress.listen(self._context)
-            self._http_servers.open(
-                create_app(self.gateway, self._config.http.body_bytes, self._config.http.wait_ms, self._gate)
-            )
+            http = self._config.http
+            app = create_app(self.gateway, http.body_bytes, http.wait_ms, self._gate)
+            self._http_servers.open(app, partial(DirectIntake, self.gateway, self._gate, http))
         except BaseException:
             self._close()
             raise

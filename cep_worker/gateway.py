@@ -17,7 +17,8 @@ from cep_worker.connector_runtime.running_sources import SourceSupervisor
 from cep_worker.coordination.status import StatusCollector
 from cep_worker.failed_events.service import FailedEventService, ReplayAttempt
 from cep_worker.failed_events.store import FailedEventStore
-from cep_worker.http.app import HttpSource
+from cep_worker.http.event_posts import HttpSource
+from cep_worker.http.idempotency import AnsweredRequests
 from cep_worker.http.servers import HttpServers
 from cep_worker.inflows.wal.store import WalStore
 from cep_worker.ingest.submissions import SubmissionQueue
@@ -51,6 +52,7 @@ class WorkerGateway:
         prepared: TransactionalLogStore,
         sinks: SinkSupervisor,
         sources: SourceSupervisor,
+        answered: AnsweredRequests,
         *,
         insecure: bool,
     ) -> None:
@@ -68,6 +70,7 @@ class WorkerGateway:
         self._prepared = prepared
         self._sinks = sinks
         self._sources = sources
+        self._answered = answered
         self._failed_events = FailedEventService(errors, self)
         self._orphans = OrphanedEventService(wal, prepared, self)
 
@@ -108,6 +111,14 @@ class WorkerGateway:
     def http_source(self, path: str) -> HttpSource | None:
         """Return the source that is declared for `path`, if there is one."""
         return self._http_servers.source(path)
+
+    def answered(self) -> AnsweredRequests:
+        """Return the answers of requests that may come again."""
+        return self._answered
+
+    def events_per_s(self, tenant: int) -> int:
+        """Return how many events a second the tenant may send; 0: any number."""
+        return self._limits.events_per_s(tenant)
 
     def limit_wait_ms(self, tenant: int) -> int:
         """Return how long the tenant must wait before it may send more events; 0: not at all."""

@@ -33,7 +33,7 @@ class ServerSecurity(SecurityConfig, frozen=True, forbid_unknown_fields=True):
     certificate: str = ""
     certificate_key: str = ""
     hosts: tuple[str, ...] = ()
-    requests_per_s: Annotated[int, msgspec.Meta(ge=0)] = 5_000
+    requests_per_s: Annotated[int, msgspec.Meta(ge=0)] = 50_000
     limits: WebLimits = WebLimits()
 
     def __post_init__(self) -> None:

@@ -21,9 +21,9 @@ class WebLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     processed yet take `bodies_bytes` in all and `bodies_bytes_per_address`.
     """
 
-    connections: Some = 1_000
-    connections_per_address: Some = 500
-    half_open_per_address: Some = 128
+    connections: Some = 16_384
+    connections_per_address: Some = 12_288
+    half_open_per_address: Some = 10_240
     head_s: Some = 10
     body_bytes_per_s: Some = 16_384
     body_s: Some = 120

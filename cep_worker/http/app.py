@@ -7,13 +7,11 @@ Every error is JSON: `{"code": …, "message": …, "details": [{"index": …, "
 
 from __future__ import annotations
 
+import io
 import logging
-import math
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import IO, Any, Protocol
 
 import msgspec
@@ -24,76 +22,30 @@ from werkzeug.exceptions import HTTPException
 from cep_common.errors import InputError, UnauthorisedError
 from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
 from cep_common.monitoring.metric_families import Metrics
-from cep_common.protocol.links import StreamSchema
 from cep_common.security.access import Permission, is_granted
 from cep_common.security.web import Gate, answer_for, callers_tenant, guard, shown_token
 from cep_common.web.health import add_health_routes
 from cep_worker.failed_events.service import MOST_SHOWN, EntrySelection, FailedEventService
-from cep_worker.failed_events.store import UNAVAILABLE
-from cep_worker.formats.rejections import EventsRejectedError
-from cep_worker.formats.source_mappers.json_path_mapper import JsonFormat
-from cep_worker.formats.source_mappers.registry import BodyReader, LineReader, SourceFormat
-from cep_worker.formats.transport_properties import body_schema, with_properties
+from cep_worker.formats.source_mappers.registry import BodyReader
+from cep_worker.formats.transport_properties import with_properties
+from cep_worker.http.event_posts import HttpSource, read_events
+from cep_worker.http.idempotency import AnsweredRequests, RequestKey, request_key
 from cep_worker.http.permissions import CALLS
+from cep_worker.http.refusals import RoomError, no_room, over_limit, refused_answer
 from cep_worker.http.request_bodies import body_stream
 from cep_worker.plans.streams import EventStream, StreamDirectory
 from cep_worker.runtime.prometheus import worker_metrics
 from cep_worker.runtime.worker_metrics import WorkerMetrics
-from cep_worker.serving.orphaned_events import UNAVAILABLE as ASIDE_UNAVAILABLE
-from cep_worker.serving.orphaned_events import UNKNOWN_ID, OrphanedEventService
-from topology.events.frames import concatenate
+from cep_worker.serving.orphaned_events import OrphanedEventService
+from cep_worker.storage.records import BatchOrigin
 
 logger = logging.getLogger(__name__)
 
-CHUNK_BYTES = 1_048_576
-"""NDJSON is read in pieces of about this size."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 LONGEST_LIMIT = len(str(MOST_SHOWN))
 
-NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
-STATUS = {
-    "unknown-stream": 404,
-    "unknown-path": 404,
-    "unknown-plan": 404,
-    "cross-site": 403,
-    "too-large": 413,
-    "unsupported-encoding": 415,
-    "over-limit": 429,
-    "no-room": 503,
-    "leaving": 503,
-    "inactive": 503,
-    "starting": 503,
-    "registry-unavailable": 503,
-    UNAVAILABLE: 503,
-    UNKNOWN_ID: 404,
-    ASIDE_UNAVAILABLE: 503,
-    "cannot-restore": 409,
-}
-"""Refusals that are not simply 400."""
-
-
-PLAIN_JSON = JsonFormat()
-
 SOURCE_PATH = re.compile(r"(?P<before>(?:t/(?P<tenant>-?[0-9]{1,9})/)?)(?P<plan>[^/]+)/(?P<stream>[^/]+)", re.ASCII)
 """Where sources without a `receiver.url` listen."""
-
-
-@dataclass(frozen=True, slots=True)
-class HttpSource:
-    """A path that accepts the events of one stream.
-
-    `properties` are the attributes that come in headers, as (attribute, header).
-    """
-
-    source: Hashable
-    stream: EventStream
-    timestamp_key: str | None = None
-    form: SourceFormat = PLAIN_JSON
-    properties: tuple[tuple[str, str], ...] = ()
-
-    def body(self) -> StreamSchema:
-        """Return what bodies have of the stream."""
-        return body_schema(self.stream.schema, self.properties) if self.properties else self.stream.schema
 
 
 class Gateway(Protocol):
@@ -102,8 +54,13 @@ class Gateway(Protocol):
     def imported(self) -> StreamDirectory:
         """Return the event streams that take events now."""
 
-    def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
-        """Offer `batch` to the stream's inflows."""
+    def submit(
+        self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: BatchOrigin | None = None
+    ) -> Future[None]:
+        """Offer `batch` to the stream's inflows, once if it has an `origin`."""
+
+    def answered(self) -> AnsweredRequests:
+        """Return the answers of requests that may come again."""
 
     def http_source(self, path: str) -> HttpSource | None:
         """Return the source that is declared for `path`, if there is one."""
@@ -124,6 +81,9 @@ class Gateway(Protocol):
     def limit_wait_ms(self, tenant: int) -> int:
         """Return how long the tenant has to wait, since it has sent more events than it may; 0 when it need not."""
 
+    def events_per_s(self, tenant: int) -> int:
+        """Return how many events a second the tenant may send; 0: any number."""
+
     def now_ms(self) -> int:
         """Return the worker's clock."""
 
@@ -141,14 +101,6 @@ class Gateway(Protocol):
 
     def metrics(self) -> WorkerMetrics:
         """Return what the worker has done, for its metrics."""
-
-
-class _RoomError(InputError):
-    """There was no room for a request's events in time; it may come again after `retry_after_s` seconds."""
-
-    def __init__(self, reason_code: str, message: str, retry_after_s: int = 1) -> None:
-        super().__init__(reason_code, message)
-        self.retry_after_s = retry_after_s
 
 
 def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> Flask:
@@ -247,64 +199,53 @@ def _kept_routes(app: Flask, gateway: Gateway) -> None:
 def _accept(gateway: Gateway, source: HttpSource, wait_ms: int) -> Response:
     """Accept all events of the request, or none."""
     if gateway.leaving():
-        raise _RoomError("leaving", "the worker is leaving; send the events to another one or again later")
-    reader = _reader(source.form, source.body(), source.timestamp_key)
+        raise RoomError("leaving", "the worker is leaving; send the events to another one or again later")
+    reader = source.reader()
     body = body_stream(request, current_app.config["MAX_CONTENT_LENGTH"])
-    if request.mimetype in NDJSON and isinstance(reader, LineReader):
-        batch = _read_lines(reader, body, gateway.now_ms())
-    else:
-        batch = reader.read(body.read(), gateway.now_ms())
+    given = request.headers.get("Idempotency-Key")
+    if given is None:
+        return _taken(gateway, source, reader, body, wait_ms, None)
+    whole = body.read()
+    key = request_key(given, source.stream.lasting_name(), source.stream.tenant(), whole)
+    answered = gateway.answered()
+    before = answered.begin(key, gateway.now_ms())
+    if before is not None:
+        return _json({"accepted": before}, 202)
+    try:
+        return _taken(gateway, source, reader, io.BytesIO(whole), wait_ms, key)
+    except BaseException:
+        answered.failed(key)
+        raise
+
+
+def _taken(
+    gateway: Gateway, source: HttpSource, reader: BodyReader, body: IO[bytes], wait_ms: int, key: RequestKey | None
+) -> Response:
+    batch = read_events(reader, body, request.mimetype, gateway.now_ms())
     if source.properties:
         batch = with_properties(batch, source.stream.schema, source.properties, request.headers.get)
     if batch.num_rows:
-        _submit(gateway, source, batch, wait_ms)
+        _submit(gateway, source, batch, wait_ms, key.origin() if key is not None else None)
+    if key is not None:
+        gateway.answered().done(key, batch.num_rows)
     return _json({"accepted": batch.num_rows}, 202)
 
 
-def _submit(gateway: Gateway, source: HttpSource, batch: pa.RecordBatch, wait_ms: int) -> None:
+def _submit(
+    gateway: Gateway, source: HttpSource, batch: pa.RecordBatch, wait_ms: int, origin: BatchOrigin | None
+) -> None:
     tenant = source.stream.tenant()
     if (limited_ms := gateway.limit_wait_ms(tenant)) > wait_ms:  # it would keep others from this thread, in vain
-        raise _over_limit(tenant, limited_ms)
-    taken = gateway.submit(source.source, source.stream, batch)
+        raise over_limit(tenant, limited_ms)
+    taken = gateway.submit(source.source, source.stream, batch, origin)
     try:
         taken.result(timeout=wait_ms / 1000)
     except TimeoutError:
         if taken.cancel():
             if limited_ms := gateway.limit_wait_ms(tenant):
-                raise _over_limit(tenant, limited_ms) from None
-            message = f"{source.stream.schema.stream} is busy; send the events again"
-            raise _RoomError("no-room", message) from None
+                raise over_limit(tenant, limited_ms) from None
+            raise no_room(source.stream.schema.stream) from None
         taken.result()  # taken in this very moment
-
-
-def _over_limit(tenant: int, limited_ms: int) -> _RoomError:
-    message = f"tenant {tenant} sends more events than it may; send these again later"
-    return _RoomError("over-limit", message, math.ceil(limited_ms / 1_000))
-
-
-def _read_lines(reader: LineReader, body: IO[bytes], now_ms: int) -> pa.RecordBatch:
-    batches: list[pa.RecordBatch] = []
-    count = 0
-    for chunk in _line_chunks(body):
-        batches.append(reader.read_lines(chunk, now_ms, first_index=count))
-        count += batches[-1].num_rows
-    return concatenate(batches) if batches else reader.read(b"[]", now_ms)
-
-
-def _line_chunks(body: IO[bytes]) -> Iterator[bytes]:
-    """Return the body in pieces that end where lines end."""
-    rest = b""
-    while piece := body.read(CHUNK_BYTES):
-        whole, separator, rest = (rest + piece).rpartition(b"\n")
-        if separator:
-            yield whole
-    if rest.strip():
-        yield rest
-
-
-@lru_cache(maxsize=256)
-def _reader(form: SourceFormat, schema: StreamSchema, timestamp_key: str | None) -> BodyReader:
-    return form.reader(schema, timestamp_key)
 
 
 def _sees_system(gate: Gate) -> bool:
@@ -400,12 +341,8 @@ def _refused(status: int, code: str, message: str) -> Response:
 
 
 def _refusal(error: InputError) -> Response:
-    details = error.details if isinstance(error, EventsRejectedError) else ()
-    body = {"code": error.reason_code, "message": error.message, "details": details}
-    response = _json(body, STATUS.get(error.reason_code, 400))
-    if response.status_code in (429, 503):
-        response.headers["Retry-After"] = str(error.retry_after_s if isinstance(error, _RoomError) else 1)
-    return response
+    refused = refused_answer(error)
+    return Response(refused.body, refused.status, list(refused.headers), mimetype="application/json")
 
 
 def _http_error(error: HTTPException) -> Response:

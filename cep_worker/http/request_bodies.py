@@ -23,14 +23,27 @@ def body_stream(request: Request, most_bytes: int) -> IO[bytes]:
 
     InputError for a coding that is not known or a body that is not of it.
     """
-    codings = [one.strip().casefold() for one in request.headers.get("Content-Encoding", "").split(",")]
-    codings = [one for one in codings if one not in ("", "identity")]
-    if not codings:
+    codings = request.headers.get("Content-Encoding", "")
+    if not _named(codings):
         return request.stream
-    body = request.get_data(cache=False)
-    for coding in reversed(codings):
+    return io.BytesIO(decoded_body(request.get_data(cache=False), codings, most_bytes))
+
+
+def decoded_body(body: bytes, codings: str, most_bytes: int) -> bytes:
+    """Return what a body is that went through the `codings` of its Content-Encoding.
+
+    Raises:
+        InputError: a coding is not known, or the body is not of it.
+        RequestEntityTooLarge: it becomes more than `most_bytes`.
+    """
+    for coding in reversed(_named(codings)):
         body = _decoded(body, coding, most_bytes)
-    return io.BytesIO(body)
+    return body
+
+
+def _named(codings: str) -> list[str]:
+    named = [one.strip().casefold() for one in codings.split(",")]
+    return [one for one in named if one not in ("", "identity")]
 
 
 def _decoded(body: bytes, coding: str, most_bytes: int) -> bytes:

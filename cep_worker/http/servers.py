@@ -8,11 +8,15 @@ from typing import Any
 from cep_common.errors import ConfigError
 from cep_common.security.config import ServerSecurity
 from cep_common.security.web import Gate
+from cep_common.web.direct import DirectCalls
 from cep_common.web.server import WebServer, WsgiApp
 from cep_worker.config import WorkerHttpConfig
-from cep_worker.http.app import HttpSource
+from cep_worker.http.event_posts import HttpSource
 
 Address = tuple[str, int]
+
+MakeDirect = Callable[[str], DirectCalls | None]
+"""Makes the direct calls of the server at an address."""
 
 
 class HttpServers:
@@ -26,16 +30,18 @@ class HttpServers:
         self._security = security
         self._gate = gate
         self._app: WsgiApp | None = None
+        self._direct: MakeDirect = lambda _: None
         self._servers: dict[Address, WebServer] = {}
         self._sources: dict[str, HttpSource] = {}
 
-    def open(self, app: WsgiApp) -> None:
-        """Serve `app` on the built-in server, and on further ones as they are added.
+    def open(self, app: WsgiApp, direct: MakeDirect) -> None:
+        """Serve `app` on the built-in server, and on further ones as they are added; each has `direct` calls.
 
         Raises:
             PortInUseError: the port is taken.
         """
         self._app = app
+        self._direct = direct
         self._serve((self._config.host, self._config.port))
 
     def source(self, path: str) -> HttpSource | None:
@@ -82,8 +88,9 @@ class HttpServers:
         self._gate.refuse_open_host(host, "a source's address")
         app, config = _addressed(self._app, address), self._config
         keys = "http.port (and http.host), or a source's receiver.url,"
+        direct = self._direct(f"{host}:{port}")
         admit = self._gate.admit_body
-        server = WebServer(app, host, port, config.threads, config.body_bytes, self._security, keys, admit)
+        server = WebServer(app, host, port, config.threads, config.body_bytes, self._security, keys, admit, direct)
         server.start()
         self._servers[address] = server
 

@@ -79,6 +79,11 @@ class TenantLimits:
         limit = self._limits.get(tenant)
         return limit.wait_ms() if limit is not None else 0
 
+    def events_per_s(self, tenant: int) -> int:
+        """Return how many events a second the tenant may send; 0: any number. Any thread may ask."""
+        limit = self._limits.get(tenant)
+        return limit.events_per_s if limit is not None else 0
+
     def taken(self) -> tuple[tuple[int, int], ...]:
         """Return how many events were taken in for each tenant."""
         return tuple((tenant, limit.taken_events) for tenant, limit in self._limits.items())

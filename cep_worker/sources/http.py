@@ -9,7 +9,7 @@ from cep_common.errors import CepError, ConfigError, InputError
 from cep_worker.formats.schemas.settings import mapper_guard
 from cep_worker.formats.source_mappers.registry import source_format
 from cep_worker.formats.transport_properties import split_attributes
-from cep_worker.http.app import HttpSource
+from cep_worker.http.event_posts import HttpSource
 from cep_worker.http.servers import Address, HttpServers
 from cep_worker.plans.connectors import DeclaredConnector
 from cep_worker.sources.base import SourceContext, UncountedSource

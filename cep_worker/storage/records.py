@@ -37,7 +37,7 @@ RECORD_HEADER_BYTES = _HEAD.size + _FIELDS.size
 
 SOURCE_BYTES = 16
 _ORIGIN = struct.Struct(f"<{SOURCE_BYTES}sq")
-_ORIGIN_BYTES = _ORIGIN.size
+ORIGIN_BYTES = _ORIGIN.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,10 @@ class BatchOrigin:
 
     source: bytes
     number: int
+
+
+KEYED = -1
+"""The number of a batch whose source is the key of a single request (`Idempotency-Key`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +142,7 @@ def record_parts(
 
 def record_bytes(length: int, origins: int = 0) -> int:
     """Return how much room a record takes with a body of `length` bytes and so many `origins`."""
-    whole = length + origins * _ORIGIN_BYTES
+    whole = length + origins * ORIGIN_BYTES
     return RECORD_HEADER_BYTES + whole + -whole % ALIGNMENT
 
 
@@ -210,7 +214,7 @@ def _header_at(data: memoryview, offset: int, seed: int) -> _RecordHeader | None
     if magic != RECORD_MAGIC or checksum != crc32(data[offset + _HEAD.size : offset + RECORD_HEADER_BYTES], seed):
         return None
     found = _RecordHeader(*_FIELDS.unpack_from(data, offset + _HEAD.size))
-    whole = found.origin_bytes % _ORIGIN_BYTES == 0 and found.origin_bytes <= found.length
+    whole = found.origin_bytes % ORIGIN_BYTES == 0 and found.origin_bytes <= found.length
     return found if whole else None
 
 

@@ -47,7 +47,7 @@ class Served:
         self.url = f"http://127.0.0.1:{port}"
 
     def connections(self) -> int:
-        return len(self.server._server.active_channels)
+        return self.server.connections()
 
     def until(self, connections: int, within_s: float = 10.0) -> None:
         deadline = time.monotonic() + within_s
@@ -187,7 +187,7 @@ def test_bodies_have_so_much_room_and_no_more() -> None:
         head = b"POST /take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 600000\r\n\r\n"
         first = connect(served, head)
         deadline = time.monotonic() + 5
-        while not any(one.reserved() for one in tuple(served.server._server.active_channels.values())):
+        while not served.server.bodies_bytes():
             assert time.monotonic() < deadline
         for data in (b"x" * 600_000, iter([b"x" * 600_000, b"x" * 600_000])):
             answer = requests.post(f"{served.url}/take", data=data, timeout=5)

@@ -95,14 +95,21 @@ class JsonEvents:
 
         Raises EventsRejectedError.
         """
+        return self.batch(self.decode(body), now_ms)
+
+    def decode(self, body: bytes) -> list[Any]:
+        """Return the events of a JSON text as `batch` takes them, also together with those of other texts.
+
+        Raises:
+            EventsRejectedError: an event does not fit.
+        """
         body = body.removeprefix(BYTE_ORDER_MARK)
         try:
-            return self._batch(self._read_typed(body), now_ms)
+            return self._read_typed(body)
         except msgspec.ValidationError:
-            events = self._explain(_unpacked(decoded(body)), first_index=0)
+            return self._explain(_unpacked(decoded(body)), first_index=0)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise EventsRejectedError("broken-json", f"the body is not JSON: {error}") from error
-        return self._batch(events, now_ms)
 
     def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
         """Return the events of NDJSON, one to a line; empty lines are passed over.
@@ -115,7 +122,7 @@ class JsonEvents:
             events = decoder.decode_lines(body)
             if decoder is self._enveloped_one:
                 events = [event.event for event in events]
-            return self._batch(events, now_ms, first_index)
+            return self.batch(events, now_ms, first_index)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self.convert(decoded_lines(body, first_index), now_ms, first_index)
 
@@ -129,7 +136,7 @@ class JsonEvents:
             events = msgspec.convert(values, self._list)
         except msgspec.ValidationError:
             events = self._explain([_unwrapped(value) for value in values], first_index)
-        return self._batch(events, now_ms, first_index)
+        return self.batch(events, now_ms, first_index)
 
     def _event_type(self) -> type[msgspec.Struct]:
         """Return a struct with the attributes `a0`, `a1`, … and the time `t`, each under its own key in JSON."""
@@ -151,7 +158,12 @@ class JsonEvents:
             return [item.event for item in self._enveloped_many.decode(body)] if enveloped else self._many.decode(body)
         return [self._enveloped_one.decode(body).event] if enveloped else [self._one.decode(body)]
 
-    def _batch(self, events: list[Any], now_ms: int, first_index: int = 0) -> pa.RecordBatch:
+    def batch(self, events: list[Any], now_ms: int, first_index: int = 0) -> pa.RecordBatch:
+        """Return the batch of decoded events; problems are numbered from `first_index`.
+
+        Raises:
+            EventsRejectedError: a value or time cannot be kept.
+        """
         columns = [list(map(getter, events)) for getter in self._getters]
         try:
             arrays = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -72,6 +72,25 @@ class BodiesReader(BodyReader, Protocol):
 
         Raises:
             EventsRejectedError: one of them does not fit, or is not of the format.
+        """
+
+
+@runtime_checkable
+class JoiningReader(BodyReader, Protocol):
+    """Makes one batch of the events of many bodies, which costs little more than one of a single event."""
+
+    def decode(self, body: bytes) -> list[Any]:
+        """Return the events of `body`.
+
+        Raises:
+            EventsRejectedError: as `read`.
+        """
+
+    def batch(self, events: list[Any], now_ms: int) -> pa.RecordBatch:
+        """Return the batch of decoded events.
+
+        Raises:
+            EventsRejectedError: as `read`.
         """
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cep_worker.storage.records import BatchOrigin
+from cep_worker.storage.records import KEYED, BatchOrigin
 
 MOST_SOURCES = 4_096
 """So many sources are known, those of which something came last; what comes again of others counts twice. Each run of
 a plan that feeds this one has some, and does not come again once it is over."""
+MOST_KEYS = 4_096
+"""So many keys of single requests are known, the newest ones. They have a place of their own: many requests with keys
+must not make a source unknown."""
 
 
 class SeenOrigins:
@@ -20,12 +23,15 @@ class SeenOrigins:
 
     def __init__(self) -> None:
         self._newest: dict[bytes, int] = {}
+        self._keys: dict[bytes, None] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._newest)
+        return bool(self._newest or self._keys)
 
     def has(self, origin: BatchOrigin) -> bool:
         """Return whether the log has taken the batch, or a later one of its source."""
+        if origin.number == KEYED:
+            return origin.source in self._keys
         newest = self._newest.get(origin.source)
         return newest is not None and origin.number <= newest
 
@@ -35,6 +41,11 @@ class SeenOrigins:
 
     def note(self, origin: BatchOrigin) -> None:
         """Note that the log has taken the batch, the newest of its source."""
+        if origin.number == KEYED:
+            self._keys[origin.source] = None
+            if len(self._keys) > MOST_KEYS:
+                del self._keys[next(iter(self._keys))]
+            return
         # Removed and inserted again, so that the dictionary is in order of use and its first key is the one to forget.
         self._newest.pop(origin.source, None)
         self._newest[origin.source] = origin.number
@@ -46,6 +57,7 @@ class SeenOrigins:
         for origin in origins:
             self.note(origin)
 
-    def newest(self) -> tuple[BatchOrigin, ...]:
-        """Return the newest batch of each source, of which something came last at the end."""
-        return tuple(BatchOrigin(source, number) for source, number in self._newest.items())
+    def newest(self, most_keys: int = MOST_KEYS) -> tuple[BatchOrigin, ...]:
+        """Return the newest batch of each source, of which something came last at the end, and the newest keys."""
+        keys = (BatchOrigin(key, KEYED) for key in list(self._keys)[-most_keys:])
+        return (*keys, *(BatchOrigin(source, number) for source, number in self._newest.items()))

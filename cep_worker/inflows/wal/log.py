@@ -48,6 +48,7 @@ from cep_worker.storage.group_commit import DiskSync
 from cep_worker.storage.losses import Losses
 from cep_worker.storage.records import (
     NOWHERE,
+    ORIGIN_BYTES,
     SEGMENT_HEADER_BYTES,
     BatchOrigin,
     SegmentHeader,
@@ -61,6 +62,8 @@ logger = logging.getLogger(__name__)
 
 Attributes = tuple[tuple[str, str], ...]
 
+KEYS_SHARE, KEYS_AT_LEAST = 4, 16
+"""Keys of single requests may take this share of a segment, and so many of them are told in any case."""
 RESTART_GAP = 2**32
 """A log that is opened again goes on at the next multiple of this: positions that were given out, and whose events were
 lost with the machine before they were on its disk, are never given out twice."""
@@ -434,7 +437,7 @@ class StreamLog:
         Raises:
             WalFullError: the segment cannot be written, and is not there.
         """
-        origins = self._origins.newest()
+        origins = self._origins.newest(max(KEYS_AT_LEAST, self._limits.segment_bytes // KEYS_SHARE // ORIGIN_BYTES))
         if not origins:
             return
         length = record_bytes(0, len(origins))

@@ -6,7 +6,6 @@ import socket
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
@@ -39,23 +38,6 @@ def test_a_stopped_server_frees_its_port() -> None:
         assert answer.read() == b"here"
     server.stop()
     socket.create_server(("127.0.0.1", port)).close()
-
-
-def test_a_server_thread_that_is_awake_already_does_not_close_the_trigger_under_the_one_who_stops_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    server, _ = _started()
-    trigger: Any = server._server.trigger
-    pull = trigger._physical_pull
-
-    def pull_while_the_thread_is_awake() -> None:
-        pull()
-        server._thread.join(timeout=0.2)
-        pull()
-
-    monkeypatch.setattr(trigger, "_physical_pull", pull_while_the_thread_is_awake)
-    server.stop()
-    assert not server._thread.is_alive()
 
 
 @pytest.fixture(scope="module")

@@ -185,18 +185,18 @@ def test_one_wrong_event_refuses_the_whole_request(world: World) -> None:
     assert [row[0] for row in receiver.rows()] == [9]
 
 
-def test_a_full_inflow_is_answered_with_503_and_takes_events_again_later(make_world: Callable[..., World]) -> None:
+def test_a_full_inflow_is_answered_with_429_and_takes_events_again_later(make_world: Callable[..., World]) -> None:
     world = make_world(inflow=InflowConfig(waiting_rows=10))
     world.start(IN_MEMORY)
     for number in range(10):
         assert post(world, "/events/Departures", {**EVENT, "_timestamp": number}).status_code == 202
     answer = post(world, "/events/Departures", {**EVENT, "_timestamp": 10})
-    assert (answer.status_code, answer.json()["code"], answer.headers["Retry-After"]) == (503, "no-room", "1")
+    assert (answer.status_code, answer.json()["code"], answer.headers["Retry-After"]) == (429, "no-room", "1")
     receiver = world.connected_receiver()
     until(lambda: len(receiver.rows()) == 10, receiver)
     assert post(world, "/events/Departures", {**EVENT, "_timestamp": 11}).status_code == 202
     until(lambda: len(receiver.rows()) == 11, receiver)
-    assert [row[0] for row in receiver.rows()] == [*range(10), 11], "what was answered with 503 did not slip in"
+    assert [row[0] for row in receiver.rows()] == [*range(10), 11], "what was answered with 429 did not slip in"
 
 
 def test_a_request_that_waits_for_room_is_accepted_when_there_is_some(make_world: Callable[..., World]) -> None:

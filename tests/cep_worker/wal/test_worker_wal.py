@@ -204,7 +204,7 @@ def test_a_full_log_holds_sources_back_and_says_why(
     accepted = 0
     while (answer := post(world, *range(accepted, accepted + 50))).status_code == 202:
         accepted += 50
-    assert (answer.status_code, answer.json()["code"], answer.headers["Retry-After"]) == (503, "no-room", "1")
+    assert (answer.status_code, answer.json()["code"], answer.headers["Retry-After"]) == (429, "no-room", "1")
     sender = world.sender()
     sender.send(departures((9_999, "UA", 1, None)))
     with pytest.raises(PeerError, match="did not answer within"):
@@ -218,7 +218,7 @@ def test_a_full_log_holds_sources_back_and_says_why(
     receiver.secure(receiver.taken[receiver.openings[0].log])
     until(lambda: 9_999 in times(receiver), receiver)
     sender.flush(5_000)
-    assert times(receiver) == [*range(accepted), 9_999], "what was answered with 503 was not kept, the rest was"
+    assert times(receiver) == [*range(accepted), 9_999], "what was answered with 429 was not kept, the rest was"
     until(lambda: world.manager.last(RegisterWorker).plans[0].last_error == "")
 
 

@@ -1,0 +1,143 @@
+"""The connections of a server: how many there may be, and how much room their bodies take. One thread uses it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.security.web_limits import BodyRefusal, WebLimits
+
+if TYPE_CHECKING:
+    from cep_common.web.connection import Connection
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+REPLACED_PER_S = 2_000
+"""So many connections of an address make room for others of it a second; it gets no more new ones then."""
+
+
+class _Client:
+    """Connections of one address, those used longest ago first."""
+
+    __slots__ = ("bodies_bytes", "connections", "half_open", "replaced")
+
+    def __init__(self) -> None:
+        self.connections: dict[Connection, None] = {}
+        self.half_open: dict[Connection, None] = {}
+        self.bodies_bytes = 0
+        self.replaced = 0
+
+
+class ConnectionTable:
+    """All connections, by the address of the client.
+
+    Every operation but `_busiest` takes the same time however many connections there are: thousands may come a second.
+    """
+
+    def __init__(self, limits: WebLimits, most: int) -> None:
+        """Allow `most` connections in all, which open files may make fewer than `limits` say."""
+        self._limits = limits
+        self._most = most
+        self._clients: dict[str, _Client] = {}
+        self.connections: dict[Connection, None] = {}
+        self.bodies_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.connections)
+
+    def arrived(self, connection: Connection) -> bool:
+        """Add a connection, and end another one where there are too many. Return whether it may stay."""
+        client = self._clients.get(connection.address)
+        if client is None:
+            client = self._clients[connection.address] = _Client()
+        if client.replaced >= REPLACED_PER_S:
+            return False
+        client.connections[connection] = client.half_open[connection] = None
+        self.connections[connection] = None
+        limits = self._limits
+        if len(client.half_open) > limits.half_open_per_address:
+            self._end(client, client.half_open, "security.limits.half_open_per_address")
+        elif len(client.connections) > limits.connections_per_address:
+            self._end(client, client.half_open or client.connections, "security.limits.connections_per_address")
+        elif len(self.connections) > self._most:
+            busiest = self._busiest()
+            self._end(busiest, busiest.half_open or busiest.connections, "security.limits.connections")
+        return True
+
+    def left(self, connection: Connection) -> None:
+        """Forget a connection."""
+        client = self._clients.get(connection.address)
+        if client is None or connection not in client.connections:
+            return
+        del client.connections[connection]
+        del self.connections[connection]
+        client.half_open.pop(connection, None)
+        self._forget(connection.address, client)
+
+    def half_open(self, connection: Connection, *, half_open: bool) -> None:
+        """Note whether a request, or the first one, is not there as a whole."""
+        client = self._clients.get(connection.address)
+        if client is None or connection not in client.connections:
+            return
+        if half_open:
+            client.half_open[connection] = None
+        else:
+            client.half_open.pop(connection, None)
+
+    def used(self, connection: Connection) -> None:
+        """Note that a connection has brought a whole request: others are ended before it."""
+        client = self._clients.get(connection.address)
+        if client is None or connection not in client.connections:
+            return
+        client.half_open.pop(connection, None)
+        del client.connections[connection]
+        client.connections[connection] = None
+
+    def reserve(self, connection: Connection, length: int) -> BodyRefusal | None:
+        """Reserve room for so many bytes of a body, or return why there is none."""
+        client = self._clients.get(connection.address)
+        if client is None:
+            return _no_room("security.limits.bodies_bytes_per_address", connection.address)
+        if client.bodies_bytes + length > self._limits.bodies_bytes_per_address:
+            return _no_room("security.limits.bodies_bytes_per_address", connection.address)
+        if self.bodies_bytes + length > self._limits.bodies_bytes:
+            return _no_room("security.limits.bodies_bytes", connection.address)
+        client.bodies_bytes += length
+        self.bodies_bytes += length
+        return None
+
+    def release(self, connection: Connection, length: int) -> None:
+        """Give back room that was reserved."""
+        self.bodies_bytes -= length
+        client = self._clients.get(connection.address)
+        if client is not None:
+            client.bodies_bytes -= length
+            self._forget(connection.address, client)
+
+    def second(self) -> None:
+        """Begin another second."""
+        for address, client in list(self._clients.items()):
+            client.replaced = 0
+            self._forget(address, client)
+
+    def _forget(self, address: str, client: _Client) -> None:
+        """Forget an address of which nothing is left."""
+        if not client.connections and not client.bodies_bytes and not client.replaced:
+            self._clients.pop(address, None)
+
+    def _busiest(self) -> _Client:
+        return max(self._clients.values(), key=lambda client: len(client.connections))
+
+    def _end(self, client: _Client, among: dict[Connection, None], key: str) -> None:
+        connection = next(iter(among))
+        paced_logger.problem(key, "a connection made room for others: address=%s see=%s", connection.address, key)
+        client.replaced += 1
+        self.left(connection)
+        connection.abort()
+
+
+def _no_room(key: str, address: str) -> BodyRefusal:
+    paced_logger.problem(key, "bodies were refused: address=%s see=%s", address, key)
+    return BodyRefusal(503, "no-room", f"too many large bodies are being worked on; send it again later ({key})")

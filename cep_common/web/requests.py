@@ -1,0 +1,120 @@
+"""One request as the server reads it, and what answers it."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from typing import IO, TYPE_CHECKING
+
+from cep_common.security.web_limits import BodyHead
+
+if TYPE_CHECKING:
+    from cep_common.web.connection import Connection
+
+IN_MEMORY_BYTES = 1_048_576
+"""What a body has beyond this goes to a temporary file."""
+
+ONE_VALUE = frozenset({b"host", b"content-length", b"transfer-encoding", b"content-type", b"authorization"})
+"""Headers of which there may be one only: two readers of a request could each believe another one."""
+
+
+class Request:
+    """A request: its head is complete before it is used, its body before it is answered.
+
+    Names of headers are in lower case; several of one name are joined, as RFC 9110 allows.
+    """
+
+    __slots__ = ("_file", "_parts", "body_bytes", "chunked", "headers", "keep_alive", "length", "method", "repeated",
+                 "reserved", "target", "version")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.method = b""
+        self.target = b""
+        self.version = "1.1"
+        self.headers: dict[bytes, bytes] = {}
+        self.repeated = b""
+        """A header of `ONE_VALUE` that came twice."""
+        self.length = 0
+        self.chunked = False
+        self.keep_alive = True
+        self.body_bytes = 0
+        self.reserved = 0
+        """Bytes that its body takes of the server's room for bodies."""
+        self._parts: list[bytes] = []
+        self._file: IO[bytes] | None = None
+
+    def add_header(self, name: bytes, value: bytes) -> None:
+        """Add a header."""
+        name = name.lower()
+        before = self.headers.get(name)
+        if before is None:
+            self.headers[name] = value
+        elif name in ONE_VALUE:
+            self.repeated = name
+        else:
+            self.headers[name] = before + (b"; " if name == b"cookie" else b", ") + value
+
+    def add_body(self, piece: bytes) -> None:
+        """Add a piece of the body."""
+        self.body_bytes += len(piece)
+        if self._file is not None:
+            self._file.write(piece)
+            return
+        self._parts.append(piece)
+        if self.body_bytes > IN_MEMORY_BYTES:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the request
+            for part in self._parts:
+                self._file.write(part)
+            self._parts.clear()
+
+    def body(self) -> bytes | None:
+        """Return the whole body; None when it is too large to be in memory."""
+        if self._file is not None:
+            return None
+        if len(self._parts) > 1:
+            self._parts = [b"".join(self._parts)]
+        return self._parts[0] if self._parts else b""
+
+    def stream(self) -> IO[bytes]:
+        """Return the body to read from."""
+        if self._file is None:
+            return io.BytesIO(self.body() or b"")
+        self._file.seek(0)
+        return self._file
+
+    def close(self) -> None:
+        """Release the body."""
+        self._parts.clear()
+        if self._file is not None:
+            self._file.close()
+
+    def head(self) -> BodyHead:
+        """Return what is known before the body is read."""
+        get = self.headers.get
+        return BodyHead(
+            self.method.decode("latin-1"),
+            self.target.partition(b"?")[0].decode("latin-1"),
+            get(b"authorization", b"").decode("latin-1"),
+            get(b"cookie", b"").decode("latin-1"),
+            None if self.chunked else self.length,
+        )
+
+
+class Exchange:
+    """A request and its answer. Used by the server's thread, but where it says otherwise."""
+
+    __slots__ = ("answer", "closes", "connection", "general", "request")
+
+    def __init__(self, connection: Connection, request: Request) -> None:
+        self.connection = connection
+        self.request = request
+        self.answer: bytes | None = None
+        self.closes = not request.keep_alive
+        """The connection ends behind the answer."""
+        self.general = False
+        """The application answers it, in a thread of its own."""
+
+    def finish(self, answer: bytes) -> None:
+        """Answer it with a whole message, once those before it on the connection are answered."""
+        self.answer = answer
+        self.connection.flush()

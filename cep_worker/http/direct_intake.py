@@ -1,0 +1,414 @@
+"""Small posts of events, taken on the loop's thread of an HTTP server and joined across connections.
+
+    POST ─▶ decoded ─┐
+    POST ─▶ decoded ─┼─▶ lane of the source ──▶ one batch ──▶ data thread: log, disk, passive node ──▶ every POST: 202
+    POST ─▶ decoded ─┘    (gathers while the batch before is on its way)
+
+Whatever is out of the ordinary, refusals above all, is left to the application, which answers with reasons: this is a
+faster way to the same answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+import pyarrow as pa
+from werkzeug.datastructures import Authorization
+from werkzeug.exceptions import HTTPException
+
+from cep_common.errors import InputError, UnauthorisedError
+from cep_common.ids import SUPER_TENANT, parse_tenant
+from cep_common.security.access import Permission, Principal, is_granted, speaks_for
+from cep_common.security.web import Gate, token_of
+from cep_common.web.answers import date_line, whole_answer
+from cep_common.web.requests import Exchange, Request
+from cep_worker.config import WorkerHttpConfig
+from cep_worker.formats.rejections import EventsRejectedError
+from cep_worker.formats.source_mappers.csv_mapper import CsvFormat
+from cep_worker.formats.source_mappers.json_path_mapper import JsonFormat
+from cep_worker.formats.source_mappers.registry import BodyReader, JoiningReader
+from cep_worker.formats.source_mappers.text_mapper import TextFormat
+from cep_worker.formats.source_mappers.xml_mapper import XmlFormat
+from cep_worker.formats.transport_properties import with_properties
+from cep_worker.http.app import Gateway
+from cep_worker.http.event_posts import NDJSON, HttpSource, read_small
+from cep_worker.http.idempotency import RequestKey, request_key
+from cep_worker.http.refusals import RoomError, no_room, over_limit, refused_answer
+from cep_worker.http.request_bodies import decoded_body
+from cep_worker.plans.streams import StreamDirectory
+from topology.events.frames import concatenate
+
+logger = logging.getLogger(__name__)
+
+SMALL_BYTES = 65_536
+"""Larger bodies are left to threads: they would keep all connections waiting."""
+MOST_ROWS = 4_096
+"""So many events are joined to one batch."""
+LIMITED_SHARE = 20
+"""Of a tenant with a quota only this part of a second's events is joined: whole batches are taken while anything is
+left of it."""
+WAITING_ROWS = 65_536
+"""So many events of a source may wait for its batch; further requests are refused at once."""
+MOST_TARGETS = 4_096
+EVENTS = b"/events/"
+QUICK_FORMATS = (JsonFormat, CsvFormat, TextFormat, XmlFormat)
+"""Reading other ones may wait for a schema registry, which no connection but their own may notice."""
+LINES = frozenset(name.encode() for name in NDJSON)
+TOO_MANY = "too many requests a second; send them more slowly"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Target:
+    """What a post to a path means, for as long as plans and sources stay what they are."""
+
+    source: HttpSource
+    tenant: int
+    reader: BodyReader
+    joining: JoiningReader | None
+
+
+@dataclass(slots=True)
+class _Post:
+    """A request that is being processed, with its events."""
+
+    exchange: Exchange
+    target: _Target
+    rows: int
+    until: float
+    events: list[Any] | None
+    batch: pa.RecordBatch | None
+    key: RequestKey | None
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The posts to one source, in their order."""
+
+    waiting: deque[_Post] = field(default_factory=deque)
+    rows: int = 0
+    under_way: int = 0
+    scheduled: bool = False
+
+
+class DirectIntake:
+    """The direct calls of one server. Used by its loop's thread."""
+
+    def __init__(self, gateway: Gateway, gate: Gate, config: WorkerHttpConfig, address: str) -> None:
+        """Take events for the sources at `address` (`host:port`)."""
+        self._gateway = gateway
+        self._gate = gate
+        self._address = address
+        self._wait_s = config.wait_ms / 1_000
+        self._wait_ms = config.wait_ms
+        self._lanes: dict[Any, _Lane] = {}
+        self._targets: dict[tuple[bytes, bytes | None, int], _Target] = {}
+        self._directory: StreamDirectory | None = None
+        self._hosts: dict[bytes, bool] = {}
+
+    def take(self, exchange: Exchange) -> bool:
+        """Return whether it answers the exchange: a small post of events, with nothing out of the ordinary."""
+        request = exchange.request
+        headers = request.headers
+        if request.method != b"POST" or not 0 < request.body_bytes <= SMALL_BYTES or request.version != "1.1":
+            return False
+        if b"origin" in headers or b"sec-fetch-site" in headers or self._gateway.leaving():
+            return False
+        try:
+            principal = self._principal(request)
+            target = self._target(request, principal)
+            return target is not None and self._known_host(request) and self._read(exchange, target)
+        except (InputError, UnauthorisedError, HTTPException, ValueError):
+            return False  # the application says what is wrong, and where
+
+    # ---- what a request means ---------------------------------------------------------------------------------------
+
+    def _principal(self, request: Request) -> Principal | None:
+        """Return who sends it; None where anybody may.
+
+        Raises:
+            UnauthorisedError: whoever it is may not send events.
+        """
+        if not self._gate.needs_token():
+            return None
+        principal = self._gate.principal(_token(request.headers.get(b"authorization", b"")))
+        if principal is None or not is_granted(principal, Permission.SEND):
+            raise UnauthorisedError("not known, or not granted")
+        return principal
+
+    def _target(self, request: Request, principal: Principal | None) -> _Target | None:
+        directory = self._gateway.imported()
+        if directory is not self._directory or len(self._targets) > MOST_TARGETS:
+            self._targets.clear()
+            self._directory = directory
+        named = request.headers.get(b"tenant")
+        unnamed = SUPER_TENANT if principal is None or principal.tenant is None else principal.tenant
+        name = (request.target, named, unnamed)
+        target = self._targets.get(name)
+        if target is None or not self._is_present(target, request.target):
+            target = self._resolve(directory, request.target, named, unnamed)
+            if target is None:
+                return None
+            self._targets[name] = target
+        return target if principal is None or speaks_for(principal, target.tenant) else None
+
+    def _is_present(self, target: _Target, path: bytes) -> bool:
+        """Return whether the path still means that; what streams are called is looked after by `_target`."""
+        if path.startswith(EVENTS):
+            return True
+        return self._gateway.http_source(f"{self._address}{path.decode('latin-1')}") is target.source
+
+    def _resolve(self, directory: StreamDirectory, target: bytes, named: bytes | None, unnamed: int) -> _Target | None:
+        path, _, query = target.decode("latin-1").partition("?")
+        if not target.startswith(EVENTS):
+            if named is not None or query or "%" in path or not path.startswith("/"):
+                return None
+            source = self._gateway.http_source(f"{self._address}{path}")
+            return None if source is None else _targeted(source, source.stream.tenant())
+        given = parse_qsl(query, keep_blank_values=True)
+        if any(name != "timestamp" for name, _ in given) or len(given) > 1:
+            return None
+        name = unquote(path[len(EVENTS) :])
+        tenant = unnamed if named is None else parse_tenant(named.decode("latin-1"))
+        stream = directory.resolve(name, tenant)
+        return _targeted(HttpSource(("http", tenant, name), stream, given[0][1] if given else None), tenant)
+
+    def _known_host(self, request: Request) -> bool:
+        host = request.headers.get(b"host", b"")
+        known = self._hosts.get(host)
+        if known is None:
+            known = self._gate.knows(host.decode("latin-1"))
+            if len(self._hosts) > MOST_TARGETS:
+                self._hosts.clear()
+            self._hosts[host] = known
+        return known
+
+    # ---- events -----------------------------------------------------------------------------------------------------
+
+    def _read(self, exchange: Exchange, target: _Target) -> bool:
+        """Read the events and hand them on; False: the application answers."""
+        request = exchange.request
+        body = request.body() or b""
+        headers = request.headers
+        if b"content-encoding" in headers:
+            body = decoded_body(body, headers[b"content-encoding"].decode("latin-1"), SMALL_BYTES)
+        content_type = headers.get(b"content-type", b"")
+        joining = None if content_type.partition(b";")[0].strip().lower() in LINES else target.joining
+        source, events, batch = target.source, None, None
+        if joining is not None and not source.properties:
+            events = joining.decode(body)
+            rows = len(events)
+        else:
+            batch = read_small(target.reader, body, content_type.decode("latin-1"), self._gateway.now_ms())
+            if source.properties:
+                batch = with_properties(batch, source.stream.schema, source.properties, partial(_header, headers))
+            rows = batch.num_rows
+        if not self._gate.admit(exchange.connection.address):
+            exchange.answer = _refused(RoomError("too-many-requests", TOO_MANY))
+            return True
+        key: RequestKey | None = None
+        if b"idempotency-key" in headers:
+            given = headers[b"idempotency-key"].decode("latin-1")
+            key = request_key(given, source.stream.lasting_name(), target.tenant, body)
+            before = self._gateway.answered().begin(key, self._gateway.now_ms())
+            if before is not None:
+                exchange.answer = _accepted(before)
+                return True
+        loop = asyncio.get_running_loop()
+        self._add(_Post(exchange, target, rows, loop.time() + self._wait_s, events, batch, key), loop)
+        return True
+
+    def _add(self, post: _Post, loop: asyncio.AbstractEventLoop) -> None:
+        source = post.target.source
+        name = (source.source, source.timestamp_key)
+        lane = self._lanes.get(name)
+        if lane is None:
+            self._lanes = {other: one for other, one in self._lanes.items() if one.waiting or one.under_way}
+            lane = self._lanes[name] = _Lane()
+        if post.rows == 0:
+            self._answer([post], None)
+        elif (limited_ms := self._gateway.limit_wait_ms(post.target.tenant)) > self._wait_ms:
+            self._answer([post], over_limit(post.target.tenant, limited_ms))
+        elif lane.rows + post.rows > WAITING_ROWS:
+            self._answer([post], no_room(source.stream.schema.stream))
+        else:
+            lane.waiting.append(post)
+            lane.rows += post.rows
+            self._schedule(lane, loop)
+
+    def _schedule(self, lane: _Lane, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the lane sent behind everything that is read now, unless a batch of it is on its way."""
+        if lane.waiting and not lane.under_way and not lane.scheduled:
+            lane.scheduled = True
+            loop.call_soon(self._send, lane, loop)
+
+    def _send(self, lane: _Lane, loop: asyncio.AbstractEventLoop) -> None:
+        """Submit everything that waits, joined as far as that goes."""
+        lane.scheduled = False
+        while lane.waiting:
+            posts = self._next_posts(lane)
+            try:
+                self._submit(lane, posts, _batch_of(posts, self._gateway.now_ms()), loop)
+            except EventsRejectedError as error:
+                if len(posts) == 1:
+                    self._answer(posts, error)
+                    continue
+                for post in posts:  # the others are not to suffer from it
+                    try:
+                        self._submit(lane, [post], _batch_of([post], self._gateway.now_ms()), loop)
+                    except EventsRejectedError as own:
+                        self._answer([post], own)
+
+    def _next_posts(self, lane: _Lane) -> list[_Post]:
+        """Take posts whose events can be one batch: in order, of the same stream, none with a key."""
+        first = lane.waiting.popleft()
+        posts, rows = [first], first.rows
+        limit = self._gateway.events_per_s(first.target.tenant)
+        most = max(1, limit // LIMITED_SHARE) if limit else MOST_ROWS
+        while lane.waiting and first.key is None:
+            post = lane.waiting[0]
+            if post.key is not None or post.target is not first.target or rows + post.rows > most:
+                break
+            rows += post.rows
+            posts.append(lane.waiting.popleft())
+        lane.rows -= rows
+        return posts
+
+    def _submit(self, lane: _Lane, posts: list[_Post], batch: pa.RecordBatch, loop: asyncio.AbstractEventLoop) -> None:
+        first = posts[0]
+        source = first.target.source
+        origin = first.key.origin() if first.key is not None else None
+        taken = self._gateway.submit(source.source, source.stream, batch, origin)
+        lane.under_way += 1
+        expire = loop.call_later(max(0.0, first.until - loop.time()), self._expire, lane, posts, taken, loop)
+
+        def settled(future: Future[None]) -> None:
+            if not future.cancelled():
+                with suppress(RuntimeError):  # the server has stopped, and with it all connections
+                    loop.call_soon_threadsafe(self._settled, lane, posts, future, expire, loop)
+
+        taken.add_done_callback(settled)
+
+    def _settled(
+        self,
+        lane: _Lane,
+        posts: list[_Post],
+        taken: Future[None],
+        expire: asyncio.TimerHandle,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        expire.cancel()
+        lane.under_way -= 1
+        failure = taken.exception()
+        if failure is None:
+            self._answer(posts, None)
+        elif isinstance(failure, InputError):
+            if failure.reason_code == "too-large" and len(posts) > 1:
+                self._one_by_one(lane, posts, loop)
+            else:
+                self._answer(posts, failure)
+        else:
+            logger.error("events could not be taken: posts=%d", len(posts), exc_info=failure)
+            self._answer(posts, InputError("failed", "the worker failed to handle the request; its log says more"))
+        self._schedule(lane, loop)
+
+    def _one_by_one(self, lane: _Lane, posts: list[_Post], loop: asyncio.AbstractEventLoop) -> None:
+        """Submit posts again that were too large together."""
+        for post in posts:
+            self._submit(lane, [post], _batch_of([post], self._gateway.now_ms()), loop)
+
+    def _expire(self, lane: _Lane, posts: list[_Post], taken: Future[None], loop: asyncio.AbstractEventLoop) -> None:
+        """Refuse what has waited for room long enough, unless it is being taken in this very moment."""
+        if not taken.cancel():
+            return
+        lane.under_way -= 1
+        target = posts[0].target
+        limited_ms = self._gateway.limit_wait_ms(target.tenant)
+        reason = over_limit(target.tenant, limited_ms) if limited_ms else no_room(target.source.stream.schema.stream)
+        self._answer(posts, reason)
+        self._schedule(lane, loop)
+
+    def _answer(self, posts: Sequence[_Post], reason: InputError | None) -> None:
+        """Answer the posts, each connection at once."""
+        answered = self._gateway.answered()
+        refusal = _refused(reason) if reason is not None else b""
+        for post in posts:
+            if post.key is not None and reason is None:
+                answered.done(post.key, post.rows)
+            elif post.key is not None:
+                answered.failed(post.key)
+            exchange = post.exchange
+            plain = post.rows == 1 and not exchange.closes
+            exchange.answer = refusal or (_accepted_one() if plain else _accepted(post.rows, closes=exchange.closes))
+        for connection in {post.exchange.connection: None for post in posts}:
+            connection.flush()
+
+
+def _targeted(source: HttpSource, tenant: int) -> _Target | None:
+    if not isinstance(source.form, QUICK_FORMATS):
+        return None
+    reader = source.reader()
+    joining = reader if isinstance(reader, JoiningReader) else None
+    return _Target(source, tenant, reader, joining)
+
+
+def _batch_of(posts: list[_Post], now_ms: int) -> pa.RecordBatch:
+    """Return the events of the posts as one batch.
+
+    Raises:
+        EventsRejectedError: an event does not fit.
+    """
+    joining = posts[0].target.joining
+    batches: list[pa.RecordBatch] = []
+    events: list[Any] = []
+    for post in posts:
+        if post.events is not None:
+            events += post.events
+            continue
+        if events and joining is not None:
+            batches.append(joining.batch(events, now_ms))
+            events = []
+        batches.append(post.batch)
+    if events and joining is not None:
+        batches.append(joining.batch(events, now_ms))
+    return batches[0] if len(batches) == 1 else concatenate(batches)
+
+
+def _header(headers: Mapping[bytes, bytes], name: str) -> str | None:
+    """Return the value of a header as the application has it."""
+    value = None if "_" in name else headers.get(name.lower().encode("latin-1", "replace"))
+    return None if value is None else value.decode("latin-1")
+
+
+def _accepted(events: int, *, closes: bool = False) -> bytes:
+    return whole_answer(202, b'{"accepted":%d}' % events, closes=closes)
+
+
+_ONE: list[bytes] = [b"", b""]
+
+
+def _accepted_one() -> bytes:
+    """Return the answer to a single event, which is made once a second."""
+    date = date_line()
+    if _ONE[0] is not date:
+        _ONE[:] = [date, _accepted(1)]
+    return _ONE[1]
+
+
+def _refused(reason: InputError) -> bytes:
+    refused = refused_answer(reason)
+    return whole_answer(refused.status, refused.body, refused.headers)
+
+
+@lru_cache(maxsize=1_024)
+def _token(header: bytes) -> str:
+    """Return the token that a request shows."""
+    return token_of(Authorization.from_header(header.decode("latin-1")))

@@ -1,0 +1,105 @@
+"""Requests with an `Idempotency-Key`: one that comes again is answered as before, and its events are not taken again.
+
+in memory   the newest `most` keys of the last `keep_ms`, with the answers
+in the log  the newest keys of each stream beside its events: they outlive the process, and a takeover
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from cep_common.errors import InputError
+from cep_worker.http.refusals import RoomError
+from cep_worker.storage.records import KEYED, SOURCE_BYTES, BatchOrigin
+
+LONGEST_KEY = 255
+
+
+@dataclass(slots=True)
+class _Known:
+    body: bytes
+    """A digest of the request."""
+    until_ms: int
+    events: int | None = None
+    """How many events were taken; None while that is not known yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """The key of one request to one stream."""
+
+    name: bytes
+    body: bytes
+
+    def origin(self) -> BatchOrigin:
+        """Return how the log knows the request."""
+        return BatchOrigin(self.name, KEYED)
+
+
+def request_key(key: str, stream: str, tenant: int, body: bytes) -> RequestKey:
+    """Return the key of a request with that body.
+
+    Raises:
+        InputError: the key is empty or too long.
+    """
+    key = key.strip()
+    if not 0 < len(key) <= LONGEST_KEY:
+        raise InputError("bad-key", f"Idempotency-Key must have 1 to {LONGEST_KEY} characters")
+    name = blake2b(f"{tenant}\n{stream}\n{key}".encode(), digest_size=SOURCE_BYTES).digest()
+    return RequestKey(name, blake2b(body, digest_size=SOURCE_BYTES).digest())
+
+
+class AnsweredRequests:
+    """The answers of the newest requests with a key. Any thread may use it."""
+
+    def __init__(self, most: int, keep_ms: int) -> None:
+        self._most = most
+        self._keep_ms = keep_ms
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def begin(self, key: RequestKey, now_ms: int) -> int | None:
+        """Begin a request; return how many events it brought when it came before.
+
+        After None `done` or `failed` must follow.
+
+        Raises:
+            InputError: `key-reused`, the key came with another body before.
+            RoomError: `in-progress`, a request with the key is being processed.
+        """
+        with self._lock:
+            known = self._known.get(key.name)
+            if known is None or (known.events is not None and known.until_ms <= now_ms):
+                self._known.pop(key.name, None)
+                self._known[key.name] = _Known(key.body, now_ms + self._keep_ms)
+                self._forget(now_ms)
+                return None
+            if known.body != key.body:
+                raise InputError("key-reused", "a request with this Idempotency-Key had another body; use a new key")
+            if known.events is None:
+                raise RoomError("in-progress", "a request with this Idempotency-Key is being processed; ask again")
+            return known.events
+
+    def done(self, key: RequestKey, events: int) -> None:
+        """Remember that the request was accepted."""
+        with self._lock:
+            known = self._known.get(key.name)
+            if known is not None:
+                known.events = events
+
+    def failed(self, key: RequestKey) -> None:
+        """Forget a request that was refused: it may come again."""
+        with self._lock:
+            known = self._known.get(key.name)
+            if known is not None and known.events is None:
+                del self._known[key.name]
+
+    def _forget(self, now_ms: int) -> None:
+        while self._known:
+            name, oldest = next(iter(self._known.items()))
+            if len(self._known) <= self._most and oldest.until_ms > now_ms:
+                return
+            del self._known[name]

@@ -1,0 +1,77 @@
+"""What is refused at the worker's HTTP interface: status, headers and body."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import msgspec
+
+from cep_common.errors import InputError
+from cep_worker.failed_events.store import UNAVAILABLE
+from cep_worker.formats.rejections import EventsRejectedError
+from cep_worker.serving.orphaned_events import UNAVAILABLE as ASIDE_UNAVAILABLE
+from cep_worker.serving.orphaned_events import UNKNOWN_ID
+
+STATUS = {
+    "unknown-stream": 404,
+    "unknown-path": 404,
+    "unknown-plan": 404,
+    "cross-site": 403,
+    "too-large": 413,
+    "unsupported-encoding": 415,
+    "key-reused": 422,
+    "over-limit": 429,
+    "too-many-requests": 429,
+    "failed": 500,
+    "no-room": 429,
+    "in-progress": 503,
+    "leaving": 503,
+    "inactive": 503,
+    "starting": 503,
+    "registry-unavailable": 503,
+    UNAVAILABLE: 503,
+    UNKNOWN_ID: 404,
+    ASIDE_UNAVAILABLE: 503,
+    "cannot-restore": 409,
+}
+"""Refusals that are not simply 400."""
+
+
+class RoomError(InputError):
+    """A request's events were not taken; it may come again after `retry_after_s` seconds."""
+
+    def __init__(self, reason_code: str, message: str, retry_after_s: int = 1) -> None:
+        super().__init__(reason_code, message)
+        self.retry_after_s = retry_after_s
+
+
+def over_limit(tenant: int, limited_ms: int) -> RoomError:
+    """Return the refusal of events beyond a tenant's quota."""
+    message = f"tenant {tenant} sends more events than it may; send these again later"
+    return RoomError("over-limit", message, math.ceil(limited_ms / 1_000))
+
+
+def no_room(stream: str) -> RoomError:
+    """Return the refusal of events for which there was no room in time."""
+    return RoomError("no-room", f"{stream} is busy; send the events again")
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedAnswer:
+    """An answer that refuses."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[str, str], ...]
+
+
+def refused_answer(error: InputError) -> RefusedAnswer:
+    """Return what a client is answered."""
+    details = error.details if isinstance(error, EventsRejectedError) else ()
+    body = msgspec.json.encode({"code": error.reason_code, "message": error.message, "details": details})
+    status = STATUS.get(error.reason_code, 400)
+    if status not in (429, 503):
+        return RefusedAnswer(status, body, ())
+    after = error.retry_after_s if isinstance(error, RoomError) else 1
+    return RefusedAnswer(status, body, (("Retry-After", str(after)),))
