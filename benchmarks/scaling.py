@@ -37,7 +37,8 @@ from cep_cli.system.local_system import LocalSystem, Ports
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from query_plan.examination import examine
-from topology.events.bundle import Ack, Bundle
+from topology.acks import Ack
+from topology.events.bundle import Bundle
 from topology.events.frames import arrow_schema
 from topology.links.event_listener import EventListener
 from topology.model import Topology

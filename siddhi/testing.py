@@ -20,10 +20,10 @@ import pyarrow as pa
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp, Schema
 from siddhi.analysis.query.on_demand import analyse_on_demand_query
+from siddhi.arrow_types import ARROW_TYPES
 from siddhi.case_reading import Case, MalformedCaseError, check_events, is_number, load_cases, schema_of
 from siddhi.column_names import KIND, TIMESTAMP, column_name
 from siddhi.engine.app_runtime import AppRuntime
-from siddhi.engine.columnar.column import ARROW_TYPES
 from siddhi.engine.columnar.kinds import CURRENT
 from siddhi.errors import SiddhiError
 from siddhi.float_values import written

@@ -11,6 +11,8 @@ from cep_common.protocol.registry import Message
 
 Checkpoint = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 """The number of a checkpoint; never used twice for a plan."""
+NO_SAVEPOINT = "none"
+"""Restore order of a topology that is to start without state, in place of the name of a savepoint."""
 
 
 class JoinTopology(Message, frozen=True):

@@ -1,11 +1,11 @@
-"""How many requests a second each client may make: a bucket for each address. Pure: time is an argument."""
+"""How many requests a second each client may make. Pure: time is an argument."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from cep_common.token_bucket import KeyedTokenBuckets
 
 MOST_CLIENTS = 10_000
-"""Of so many addresses buckets are kept; the one that was silent longest is forgotten first."""
+"""Addresses for which buckets are kept; the one that was silent longest is forgotten first."""
 
 
 class RequestPace:
@@ -13,20 +13,13 @@ class RequestPace:
 
     def __init__(self, requests_per_s: int) -> None:
         """At most so many requests a second for each client; 0: any number."""
-        self._per_s = requests_per_s
-        self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._buckets = (
+            KeyedTokenBuckets(requests_per_s, requests_per_s, 1_000, MOST_CLIENTS) if requests_per_s else None
+        )
 
     def __len__(self) -> int:
-        return len(self._buckets)
+        return 0 if self._buckets is None else len(self._buckets)
 
     def admit(self, client: str, now_ms: int) -> bool:
         """Return whether the client may make a request now, and count it if so."""
-        if self._per_s == 0:
-            return True
-        left, filled_ms = self._buckets.pop(client, (float(self._per_s), now_ms))
-        left = min(float(self._per_s), left + max(0, now_ms - filled_ms) * self._per_s / 1_000)
-        admitted = left >= 1
-        self._buckets[client] = (left - 1 if admitted else left, now_ms)
-        if len(self._buckets) > MOST_CLIENTS:
-            self._buckets.popitem(last=False)
-        return admitted
+        return self._buckets is None or self._buckets.try_take(client, now_ms)

@@ -13,6 +13,8 @@ from collections import OrderedDict
 
 import msgspec
 
+from cep_common.token_bucket import KeyedTokenBuckets
+
 MOST_BUCKETS = 10_000
 """Of so many names, and of so many addresses, buckets are kept; the one that was left alone longest is forgotten
 first."""
@@ -23,6 +25,10 @@ class LoginAllowance(msgspec.Struct, frozen=True):
 
     attempts: int
     refill_ms: int
+
+    def buckets(self) -> KeyedTokenBuckets:
+        """Return full buckets with this allowance."""
+        return KeyedTokenBuckets(self.attempts, 1, self.refill_ms, MOST_BUCKETS)
 
 
 OF_PAIR = LoginAllowance(10, 60_000)
@@ -39,15 +45,15 @@ class LoginRateLimit:
         of_address: LoginAllowance = OF_ADDRESS,
         of_pair: LoginAllowance = OF_PAIR,
     ) -> None:
-        self._names = _Buckets(of_name)
-        self._addresses = _Buckets(of_address)
-        self._pairs = _Buckets(of_pair)
+        self._names = of_name.buckets()
+        self._addresses = of_address.buckets()
+        self._pairs = of_pair.buckets()
         self._known: OrderedDict[str, None] = OrderedDict()
 
     def attempt(self, name: str, address: str, now_ms: int) -> int:
         """Count an attempt and return 0 if it is allowed now, else the time to wait in milliseconds."""
         buckets = self._buckets(name, address)
-        wait_ms = max(bucket.wait_ms(key, now_ms) for bucket, key in buckets)
+        wait_ms = max(bucket.at(key, now_ms).wait_ms() for bucket, key in buckets)
         if wait_ms == 0:
             for bucket, key in buckets:
                 bucket.take(key, now_ms)
@@ -70,38 +76,10 @@ class LoginRateLimit:
         """Return whether somebody has logged in by the name from that address."""
         return _pair(name, address) in self._known
 
-    def _buckets(self, name: str, address: str) -> list[tuple[_Buckets, str]]:
+    def _buckets(self, name: str, address: str) -> list[tuple[KeyedTokenBuckets, str]]:
         own = [(self._pairs, _pair(name, address)), (self._addresses, address)]
         return own if self.is_known(name, address) else [*own, (self._names, name)]
 
 
 def _pair(name: str, address: str) -> str:
     return f"{name}\0{address}"
-
-
-class _Buckets:
-    """What is left of each key's attempts, in milliseconds of refilling, and when that was so."""
-
-    def __init__(self, allowance: LoginAllowance) -> None:
-        self._refill_ms = allowance.refill_ms
-        self._full_ms = allowance.attempts * allowance.refill_ms
-        self._left: OrderedDict[str, tuple[int, int]] = OrderedDict()
-
-    def wait_ms(self, key: str, now_ms: int) -> int:
-        return max(0, self._refill_ms - self._left_ms(key, now_ms))
-
-    def take(self, key: str, now_ms: int) -> None:
-        left_ms = self._left_ms(key, now_ms)
-        self._left[key] = (left_ms - self._refill_ms, now_ms)
-        self._left.move_to_end(key)
-        if len(self._left) > MOST_BUCKETS:
-            self._left.popitem(last=False)
-
-    def give_back(self, key: str) -> None:
-        if key in self._left:
-            left_ms, at_ms = self._left[key]
-            self._left[key] = (min(self._full_ms, left_ms + self._refill_ms), at_ms)
-
-    def _left_ms(self, key: str, now_ms: int) -> int:
-        left_ms, at_ms = self._left.get(key, (self._full_ms, now_ms))
-        return min(self._full_ms, left_ms + max(0, now_ms - at_ms))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cep_common.ids import PlanKey
+from cep_common.protocol.checkpoints import NO_SAVEPOINT
 from cep_common.protocol.drivers import (
     FORMER_SAVEPOINT,
     CheckpointSettings,
@@ -15,9 +16,6 @@ from cep_common.protocol.drivers import (
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import StateUnreadableError, UnknownSavepointError
 from cep_manager.plans.record import PlanRecord
-
-BEGIN_ANEW = "none"
-"""Stands for no savepoint where one can be named: what begins so has no state."""
 
 
 class CheckpointView(msgspec.Struct, frozen=True):
@@ -225,7 +223,7 @@ def require_readable_state(snapshot: ClusterSnapshot, record: PlanRecord) -> Non
     """
     problem = unreadable_state(snapshot, record)
     if problem:
-        details = {"allowed": [*usable_savepoints(snapshot, record.key), BEGIN_ANEW]}
+        details = {"allowed": [*usable_savepoints(snapshot, record.key), NO_SAVEPOINT]}
         raise StateUnreadableError(f"{record.key.plan} was not changed: {problem}", details)
 
 

@@ -6,10 +6,9 @@ import re
 from datetime import UTC, datetime
 
 from cep_common.ids import PlanKey
-from cep_common.protocol.checkpoints import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
+from cep_common.protocol.checkpoints import NO_SAVEPOINT, ClearCheckpoints, DeleteSavepoint, TakeSavepoint
 from cep_common.protocol.drivers import FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT, SavepointReport
 from cep_manager.checkpoints.view import (
-    BEGIN_ANEW,
     CheckpointList,
     SavepointList,
     SavepointView,
@@ -68,9 +67,9 @@ class CheckpointCommands:
 
 def require_free_name(name: str) -> None:
     """Raise BadRequestError when nobody may name a savepoint so."""
-    if not _NAME.fullmatch(name) or name == BEGIN_ANEW or name.startswith(_RESERVED):
+    if not _NAME.fullmatch(name) or name == NO_SAVEPOINT or name.startswith(_RESERVED):
         raise BadRequestError(
             f"a savepoint cannot be named {name[:80]!r}: use up to 64 letters, digits, '.', '_' and '-', beginning "
-            f"with a letter or digit; {BEGIN_ANEW!r} stands for no savepoint, and what other plans or versions have "
+            f"with a letter or digit; {NO_SAVEPOINT!r} stands for no savepoint, and what other plans or versions have "
             f"left is kept under names that begin with {' or '.join(map(repr, _RESERVED))}"
         )

@@ -10,9 +10,10 @@ import msgspec
 
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
+from cep_common.protocol.checkpoints import NO_SAVEPOINT
 from cep_manager.authoring.compiler import with_name
 from cep_manager.authoring.compilers import PlanCompilers
-from cep_manager.checkpoints.view import BEGIN_ANEW, require_readable_state, require_savepoint
+from cep_manager.checkpoints.view import require_readable_state, require_savepoint
 from cep_manager.commands.http_paths import refuse_paths
 from cep_manager.commands.plans_to_run import plan_to_run
 from cep_manager.config import ManagerConfig
@@ -102,7 +103,7 @@ class PlanChanges:
 
     def check_restore(self, key: PlanKey, restore: str) -> None:
         """Raise UnknownSavepointError unless the plan can begin from `restore`."""
-        if restore and restore != BEGIN_ANEW:
+        if restore and restore != NO_SAVEPOINT:
             require_savepoint(self.snapshot(), key, restore)
 
     def _require_beginning(self, record: PlanRecord, restore: str) -> None:
@@ -116,7 +117,7 @@ class PlanChanges:
         self._check_paths(key, compiled)
         self._check_workers(key, compiled.workers, compiled.cores)
         # Whatever a former plan of this name may have left behind is none of this one's.
-        stored = self.store.add(key, text, self.clock.now_ms(), restore=restore or BEGIN_ANEW)
+        stored = self.store.add(key, text, self.clock.now_ms(), restore=restore or NO_SAVEPOINT)
         self.service.put_plan(plan_to_run(stored, compiled))
         self._note_draft(new_record(plan_to_run(stored, compiled), self._default_workers, self.clock.monotonic_ms()))
         message = f"{key.plan} was deployed" + (f"; {_state_from(restore)}" if restore else "")
@@ -228,7 +229,7 @@ class PlanChanges:
         if record.draining is None:
             refuse_during(record, "update", "rebalance")
         self._require_beginning(record, restore)
-        carries = record.state is not PlanState.FAILED or record.restore == BEGIN_ANEW
+        carries = record.state is not PlanState.FAILED or record.restore == NO_SAVEPOINT
         # A savepoint from which it could not begin is not tried again: its own checkpoints still count.
         stored = self.store.restart(record.key, *(_order(record, restore) if restore or carries else ("", 0)))
         if stored is None:
@@ -322,7 +323,7 @@ def _state_from(restore: str) -> str:
     """Say what happens to the state of a plan that starts from `restore`."""
     if not restore:
         return FROM_CHECKPOINT
-    return STARTS_EMPTY if restore == BEGIN_ANEW else f"windows, patterns and tables come from savepoint {restore}"
+    return STARTS_EMPTY if restore == NO_SAVEPOINT else f"windows, patterns and tables come from savepoint {restore}"
 
 
 def _workers_after_edit(record: PlanRecord, compiled: CompiledPlan) -> int | None:

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from cep_manager.errors import BadRequestError
 from cep_manager.events.model import TailFilter
+from siddhi.arrow_types import ARROW_TYPES_BY_NAME
 from siddhi.column_names import KIND, column_name
-from topology.events.frames import ARROW_TYPES, event_rows
+from topology.events.frames import event_rows
 
 LARGEST_WHOLE = 2**53
 LONGEST_TEXT = 1_000
@@ -27,7 +28,7 @@ _COMPARE: dict[str, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
     "gt": pc.greater,
     "ge": pc.greater_equal,
 }
-_NAMES = {type_: name for name, type_ in ARROW_TYPES.items()}
+_NAMES = {type_: name for name, type_ in ARROW_TYPES_BY_NAME.items()}
 
 
 class EventMatcher:
@@ -57,24 +58,6 @@ class EventMatcher:
         if self._wanted.operator == "contains":
             return batch.filter(pc.match_substring(column, self._wanted.value, ignore_case=True))
         return batch.filter(_COMPARE[self._wanted.operator](column, self._value))
-
-
-class SampleAllowance:
-    """How many events may be shown: `per_second` on average, with a limited burst."""
-
-    def __init__(self, per_second: int, now_ms: int) -> None:
-        self._per_second = per_second
-        self._left = float(per_second)
-        self._since_ms = now_ms
-
-    def take(self, wanted: int, now_ms: int) -> int:
-        """Return how many of `wanted` events may be shown at `now_ms`, and count them."""
-        earned = (now_ms - self._since_ms) * self._per_second / 1_000
-        self._left = min(float(self._per_second), self._left + earned)
-        self._since_ms = now_ms
-        granted = min(wanted, int(self._left))
-        self._left -= granted
-        return granted
 
 
 def sampled(batch: pa.RecordBatch, count: int) -> pa.RecordBatch:

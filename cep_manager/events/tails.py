@@ -20,10 +20,11 @@ from cep_common.errors import CepError
 from cep_common.ids import Endpoint
 from cep_common.security.config import SecurityConfig
 from cep_common.security.roles import Role
+from cep_common.token_bucket import TokenBucket
 from cep_manager.config import TailConfig
 from cep_manager.errors import TailsBusyError, WorkerFailedError
 from cep_manager.events.model import TailFilter, TailReport
-from cep_manager.events.sampling import EventMatcher, SampleAllowance, as_events, sampled
+from cep_manager.events.sampling import EventMatcher, as_events, sampled
 from topology.links.event_listener import EventListener
 
 logger = logging.getLogger(__name__)
@@ -124,7 +125,7 @@ class StreamTail:
             self._close_listeners()
             raise
         now_ms = clock.monotonic_ms()
-        self._allowance = SampleAllowance(config.events_per_s, now_ms)
+        self._allowance = TokenBucket.per_second(config.events_per_s, now_ms)
         self._until_ms = now_ms + config.longest_ms
         self._kept: deque[dict[str, Any]] = deque(maxlen=MOST_KEPT)
         self._seen = self._matched = self._shown = 0
@@ -175,7 +176,7 @@ class StreamTail:
 
     def _keep(self, batch: pa.RecordBatch) -> None:
         passed = batch if self._filter is None else self._filter.apply(batch)
-        granted = self._allowance.take(passed.num_rows, self._clock.monotonic_ms())
+        granted = self._allowance.take_up_to(passed.num_rows, self._clock.monotonic_ms())
         events = as_events(sampled(passed, granted)) if granted else []
         with self._changed:
             self._seen += batch.num_rows

@@ -19,8 +19,9 @@ from cep_common.protocol.links import StreamSchema
 from query_plan.connectors.attribute_paths import by_attribute, refuse_transport, split_options, split_paths
 from query_plan.connectors.mappers import KeyValueSourceOptions
 from query_plan.connectors.options import read_options
+from siddhi.arrow_types import ARROW_TYPES_BY_NAME
 from siddhi.column_names import KIND, TIMESTAMP, column_name
-from topology.events.frames import ARROW_TYPES, arrow_schema
+from topology.events.frames import arrow_schema
 
 NAME = "keyvalue"
 _REFERENCE = re.compile(r"\s*(?:\{\{\s*(?P<braced>[^{}\s]+)\s*\}\}|(?P<plain>[^{}]*?))\s*")
@@ -94,7 +95,7 @@ class KeyValueReader:
                 if types[key] != kind:
                     self.problems.append(f"{key} is {types[key]} where {kind} is defined")
             else:
-                self._columns.append(ARROW_TYPES[kind])
+                self._columns.append(ARROW_TYPES_BY_NAME[kind])
                 if not keys.lenient:
                     self.problems.append(f"{key} is missing ({kind})")
 

@@ -20,9 +20,10 @@ from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.event_times import WRONG_TIME, strange_times, usual_timestamp
 from cep_worker.formats.object_values import WRONG_OBJECT, is_readable
 from cep_worker.formats.rejections import MOST_DETAILS, InvalidEvent, events_rejected
+from siddhi.arrow_types import ARROW_TYPES_BY_NAME
 from siddhi.column_names import TIMESTAMP
 from siddhi.engine.columnar.java_text import parse_floating, parse_integer
-from topology.events.frames import ARROW_TYPES, CURRENT, arrow_schema
+from topology.events.frames import CURRENT, arrow_schema
 
 _FLOATING = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _PLAIN = {"int": r"^-?[0-9]{1,10}$", "long": r"^-?[0-9]{1,19}$", "float": _FLOATING, "double": _FLOATING}
@@ -95,7 +96,7 @@ def read_column(kind: str, texts: pa.Array) -> tuple[pa.Array, list[tuple[int, s
 
     Rows with a problem are null. After a hundred problems parsing stops, and the rest is null.
     """
-    wanted = ARROW_TYPES[kind]
+    wanted = ARROW_TYPES_BY_NAME[kind]
     if kind == "string":
         return texts.cast(wanted), []
     plain = _PLAIN.get(kind)

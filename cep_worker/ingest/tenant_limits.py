@@ -2,58 +2,54 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from cep_common.protocol.registry import TenantLimit
-
-BURST_MS = 1_000
-"""A tenant that was silent for so long, or longer, may send as many events at once as it may send in this time."""
+from cep_common.token_bucket import TokenBucket
 
 
 class RateLimit:
     """A budget of events that grows with time.
 
-    Pure: time is an argument.
-
-    Whole batches are taken while anything is left, so the budget may fall below nothing: what comes next then waits for
-    longer, and the rate holds in the long run.
+    Whole batches are taken while anything is left, so the budget may fall below zero: what comes next then waits for
+    longer, and the rate holds in the long run. A tenant that was silent for a second may send as many events at once as
+    it may send in a second.
     """
 
     def __init__(self) -> None:
         """Limit nothing until `set` is called."""
         self.events_per_s = 0
         self.taken_events = 0
-        self._left = 0.0
-        self._refilled_ms = 0
+        self._bucket: TokenBucket | None = None
 
     def set(self, events_per_s: int, now_ms: int) -> None:
         """At most so many events a second are taken from now on; 0: any number."""
-        was_limited = self.events_per_s > 0
-        self.refill(now_ms)
         self.events_per_s = events_per_s
-        if not was_limited:
-            self._left = events_per_s * BURST_MS / 1_000
+        if not events_per_s:
+            self._bucket = None
+        elif self._bucket is None:
+            self._bucket = TokenBucket.per_second(events_per_s, now_ms)
+        else:
+            self._bucket.change_rate(events_per_s, now_ms)
 
     def refill(self, now_ms: int) -> None:
         """Add the budget of the time that has passed."""
-        gained = self.events_per_s * (now_ms - self._refilled_ms) / 1_000
-        self._left = min(self._left + gained, self.events_per_s * BURST_MS / 1_000)
-        self._refilled_ms = now_ms
+        if self._bucket is not None:
+            self._bucket.refill(now_ms)
 
     def has_room(self) -> bool:
         """Return whether another batch may be taken."""
-        return not self.events_per_s or self._left > 0
+        return self._bucket is None or self._bucket.in_credit()
 
     def wait_ms(self) -> int:
         """In how many milliseconds another batch may be taken, counted from the last refill."""
-        return 0 if self.has_room() else math.floor(-self._left * 1_000 / self.events_per_s) + 1
+        return 0 if self._bucket is None else self._bucket.debt_ms()
 
     def take(self, events: int) -> None:
         """So many events were taken in."""
         self.taken_events += events
-        if self.events_per_s:
-            self._left -= events
+        if self._bucket is not None:
+            self._bucket.take(events)
 
 
 class TenantLimits:

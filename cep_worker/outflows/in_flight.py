@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from cep_common.protocol.links import Data
-from cep_worker.outflows.receipts import OrderedAcks
 from cep_worker.outflows.transactional_log.unlogged_frames import LoggedFrames, UnloggedFrame
+from topology.acks import AckLedger
 from topology.links.server import FrameArrived
 
 SPILL_MS = 1_000
@@ -61,7 +61,7 @@ class InFlightFrames:
 
     parked: deque[FrameArrived] = field(default_factory=deque)
     offered: dict[int, OfferedFrame] = field(default_factory=dict)
-    taken: OrderedAcks = field(default_factory=OrderedAcks)
+    taken: AckLedger = field(default_factory=AckLedger)
     moves: int = 0
     seen_moves: int = 0
     moved_ms: int = 0

@@ -1,10 +1,10 @@
-"""When results count as delivered: every consumer of a frame settles its receipt, frames are acknowledged in order."""
+"""When results count as delivered: every consumer of a frame settles its receipt."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from topology.acks import Ack
 
 
 class DeliveryReceipt:
@@ -14,13 +14,13 @@ class DeliveryReceipt:
     Belongs to the data thread.
     """
 
-    __slots__ = ("_delivered", "_given_back", "_returned", "_unsettled", "lost_rows")
+    __slots__ = ("_ack", "_delivered", "_given_back", "_returned", "lost_rows")
 
     def __init__(
         self, consumers: int, delivered: Callable[[], None], returned: Callable[[], None] | None = None
     ) -> None:
         """Without `returned` a consumer that ends must count the frame as lost."""
-        self._unsettled = consumers
+        self._ack = Ack(self._all_settled, consumers)
         self._delivered = delivered
         self._returned = returned
         self._given_back = False
@@ -36,14 +36,12 @@ class DeliveryReceipt:
         """Settle for one consumer, which has delivered the frame but for `lost_rows` events.
 
         Raises:
-            ValueError: all consumers have settled already.
+            ValueError: All consumers have settled already.
         """
-        if self._unsettled < 1:
-            raise ValueError("a receipt was settled more often than there are consumers")
-        self._unsettled -= 1
         self.lost_rows = max(self.lost_rows, lost_rows)
-        if self._unsettled:
-            return
+        self._ack.settle()
+
+    def _all_settled(self) -> None:
         if self._given_back and self._returned is not None:
             self._returned()
         else:
@@ -54,28 +52,3 @@ class DeliveryReceipt:
         self._given_back = self.takes_back
         self.settle()
         return self.takes_back
-
-
-@dataclass(slots=True)
-class OrderedAcks:
-    """Numbered frames that are settled in any order and acknowledged in their own."""
-
-    _numbers: deque[int] = field(default_factory=deque)
-    _settled: set[int] = field(default_factory=set)
-
-    def took(self, number: int) -> None:
-        """Note that the frame is in flight; numbers rise."""
-        self._numbers.append(number)
-
-    def settle(self, number: int) -> int | None:
-        """Settle the frame; return the number up to which all are settled, if it has risen."""
-        self._settled.add(number)
-        newest = None
-        while self._numbers and self._numbers[0] in self._settled:
-            newest = self._numbers.popleft()
-            self._settled.remove(newest)
-        return newest
-
-    def __len__(self) -> int:
-        """Return how many frames are not acknowledged."""
-        return len(self._numbers)

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from siddhi.analysis.model import Schema
+from siddhi.arrow_types import ARROW_TYPES
 from siddhi.column_names import TIMESTAMP, column_name
-from siddhi.engine.columnar.column import ARROW_TYPES
 from siddhi.errors import did_you_mean
 from siddhi.language.ast import AttributeType
 from siddhi.nesting import TOO_DEEP, nests_too_deeply

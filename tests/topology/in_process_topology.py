@@ -121,6 +121,7 @@ class InProcessTopology:
         self._drain(now_ms)
 
     def _hand_over(self, target: str, bundle: Bundle) -> None:
+        bundle.hold()
         self._work.append((target, bundle))
 
     def _drain(self, now_ms: int) -> None:

@@ -17,7 +17,8 @@ from query_plan.model import (
     StageInput,
 )
 from siddhi.language import ast
-from topology.events.bundle import Ack, Bundle
+from topology.acks import Ack
+from topology.events.bundle import Bundle
 from topology.events.frames import CURRENT, arrow_schema
 from topology.events.watermarks import NO_WATERMARK
 from topology.model import Topology

@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from topology.acks import Ack
 from topology.events.watermarks import NO_WATERMARK
 
 NO_TICKET = -1
-
-
-@dataclass(slots=True)
-class Ack:
-    """Calls back once when as many `settle`s have come as holders were announced.
-
-    The receiver makes one for each frame that it takes in; whoever holds the frame's rows, or what came of them,
-    settles when they have gone on to a worker or into an engine's state. Only then is the frame acknowledged: whatever
-    is held anywhere in the topology counts against the window of the worker that sent it.
-    """
-
-    settled: Callable[[], None]
-    holders: int = 1
-
-    def announce(self, more: int) -> None:
-        """Expect `more` further holders to settle."""
-        self.holders += more
-
-    def settle(self) -> None:
-        """Release one holder."""
-        self.holders -= 1
-        if self.holders == 0:
-            self.settled()
 
 
 @dataclass(frozen=True, slots=True)

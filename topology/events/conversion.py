@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from cep_common.protocol.links import StreamSchema
+from siddhi.arrow_types import ARROW_TYPES_BY_NAME
 from siddhi.column_names import KIND, TIMESTAMP, attribute_name, column_name
-from topology.events.frames import ARROW_TYPES, arrow_schema
+from topology.events.frames import arrow_schema
 
 Attributes = tuple[tuple[str, str], ...]
 
@@ -19,7 +20,7 @@ WIDER: Mapping[str, frozenset[str]] = {
 }
 """The types that hold the values of a type, as Java widens them."""
 
-_KINDS = {kind: name for name, kind in ARROW_TYPES.items()}
+_KINDS = {kind: name for name, kind in ARROW_TYPES_BY_NAME.items()}
 
 
 def conversion_problem(had: Attributes, has: Attributes) -> str:

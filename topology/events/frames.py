@@ -13,22 +13,12 @@ import pyarrow as pa
 
 from cep_common.errors import DecodeError
 from cep_common.protocol.links import StreamSchema
+from siddhi.arrow_types import ARROW_TYPES_BY_NAME
 from siddhi.column_names import KIND, TIMESTAMP, attribute_name, column_name
 from siddhi.float_values import written_batch
 
 CURRENT = 0
 """`_kind` of an ordinary event; the others stay inside the engine."""
-
-ARROW_TYPES = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "bool": pa.bool_(),
-    "object": pa.binary(),
-}
-
 
 CLOCK = "`clock`"
 """A column that batches may have between the stages of a plan under the system clock: the processing time of each row,
@@ -39,7 +29,7 @@ CLOCK_FIELD = pa.field(CLOCK, pa.int64())
 def arrow_schema(stream: StreamSchema) -> pa.Schema:
     """Return the schema: `_timestamp` (int64, ms), `_kind` (int8), then the stream's attributes (`column_name`)."""
     fields = [pa.field(TIMESTAMP, pa.int64(), nullable=False), pa.field(KIND, pa.int8(), nullable=False)]
-    fields += [pa.field(column_name(name), ARROW_TYPES[kind]) for name, kind in stream.attributes]
+    fields += [pa.field(column_name(name), ARROW_TYPES_BY_NAME[kind]) for name, kind in stream.attributes]
     return pa.schema(fields)
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.types import Float, TypeEngine
 
 from query_plan.databases.stores import Store
 from siddhi.analysis import model
-from siddhi.engine.columnar.column import ARROW_TYPES
+from siddhi.arrow_types import ARROW_TYPES
 from topology.stores.databases import COLUMN_TYPES, may_pass, said_by
 from topology.stores.pending import Row, Writes, identity_of
 

@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 from cep_common.errors import InputError
 from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.event_times import WRONG_TIME, strange_times, timestamp_among
+from siddhi.arrow_types import ARROW_TYPES_BY_NAME
 from siddhi.column_names import TIMESTAMP
-from topology.events.frames import ARROW_TYPES, CURRENT, arrow_schema
+from topology.events.frames import CURRENT, arrow_schema
 
 Now = Callable[[], int]
 
@@ -56,7 +57,7 @@ def read_csv(file: Path, schema: StreamSchema, now_ms: Now, timestamp_field: str
         header = opened.readline().decode("utf-8-sig", errors="replace").strip()
     names = [name.strip().strip('"') for name in header.split(",")]
     time_column = _time_column(names, schema, timestamp_field, file)
-    types = {name: ARROW_TYPES[kind] for name, kind in schema.attributes}
+    types = {name: ARROW_TYPES_BY_NAME[kind] for name, kind in schema.attributes}
     if time_column is not None and time_column not in types:
         types[time_column] = pa.int64()
     convert = pyarrow.csv.ConvertOptions(
@@ -135,9 +136,9 @@ def _fitted(rows: pa.RecordBatch, name: str, kind: str, file: Path, first_row: i
     if pa.types.is_floating(column.type) and kind in ("int", "long"):
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     try:
-        return column.cast(ARROW_TYPES[kind])
+        return column.cast(ARROW_TYPES_BY_NAME[kind])
     except pa.ArrowException:
-        index = _first_misfit(column, ARROW_TYPES[kind])
+        index = _first_misfit(column, ARROW_TYPES_BY_NAME[kind])
         row = first_row + index
         raise InputError("bad-events", f"{file}: row {row}: {name}: {column[index].as_py()!r} is no {kind}") from None
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from cep_worker.outflows.consumers import FrameId, GroupId, Tap
-from cep_worker.outflows.receipts import DeliveryReceipt, OrderedAcks
+from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.outflows.transactional_log.group_file import DamagedError, GroupReader, ResultGroup, StoredFrame
+from topology.acks import AckLedger
 from topology.events.frames import decode_batch
 
 UNREADABLE_MS = 10_000
@@ -66,7 +67,7 @@ class GroupDelivery:
         self._came_back = False
         self._read_rows = 0
         self._frames = 0
-        self._under_way = OrderedAcks()
+        self._under_way = AckLedger()
         self._failing_since_ms: int | None = None
         self._at_end = self._ended = False
         self._reader: GroupReader | None = self._open()

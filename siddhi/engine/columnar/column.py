@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from siddhi.arrow_types import ARROW_TYPES
 from siddhi.engine.arrow_c.write_kernels import (
     BITS,
     CODES,
@@ -31,16 +32,6 @@ DTYPES: dict[AttributeType, np.dtype[np.generic]] = {
     AttributeType.BOOL: np.dtype(np.bool_),
     AttributeType.OBJECT: np.dtype(object),
 }
-ARROW_TYPES: dict[AttributeType, pa.DataType] = {
-    AttributeType.STRING: pa.utf8(),
-    AttributeType.INT: pa.int32(),
-    AttributeType.LONG: pa.int64(),
-    AttributeType.FLOAT: pa.float32(),
-    AttributeType.DOUBLE: pa.float64(),
-    AttributeType.BOOL: pa.bool_(),
-    AttributeType.OBJECT: pa.binary(),
-}
-"""How attribute types travel outside the engine; an object travels as its JSON text, a set as an array."""
 _STRING, _BOOL, _OBJECT = AttributeType.STRING, AttributeType.BOOL, AttributeType.OBJECT
 """Members of an enumeration are slow to look up, and columns ask for these several times an event."""
 _py_buffer = pa.py_buffer

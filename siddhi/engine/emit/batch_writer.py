@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from siddhi.arrow_types import ARROW_TYPES
 from siddhi.column_names import KIND, TIMESTAMP, column_name
 from siddhi.engine.arrow_c.write_kernels import (
     ARROW_ARRAY_FIELDS,
@@ -19,7 +20,7 @@ from siddhi.engine.arrow_c.write_kernels import (
     write_records,
 )
 from siddhi.engine.columnar.batch import EventBatch
-from siddhi.engine.columnar.column import ARROW_TYPES, numpy_buffer, viewed
+from siddhi.engine.columnar.column import numpy_buffer, viewed
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.tuning import MAX_REWRITTEN_BATCH_ROWS

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from siddhi.arrow_types import ARROW_TYPES
 from siddhi.column_names import TIMESTAMP, column_name
 from siddhi.engine.columnar.batch import EventBatch
-from siddhi.engine.columnar.column import ARROW_TYPES, Column, viewed_numbers
+from siddhi.engine.columnar.column import Column, viewed_numbers
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.ingest.record_reader import RecordReader, null_timestamp
 from siddhi.engine.ingest.string_demand import StringDemand

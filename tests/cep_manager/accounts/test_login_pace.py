@@ -46,7 +46,7 @@ def test_what_is_kept_is_bounded() -> None:
     one = pace()
     for n in range(MOST_BUCKETS + 10):
         one.attempt(f"user{n}", f"address{n}", n)
-    assert len(one._names._left) == len(one._addresses._left) == MOST_BUCKETS
+    assert len(one._names) == len(one._addresses) == MOST_BUCKETS
 
 
 @given(st.lists(st.integers(min_value=0, max_value=700), max_size=60))

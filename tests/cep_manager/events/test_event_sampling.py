@@ -6,7 +6,7 @@ import pytest
 from cep_common.protocol.links import StreamSchema
 from cep_manager.errors import BadRequestError
 from cep_manager.events.model import TailFilter
-from cep_manager.events.sampling import LONGEST_TEXT, EventMatcher, SampleAllowance, as_events, sampled
+from cep_manager.events.sampling import LONGEST_TEXT, EventMatcher, as_events, sampled
 from topology.events.frames import arrow_schema
 
 SCHEMA = arrow_schema(
@@ -66,16 +66,6 @@ def test_an_attribute_called_as_the_time_is_shown_and_filtered_in_its_place() ->
     for attribute, value in (("_timestamp", "b"), ("_kind", "8")):
         passed = EventMatcher(TailFilter(attribute, "eq", value), schema).apply(rows)
         assert as_events(passed) == [{"_timestamp": "b", "_kind": 8}]
-
-
-def test_an_allowance_grows_with_time_and_never_beyond_a_second() -> None:
-    allowance = SampleAllowance(10, 0)
-    assert [allowance.take(100, 0), allowance.take(1, 99), allowance.take(5, 300), allowance.take(100, 60_000)] == [
-        10,
-        0,
-        3,
-        10,
-    ]
 
 
 def test_a_sample_is_from_all_over_and_in_order() -> None:

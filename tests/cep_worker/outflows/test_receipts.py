@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cep_worker.outflows.receipts import DeliveryReceipt, OrderedAcks
+from cep_worker.outflows.receipts import DeliveryReceipt
+from topology.acks import AckLedger
 
 
 def test_a_frame_is_delivered_when_its_last_consumer_settles_and_only_once() -> None:
@@ -22,7 +23,7 @@ def test_a_frame_is_delivered_when_its_last_consumer_settles_and_only_once() -> 
 
 @given(st.integers(1, 12).flatmap(lambda count: st.permutations(range(1, count + 1))))
 def test_frames_settled_in_any_order_are_acknowledged_up_to_the_first_that_is_not(order: list[int]) -> None:
-    frames = OrderedAcks()
+    frames = AckLedger()
     for number in sorted(order):
         frames.took(number)
     settled: set[int] = set()

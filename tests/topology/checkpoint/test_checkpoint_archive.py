@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from checkpoint_stores import KEY, plan_xml, store_of
 
-from cep_common.protocol.checkpoints import ReportPart
+from cep_common.protocol.checkpoints import NO_SAVEPOINT, ReportPart
 from cep_common.protocol.registry import CheckpointSpan
-from topology.checkpoint.coordination.archive import BEGIN_ANEW, Archive, RunStart
+from topology.checkpoint.coordination.archive import Archive, RunStart
 from topology.checkpoint.coordination.instructions import WriteManifest
 from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError
@@ -179,7 +179,7 @@ def test_a_plan_of_which_not_even_the_lineage_can_be_read_waits_until_people_dec
     with pytest.raises(CheckpointUnreadableError, match="Accepted events wait until then") as refused:
         driver.open(2)
     assert "cep restart Delays --from SAVEPOINT`, or `--from none` for empty state" in str(refused.value)
-    assert driver.open(2, restore=BEGIN_ANEW).reference == ""
+    assert driver.open(2, restore=NO_SAVEPOINT).reference == ""
 
 
 @pytest.mark.parametrize("gone", [False, True])
@@ -223,15 +223,15 @@ def test_a_plan_can_begin_from_a_savepoint_and_keeps_to_it_until_it_has_a_checkp
 def test_a_plan_can_begin_anew_and_does_not_go_back_behind_that(driver: Driver) -> None:
     driver.open(1)
     driver.take(1, 1)
-    assert driver.open(2, restore=BEGIN_ANEW).reference == ""
-    assert driver.open(2, 1, restore=BEGIN_ANEW).reference == ""
+    assert driver.open(2, restore=NO_SAVEPOINT).reference == ""
+    assert driver.open(2, 1, restore=NO_SAVEPOINT).reference == ""
     number = driver.open(3).opening.last_number + 1
     driver.take(number, 3)
     assert driver.taken() == [number]
     assert driver.open(3, 1, restore="").number == number
 
 
-@pytest.mark.parametrize("restore", [BEGIN_ANEW, "before"])
+@pytest.mark.parametrize("restore", [NO_SAVEPOINT, "before"])
 def test_what_has_begun_as_it_was_told_goes_on_when_it_is_told_the_same_again_under_a_later_epoch(
     restore: str, driver: Driver
 ) -> None:
@@ -249,7 +249,7 @@ def test_what_has_begun_as_it_was_told_goes_on_when_it_is_told_the_same_again_un
 def test_a_submission_that_got_lost_is_carried_out_when_it_is_made_again(driver: Driver) -> None:
     driver.open(1)
     driver.take(1, 1)
-    assert driver.open(3, restore=BEGIN_ANEW, restore_epoch=2).reference == ""
+    assert driver.open(3, restore=NO_SAVEPOINT, restore_epoch=2).reference == ""
 
 
 def test_a_plan_that_is_deployed_anew_begins_also_when_epochs_are_counted_anew(driver: Driver) -> None:
@@ -258,19 +258,19 @@ def test_a_plan_that_is_deployed_anew_begins_also_when_epochs_are_counted_anew(d
     with pytest.raises(CheckpointError, match="the manager's database was replaced by an older one"):
         Driver(driver.folder).open(1)
     other = Driver(driver.folder)
-    opened = other.open(1, restore=BEGIN_ANEW)
+    opened = other.open(1, restore=NO_SAVEPOINT)
     assert (opened.reference, opened.opening.spans) == ("", ())
     other.take(opened.opening.last_number + 1, 1)
     assert Driver(driver.folder).open(2).number == opened.opening.last_number + 1
 
 
 def test_an_order_that_comes_late_does_not_throw_away_what_has_begun_under_it_since(driver: Driver) -> None:
-    driver.open(1, restore=BEGIN_ANEW, restore_epoch=1)
+    driver.open(1, restore=NO_SAVEPOINT, restore_epoch=1)
     driver.take(1, 1)
-    newer = driver.open(3, restore=BEGIN_ANEW, restore_epoch=1)
+    newer = driver.open(3, restore=NO_SAVEPOINT, restore_epoch=1)
     assert newer.number == 1
     with pytest.raises(CheckpointError, match=r"are of epoch 3 \(attempt 0\) already, this is epoch 2"):
-        Driver(driver.folder).open(2, restore=BEGIN_ANEW, restore_epoch=1)
+        Driver(driver.folder).open(2, restore=NO_SAVEPOINT, restore_epoch=1)
     assert Driver(driver.folder).open(4).number == 1
 
 
@@ -316,7 +316,7 @@ def test_a_plan_of_a_new_database_begins_without_what_a_plan_of_its_name_has_lef
     former.open(former_epoch)
     former.take(1, former_epoch, state=WINDOW)
     plan = driver.another(2_000)
-    opened = plan.open(epoch, restore=BEGIN_ANEW, restore_epoch=told_under)
+    opened = plan.open(epoch, restore=NO_SAVEPOINT, restore_epoch=told_under)
     assert (opened.reference, opened.opening.spans, opened.kept) == ("", (), "former-1")
     for number in range(opened.opening.last_number + 1, opened.opening.last_number + 4):
         plan.take(number, epoch)
@@ -343,12 +343,12 @@ def test_of_two_plans_of_a_name_the_one_that_was_there_first_takes_no_more_check
     former, plan = driver.another(1_000), driver.another(2_000)
     former.open(1)
     former.take(1, 1)
-    plan.open(1, restore=BEGIN_ANEW)
+    plan.open(1, restore=NO_SAVEPOINT)
     with pytest.raises(CheckpointError, match="another plan of the name Delays"):
         former.take(2, 1)
     for epoch, attempt in ((1, 1), (2, 0)):
         with pytest.raises(CheckpointError, match="must not share it"):
-            driver.another(1_000).open(epoch, attempt, restore=BEGIN_ANEW, restore_epoch=1)
+            driver.another(1_000).open(epoch, attempt, restore=NO_SAVEPOINT, restore_epoch=1)
     number = plan.take(20, 1).checkpoint
     driver.another(1_000).archive.forget(KEY, 9, 1_000)
     assert plan.open(1, 1).number == number, "undeploying the first takes nothing from the other"
@@ -368,7 +368,7 @@ def test_a_plan_that_never_began_leaves_what_another_of_its_name_has_when_it_is_
 def test_what_an_earlier_version_wrote_is_the_plans_own_when_that_was_deployed_before(driver: Driver) -> None:
     driver.open(1)
     driver.take(3, 1)  # at 3,000 ms
-    assert driver.another(3_001).open(1, restore=BEGIN_ANEW).kept == "former-3"
+    assert driver.another(3_001).open(1, restore=NO_SAVEPOINT).kept == "former-3"
     other = Driver(driver.folder / "other")
     other.open(1)
     other.take(3, 1)

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topology.acks import Ack
 from topology.checkpoint.alignment import Aligned, Aligner, Step
-from topology.events.bundle import Ack, Bundle
+from topology.events.bundle import Bundle
 
 
 def bundle(source: str, ticket: int) -> Bundle:

@@ -10,11 +10,11 @@ import pytest
 from checkpoint_stores import KEY
 from test_checkpoint_archive import Driver
 
+from cep_common.protocol.checkpoints import NO_SAVEPOINT
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.snapshots.envelope import FORMAT_VERSION, READABLE, format_of
 from siddhi.language.parser import parse
-from topology.checkpoint.coordination.archive import BEGIN_ANEW
 from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.coordination.savepoints import _reports
 from topology.checkpoint.errors import OTHER_VERSION, CheckpointUnreadableError
@@ -80,7 +80,7 @@ def test_who_begins_with_empty_state_can_still_go_back_with_the_version_that_wro
 ) -> None:
     driver.open(1)
     driver.take(1, 1, state=snapshot(OTHERS[0], 400))
-    opened = driver.open(2, restore=BEGIN_ANEW)
+    opened = driver.open(2, restore=NO_SAVEPOINT)
     assert (opened.reference, opened.kept) == ("", "unreadable-1")
     for number in (11, 12, 13):
         driver.take(number, 2, state=snapshot())
@@ -110,7 +110,7 @@ def test_checkpoints_whose_files_are_of_another_version_are_kept_and_told_of(dri
     with pytest.raises(CheckpointUnreadableError, match="was written in format 2"):
         driver.open(2, restore="named")
     later = Driver(driver.folder)
-    assert later.open(2, restore=BEGIN_ANEW).kept == "unreadable-1"
+    assert later.open(2, restore=NO_SAVEPOINT).kept == "unreadable-1"
     later.take(12, 2, state=snapshot())
     assert (folder / "savepoints" / "unreadable-1").read_bytes() == before
 

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from cep_common.protocol.links import StreamSchema
+from siddhi.arrow_types import ARROW_TYPES_BY_NAME
 from topology.events.conversion import Attributes, attributes_of, conversion_problem, converted
-from topology.events.frames import ARROW_TYPES, arrow_schema
+from topology.events.frames import arrow_schema
 
 HAD: Attributes = (("carrier", "string"), ("delay", "int"), ("price", "float"))
 WIDER = {
@@ -41,8 +42,8 @@ def test_what_is_the_same_is_not_copied() -> None:
     assert converted(batch, HAD) is batch
 
 
-@pytest.mark.parametrize("had", sorted(ARROW_TYPES))
-@pytest.mark.parametrize("has", sorted(ARROW_TYPES))
+@pytest.mark.parametrize("had", sorted(ARROW_TYPES_BY_NAME))
+@pytest.mark.parametrize("has", sorted(ARROW_TYPES_BY_NAME))
 def test_types_may_become_wider_and_nothing_else(had: str, has: str) -> None:
     problem = conversion_problem((("a", had), ("b", "int")), (("a", has), ("b", "int")))
     assert (problem == "") is (had == has or (had, has) in WIDER)

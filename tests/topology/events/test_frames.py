@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from cep_common.errors import DecodeError
 from cep_common.protocol.links import StreamSchema
-from topology.events.frames import ARROW_TYPES, arrow_schema, concatenate, decode_batch, encode_batch, event_rows
+from siddhi.arrow_types import ARROW_TYPES_BY_NAME
+from topology.events.frames import arrow_schema, concatenate, decode_batch, encode_batch, event_rows
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "string": st.text(max_size=5),
@@ -23,7 +24,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
     "object": st.binary(max_size=5),
 }
-ALL = StreamSchema("S", tuple((f"a_{kind}", kind) for kind in ARROW_TYPES))
+ALL = StreamSchema("S", tuple((f"a_{kind}", kind) for kind in ARROW_TYPES_BY_NAME))
 SCHEMA = arrow_schema(ALL)
 ROWS = st.lists(
     st.fixed_dictionaries(
@@ -39,8 +40,8 @@ def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 
 
 def test_a_streams_schema_begins_with_time_and_kind_and_knows_every_type() -> None:
-    assert SCHEMA.names == ["_timestamp", "_kind", *(f"a_{kind}" for kind in ARROW_TYPES)]
-    assert [field.nullable for field in SCHEMA] == [False, False] + [True] * len(ARROW_TYPES)
+    assert SCHEMA.names == ["_timestamp", "_kind", *(f"a_{kind}" for kind in ARROW_TYPES_BY_NAME)]
+    assert [field.nullable for field in SCHEMA] == [False, False] + [True] * len(ARROW_TYPES_BY_NAME)
     with pytest.raises(KeyError, match="decimal"):
         arrow_schema(StreamSchema("S", (("a", "decimal"),)))
 
@@ -145,7 +146,7 @@ def test_a_small_frame_from_outside_cannot_grow_into_a_large_one(codec: str) -> 
 
 
 def test_batches_that_are_not_compressed_are_not_taken_for_it_whatever_their_columns() -> None:
-    for kinds in (("long",), ("string", "bool"), tuple(ARROW_TYPES)):
+    for kinds in (("long",), ("string", "bool"), tuple(ARROW_TYPES_BY_NAME)):
         schema = arrow_schema(StreamSchema("S", tuple((f"a{place}", kind) for place, kind in enumerate(kinds))))
         for rows in (0, 1, 100):
             batch = pa.RecordBatch.from_pylist([{"_timestamp": 1, "_kind": 0}] * rows, schema=schema)

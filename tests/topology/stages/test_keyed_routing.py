@@ -15,8 +15,9 @@ from in_process_topology import InProcessTopology, rows
 from query_plan.builder import build
 from query_plan.xml import write_xml
 from siddhi.analysis.analyser import analyse
+from siddhi.arrow_types import ARROW_TYPES_BY_NAME
 from siddhi.language.parser import parse
-from topology.events.frames import ARROW_TYPES, CURRENT, arrow_schema
+from topology.events.frames import CURRENT, arrow_schema
 from topology.stages.settings import StageSettings
 
 PLAN = """@Plan:name('P') @Plan:dist(publisherParallelism='2')
@@ -60,7 +61,7 @@ def frame(type_: str, numbered: list[tuple[object, int]]) -> pa.RecordBatch:
     columns = {
         "_timestamp": pa.array([number for _, number in numbered], pa.int64()),
         "_kind": pa.array([CURRENT] * len(numbered), pa.int8()),
-        "k": pa.array([key for key, _ in numbered], ARROW_TYPES[type_]),
+        "k": pa.array([key for key, _ in numbered], ARROW_TYPES_BY_NAME[type_]),
         "number": pa.array([number for _, number in numbered], pa.int64()),
     }
     return pa.record_batch(columns)

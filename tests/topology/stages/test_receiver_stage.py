@@ -17,7 +17,7 @@ from topology.events.frames import encode_batch
 from topology.events.watermarks import NO_WATERMARK
 from topology.links.sender import LinkSender, LinkState
 from topology.links.server import HUNG_MS
-from topology.stages.kinds.receiver import FrameLedger, Receiver
+from topology.stages.kinds.receiver import Receiver
 
 Context = zmq.Context[zmq.Socket[bytes]]
 PLAN = plan_of(["S"], [stage("all", [("S", GLOBAL)], ["Out"])], ["Out"])
@@ -150,10 +150,3 @@ def test_a_link_takes_the_place_of_the_one_that_its_worker_had_for_the_stream(re
     receiving.until(lambda: len(receiving.held) == 2)
     receiving.held[0].settle()
     before.close()
-
-
-def test_a_ledger_acknowledges_up_to_the_first_open_frame() -> None:
-    ledger = FrameLedger()
-    ledger.open_frames.extend([1, 2, 4])
-    assert [ledger.finish(sequence) for sequence in (2, 1, 4)] == [None, 2, 4]
-    assert (list(ledger.open_frames), ledger.finished) == ([], set())

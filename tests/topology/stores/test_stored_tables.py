@@ -21,8 +21,9 @@ from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
+from topology.acks import Ack
 from topology.errors import TopologyError
-from topology.events.bundle import Ack, Bundle
+from topology.events.bundle import Bundle
 from topology.model import Topology
 from topology.stages.contract import NO_STATE, Parts
 from topology.stages.kinds.processor import Processor

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from cep_common.ids import PlanKey
+from cep_common.protocol.checkpoints import NO_SAVEPOINT
 from cep_common.protocol.drivers import FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT
 from cep_common.protocol.registry import CheckpointSpan
 from topology.checkpoint.coordination.instructions import WriteManifest
@@ -26,9 +27,6 @@ from topology.checkpoint.storage.state_formats import (
 from topology.checkpoint.storage.store import CheckpointStore, ManifestName, Savepoint, is_checkpoint
 
 logger = logging.getLogger(__name__)
-
-BEGIN_ANEW = "none"
-"""What a submission says that is to begin without any state."""
 
 RESERVED_AT_ONCE = 10
 """So many numbers of checkpoints are reserved with one write."""
@@ -101,7 +99,7 @@ class Archive:
         found: tuple[str, Manifest] | None = None
         unread = False
         if restore and not begun_before:
-            if restore != BEGIN_ANEW:
+            if restore != NO_SAVEPOINT:
                 found = self._store.savepoint(run.key, restore)
                 refuse_unreadable(self._store, found[1], f"savepoint {restore} of {run.key.topology()}")
             kept = kept or self._keep_unreadable(run.key, lineage)

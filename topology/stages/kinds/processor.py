@@ -23,7 +23,8 @@ from siddhi.analysis.query.on_demand import analyse_on_demand_query, parse_quest
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.scheduling.failed_events import FailedEvents
 from siddhi.errors import SnapshotError
-from topology.events.bundle import Ack, Bundle
+from topology.acks import Ack
+from topology.events.bundle import Bundle
 from topology.events.frames import CLOCK_FIELD, arrow_schema, concatenate, has_clocks, shifted, with_clocks
 from topology.events.resequencer import Resequencer
 from topology.events.watermarks import NO_WATERMARK

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -15,7 +14,8 @@ from cep_common.protocol.links import Data, MarkIdle, OpenLink
 from cep_common.protocol.registry import Rejected
 from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import readable
-from topology.events.bundle import Ack, Bundle
+from topology.acks import Ack, AckLedger
+from topology.events.bundle import Bundle
 from topology.events.frames import shifted, with_clocks
 from topology.events.watermarks import NO_WATERMARK
 from topology.links.positions import Positions
@@ -36,30 +36,20 @@ STALLED_MS = 3 * BEAT_MS
 
 
 @dataclass(slots=True)
-class FrameLedger:
-    """Which frames of a link are still held somewhere: acknowledgements are cumulative, frames may finish out of order.
+class _LinkProgress:
+    """What a link has said, and which of its frames are still held somewhere.
 
-    `watermark_ms` is the newest that the link told; `idle` when it said that nothing more comes for now, under the
+    `watermark_ms` is the newest that the link sent; `idle` when it said that nothing more comes for now, under the
     system clock that nothing waits; `heard` when it said anything at all; `stalled` when it says nothing any more.
     """
 
-    open_frames: deque[int] = field(default_factory=deque)
-    finished: set[int] = field(default_factory=set)
+    frames: AckLedger = field(default_factory=AckLedger)
     watermark_ms: int = NO_WATERMARK
     idle: bool = False
     heard: bool = False
     stalled: bool = False
     set_ms: int = 0
     """By how much the receiver's clock had been set when the link opened."""
-
-    def finish(self, sequence: int) -> int | None:
-        """Record that the frame is done; return the sequence up to which all are, when that has grown."""
-        self.finished.add(sequence)
-        last = None
-        while self.open_frames and self.open_frames[0] in self.finished:
-            last = self.open_frames.popleft()
-            self.finished.discard(last)
-        return last
 
 
 class Receiver:
@@ -156,7 +146,7 @@ class Receiver:
 
     def is_drained(self) -> bool:
         """Return whether all results of the received frames have been passed on."""
-        return not any(link.attachment.open_frames for link in self.server.links.values())
+        return not any(link.attachment.frames for link in self.server.links.values())
 
     def snapshot(self) -> Parts:
         """Return how far logs have been taken, and are secured; senders keep what links hold."""
@@ -197,35 +187,35 @@ class Receiver:
         match event:
             case LinkArrived(link=link):
                 idle = self._by_clock and not link.opening.tells_time
-                link.attachment = FrameLedger(idle=idle, set_ms=self._set_ms)
+                link.attachment = _LinkProgress(idle=idle, set_ms=self._set_ms)
                 self._end_former(link)
                 self._note_connections()
                 self._secure(link)
                 self._pass_on(link)
             case FrameArrived(link=link, sequence=sequence, batch=batch, message=message):
-                ledger: FrameLedger = link.attachment
-                ledger.open_frames.append(sequence)
-                ledger.heard, ledger.stalled = True, False
+                progress: _LinkProgress = link.attachment
+                progress.frames.took(sequence)
+                progress.heard, progress.stalled = True, False
                 if isinstance(message, Data) and batch is not None:
-                    ledger.idle = self._by_clock and (message.caught_up or not link.opening.tells_time)
+                    progress.idle = self._by_clock and (message.caught_up or not link.opening.tells_time)
                     if self._positions.take(_channel(link.opening), link.opening.log, message.position):
                         self._data(link, message, batch, sequence)
                     else:
                         self._pass_on(link)
                         self._finished(link, sequence)
                 else:
-                    ledger.idle = isinstance(message, MarkIdle)
+                    progress.idle = isinstance(message, MarkIdle)
                     self._pass_on(link)
                     self._finished(link, sequence)
             case LinkGone(link=link, reason=reason):
                 # One that has broken is waited for, as long as for any silent one; and so is one that left before it
                 # said a word: its worker may have gone to another receiver, where it is about to be heard.
-                ledger = link.attachment
+                progress = link.attachment
                 if self._by_clock:
-                    ended = ledger.idle and (reason == CLOSED or not link.opening.tells_time)
+                    ended = progress.idle and (reason == CLOSED or not link.opening.tells_time)
                 else:
                     ended = reason == CLOSED
-                ledger.idle, ledger.stalled = ended and ledger.heard, False
+                progress.idle, progress.stalled = ended and progress.heard, False
                 self._note_connections()
                 self._pass_on(link)
 
@@ -241,16 +231,16 @@ class Receiver:
                 self.server.drop(other, "link-replaced", f"{channel} has another link")
 
     def _data(self, link: IncomingLink, message: Data, batch: pa.RecordBatch, sequence: int) -> None:
-        ledger: FrameLedger = link.attachment
+        progress: _LinkProgress = link.attachment
         stream, watermark_ms, clock_ms = message.stream, message.watermark_ms, NO_WATERMARK
         if self._by_clock and link.opening.tells_time and watermark_ms > NO_WATERMARK:
-            ahead_ms = message.ahead_ms + self._set_ms - ledger.set_ms
+            ahead_ms = message.ahead_ms + self._set_ms - progress.set_ms
             watermark_ms = clock_ms = watermark_ms + ahead_ms
             if abs(ahead_ms) > WRONG_MS:
                 batch = shifted(batch, ahead_ms)  # windows go by both: they must be of the same clock
             if message.accepted:
                 batch = with_clocks(batch, _clocks(message, ahead_ms))
-        ledger.watermark_ms = max(ledger.watermark_ms, watermark_ms)
+        progress.watermark_ms = max(progress.watermark_ms, watermark_ms)
         self.statistics.passed(stream, batch.num_rows)
         came_ns = perf_counter_ns()
 
@@ -269,15 +259,15 @@ class Receiver:
         receipt: Ack | None = None,
         clock_ms: int = NO_WATERMARK,
     ) -> None:
-        ledger: FrameLedger = link.attachment
+        progress: _LinkProgress = link.attachment
         bundle = Bundle(
             source=self.name,
             origin=self.name,
             ticket=self._next_ticket,
             channel=_channel(link.opening),
             streams=tuple(stream.stream for stream in link.opening.streams),
-            watermark_ms=ledger.watermark_ms,
-            idle=ledger.idle and not (self._by_clock and (self._paused or ledger.stalled)),
+            watermark_ms=progress.watermark_ms,
+            idle=progress.idle and not (self._by_clock and (self._paused or progress.stalled)),
             batches=batches,
             receipt=receipt,
             clock_ms=clock_ms,
@@ -297,7 +287,7 @@ class Receiver:
             self.server.secure(link, position, self._positions.unneeded_of(_channel(link.opening), link.opening.log))
 
     def _finished(self, link: IncomingLink, sequence: int) -> None:
-        last = link.attachment.finish(sequence)
+        last = link.attachment.frames.settle(sequence)
         if last is not None:
             self.server.done(link, last)
 

@@ -18,8 +18,9 @@ from cep_common.ids import Endpoint
 from cep_common.protocol.links import OpenLink, SendBundle
 from cep_common.protocol.registry import Rejected
 from cep_common.security.roles import SocketKind
+from topology.acks import Ack
 from topology.errors import TopologyError
-from topology.events.bundle import Ack, Bundle
+from topology.events.bundle import Bundle
 from topology.events.frames import CLOCK_FIELD, arrow_schema, decode_batch, encode_batch, has_clocks
 from topology.links.sender import LinkSender, LinkState
 from topology.links.server import FrameArrived, IncomingLink, LinkArrived, LinkGone, LinkServer

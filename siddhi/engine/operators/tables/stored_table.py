@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.analysis import model
-from siddhi.engine.columnar.column import ARROW_TYPES, Column
+from siddhi.arrow_types import ARROW_TYPES
+from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.tables.hash_index import HashIndex

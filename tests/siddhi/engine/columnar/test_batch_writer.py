@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from siddhi.arrow_types import ARROW_TYPES
 from siddhi.engine.columnar.batch import EventBatch
-from siddhi.engine.columnar.column import ARROW_TYPES, Column
+from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.emit.batch_writer import BatchWriter
 from siddhi.language.ast import AttributeType

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
+from siddhi.arrow_types import ARROW_TYPES
 from siddhi.engine.app_runtime import AppRuntime
-from siddhi.engine.columnar.column import ARROW_TYPES
 from siddhi.language.ast import AttributeType
 from siddhi.language.parser import parse
 

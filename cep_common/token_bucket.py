@@ -1,0 +1,119 @@
+"""Limits of rates: a bucket of tokens that fills up steadily. Pure: time is an argument.
+
+Budgets are whole numbers, so that no token is lost to rounding: with `tokens` every `period_ms`, a token costs
+`period_ms` units and each millisecond earns `tokens` units.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Self
+
+
+class TokenBucket:
+    """A bucket that starts full, holds at most `capacity` tokens and earns `tokens` every `period_ms`."""
+
+    __slots__ = ("_at_ms", "_full", "_left", "_period_ms", "_tokens")
+
+    def __init__(self, capacity: int, tokens: int, period_ms: int, now_ms: int) -> None:
+        self._tokens = tokens
+        self._period_ms = period_ms
+        self._full = self._left = capacity * period_ms
+        self._at_ms = now_ms
+
+    @classmethod
+    def per_second(cls, tokens: int, now_ms: int) -> Self:
+        """Return a bucket for `tokens` a second, which holds those of one second."""
+        return cls(tokens, tokens, 1_000, now_ms)
+
+    def change_rate(self, tokens: int, now_ms: int) -> None:
+        """Earn `tokens` every period from `now_ms` on, and hold as many; what is left stays."""
+        self.refill(now_ms)
+        self._tokens, self._full = tokens, tokens * self._period_ms
+
+    def refill(self, now_ms: int) -> None:
+        """Earn the tokens of the time that has passed; a clock that goes back earns none."""
+        self._left = min(self._full, self._left + max(0, now_ms - self._at_ms) * self._tokens)
+        self._at_ms = now_ms
+
+    def left(self) -> int:
+        """Return how many whole tokens were left at the last refill; negative after an overdraft."""
+        return self._left // self._period_ms
+
+    def in_credit(self) -> bool:
+        """Return whether anything at all, maybe less than a token, was left at the last refill."""
+        return self._left > 0
+
+    def take(self, tokens: int = 1) -> None:
+        """Take tokens, even more than are left: the debt then delays later ones."""
+        self._left -= tokens * self._period_ms
+
+    def try_take(self, tokens: int, now_ms: int) -> bool:
+        """Return whether so many tokens are left, and take them if so."""
+        self.refill(now_ms)
+        if self.left() < tokens:
+            return False
+        self.take(tokens)
+        return True
+
+    def take_up_to(self, tokens: int, now_ms: int) -> int:
+        """Take at most so many tokens; return how many."""
+        self.refill(now_ms)
+        granted = max(0, min(tokens, self.left()))
+        self.take(granted)
+        return granted
+
+    def give_back(self, tokens: int = 1) -> None:
+        """Return tokens that were taken for nothing."""
+        self._left = min(self._full, self._left + tokens * self._period_ms)
+
+    def wait_ms(self, tokens: int = 1) -> int:
+        """Return how long after the last refill so many tokens are left."""
+        return self._earned_in(tokens * self._period_ms - self._left)
+
+    def debt_ms(self) -> int:
+        """Return how long after the last refill the bucket is in credit."""
+        return self._earned_in(1 - self._left)
+
+    def _earned_in(self, units: int) -> int:
+        return max(0, -(-units // self._tokens))
+
+
+class KeyedTokenBuckets:
+    """A bucket for each key, say an address; of more than `most_keys` the one unused for longest is forgotten first."""
+
+    def __init__(self, capacity: int, tokens: int, period_ms: int, most_keys: int) -> None:
+        self._shape = (capacity, tokens, period_ms)
+        self._most_keys = most_keys
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def at(self, key: str, now_ms: int) -> TokenBucket:
+        """Return the bucket of the key, refilled; nothing is remembered of a key that took nothing yet."""
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            return TokenBucket(*self._shape, now_ms)
+        bucket.refill(now_ms)
+        return bucket
+
+    def take(self, key: str, now_ms: int) -> None:
+        """Take a token of the key, even if none is left."""
+        bucket = self._buckets[key] = self.at(key, now_ms)
+        bucket.take()
+        self._buckets.move_to_end(key)
+        if len(self._buckets) > self._most_keys:
+            self._buckets.popitem(last=False)
+
+    def try_take(self, key: str, now_ms: int) -> bool:
+        """Return whether the key has a token, and take it if so."""
+        if self.at(key, now_ms).left() < 1:
+            return False
+        self.take(key, now_ms)
+        return True
+
+    def give_back(self, key: str) -> None:
+        """Return a token of the key that was taken for nothing."""
+        if key in self._buckets:
+            self._buckets[key].give_back()
