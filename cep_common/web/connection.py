@@ -63,6 +63,8 @@ class Connection(asyncio.Protocol):
         self._parser: Any = None
         self._request: Request | None = None
         self._in_head = False
+        self._begins = False
+        """The head began with what was received last."""
         self._head_bytes = 0
         self._waiting: deque[Exchange] = deque()
         self._open: deque[Exchange] = deque()
@@ -123,7 +125,7 @@ class Connection(asyncio.Protocol):
             if self._lingers_until and self._lingered > LINGER_BYTES:
                 self._transport.close()
             return
-        in_head = self._in_head
+        self._begins = False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:  # nothing is spoken here but HTTP/1.1, so the request is answered as one
@@ -132,9 +134,9 @@ class Connection(asyncio.Protocol):
             if isinstance(error, httptools.HttpParserCallbackError):
                 logger.exception("a request could not be read: address=%s", self.address)
             if not self._ending:
-                self._refuse(BodyRefusal(400, "bad-request", f"this is no valid HTTP/1.1 request: {_cause(error)}"))
+                self._refuse(BodyRefusal(400, "bad-request", f"this is no valid request: {_cause(error)}"))
         if self._in_head and not self._ending:
-            self._head_bytes += len(data) if in_head else 0
+            self._head_bytes += 0 if self._begins else len(data)
             if self._head_bytes > HEAD_BYTES:
                 self._refuse(_too_large_head())
         if self._request is not None:
@@ -178,7 +180,7 @@ class Connection(asyncio.Protocol):
         if self._ending:
             return
         self._request = Request()
-        self._in_head = True
+        self._in_head = self._begins = True
         self._head_bytes = 0
         self._began = self._server.now()
 

@@ -25,8 +25,8 @@ async def send_slowly(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 async def send_much(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """A body as large as one may be."""
-    writer.write(b"POST /take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 31000000\r\n\r\n")
-    for _ in range(310):
+    writer.write(b"POST /take HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 16000000\r\n\r\n")
+    for _ in range(160):
         writer.write(b"x" * 100_000)
         await writer.drain()
         await asyncio.sleep(0.01)
