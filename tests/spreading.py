@@ -16,7 +16,12 @@ SHARING = {
         *("test_stored_tables_live", "test_kept_errors_live", "test_undeploy_live", "test_edit_live"),
         *("test_dead_web_hook", "test_listening_sockets"),
     ),
-    "cluster_system": ("test_cluster_answers", "test_cluster_sharing", "test_standalone_cluster"),
+    "cluster_system": (
+        "test_cluster_answers",
+        "test_cluster_sharing",
+        "test_shared_state_live",
+        "test_standalone_cluster",
+    ),
     "manager_pair": ("test_two_manager_processes", "test_busy_host"),
 }
 """What takes long to start, and the files whose tests have it: one process runs them all, and starts it once."""
