@@ -1,9 +1,9 @@
-"""Whichever instances events come to, and in whatever order the log has them: one alert each, from the right instance."""
+"""Whichever instances events come to, in whatever order the log has them: one alert each, from the right instance."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pyarrow as pa
@@ -91,11 +91,7 @@ def test_every_interleaving_gives_the_alerts_of_one_engine_each_by_the_instance_
             for instance in range(INSTANCES)
         )
         for log in interleavings(queues):
-            pairs = [
-                ((first[0], then[0]), then[1])
-                for first, then in zip(log, log[1:], strict=False)
-                if first[0] + 1 < then[0]
-            ]
+            pairs = [((first[0], then[0]), then[1]) for first, then in pairwise(log) if first[0] + 1 < then[0]]
             for index in range(INSTANCES):
                 replica = Replica(index)
                 split = tried % len(log)  # bundles of a replica may end anywhere
