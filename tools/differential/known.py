@@ -131,6 +131,11 @@ KNOWN: tuple[KnownDifference, ...] = (
         _text(r"stdDev\("),
     ),
     KnownDifference(
+        "extremes-of-what-is-held",
+        "a value that leaves takes a later equal one with it in Siddhi, or the best value alone is remembered",
+        _text(r"\b(min|max)\("),
+    ),
+    KnownDifference(
         "float-as-text",
         "the text of a float is the shortest that reads back, as in Java 19 and later; older ones add digits",
         _text(r"'float'\), 'string'\)|convert\((\w+\.)?f, 'string'\)"),

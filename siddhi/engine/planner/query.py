@@ -33,7 +33,7 @@ from siddhi.engine.operators.patterns.base.references import selection_reference
 from siddhi.engine.operators.patterns.build import build_state_machine
 from siddhi.engine.operators.rate_limits.build import build_limiter, limiter_of
 from siddhi.engine.operators.rate_limits.per_instance import LimiterPerInstance
-from siddhi.engine.operators.selection.group_properties import empties_groups, forgets_extremes
+from siddhi.engine.operators.selection.group_properties import empties_groups, rows_leave
 from siddhi.engine.operators.selection.plain_query import plain_query
 from siddhi.engine.operators.selection.selector import Selector
 from siddhi.engine.operators.source_chain import added_attributes, build_chain
@@ -92,7 +92,7 @@ class QueryNode(AppNode):
         if self.limiter is not None and context.partitioned:
             self.limiter = LimiterPerInstance(lambda: limiter_of(analysed, context.pool), context.instance_ranks)
         several = not isinstance(analysed.input, model.SourceInput)
-        selecting = replace(context, forgets_extremes=forgets_extremes(analysed))
+        selecting = replace(context, rows_leave=rows_leave(analysed))
         compiler = ExpressionCompiler(selecting, several=several, in_table=environment.in_table)
         self.fused = context.choices.applicable("selection", "FusedSelection", fused_selection(analysed, context))
         self.selector = self.fused or self._build_selector(compiler, context)

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from siddhi.engine.columnar.state_tree import Buffer
 from siddhi.errors import Problem, SnapshotError
 
-FORMAT_VERSION = 15
+FORMAT_VERSION = 16
 """Must grow with every change of what operators save."""
 READABLE = (FORMAT_VERSION,)
-"""Until 13 partitions had a copy of each window for every key, until 14 one of each join and output rate."""
+"""Until 13 partitions had a copy of each window for every key, until 14 one of each join and output rate.
+Until 15 `min` and `max` did not count the rows of each value."""
 
 READABLE_FORMATS = " and ".join(map(str, READABLE))
 

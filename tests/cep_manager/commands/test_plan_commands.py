@@ -581,7 +581,7 @@ def test_a_plan_that_could_not_begin_from_a_savepoint_is_restarted_from_what_it_
     assert submitted == [(2, "before"), (3, "")]
 
 
-UNREADABLE = "checkpoint 9 of Storms cannot be used: its state is in format 9, this version reads 15"
+UNREADABLE = "checkpoint 9 of Storms cannot be used: its state is in format 9, this version reads 16"
 
 
 def test_a_savepoint_of_another_version_is_refused_before_anything_is_stopped(

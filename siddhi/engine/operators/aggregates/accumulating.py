@@ -4,8 +4,7 @@
 - avg: their mean, null when there are none
 - count: how many events are held, nulls too
 - stdDev: the population standard deviation, 0 for a single value, null when nothing but nulls is held
-- min, max: the least and largest non-null value held, null when there is none; or, where extremes are forgotten, of
-  those that came since the last one left
+- min, max: the least and largest non-null value held, null when there is none; NaN counts only where nothing else does
 - minForever, maxForever: the same of all that came since the last reset, whether still held or not
 - distinctCount: how many different values are held, null being one of them
 """
@@ -50,7 +49,7 @@ class AccumulatingAggregator(Aggregator):
     """One aggregate that goes up and down with each row that comes and goes."""
 
     def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
-        accumulation = accumulation_of(call, forgets_extremes=context.forgets_extremes)
+        accumulation = accumulation_of(call, context.rows_leave)
         if accumulation is None:
             raise not_supported(f"'{call.name}' of objects", None if call.syntax is None else call.syntax.span)
         self.state = Accumulators([accumulation], [0])

@@ -15,7 +15,9 @@ from siddhi.engine.jit.kernels import grown, regrouped
 from siddhi.engine.operators.aggregates import moves as loops
 from siddhi.engine.operators.aggregates.distinct import follow_distincts, place_entries
 from siddhi.engine.operators.aggregates.extremes import follow_extremes, follow_records
+from siddhi.engine.operators.aggregates.sorted_extremes import follow_sorted_extremes
 from siddhi.engine.operators.aggregates.totals import follow_counts, follow_deviations, follow_totals
+from siddhi.engine.operators.base.operator import RowsLeave
 from siddhi.engine.operators.expressions.evaluation import as_type
 from siddhi.engine.tuning import MAX_UNUSED_NODES
 from siddhi.language.ast import AttributeType
@@ -48,6 +50,14 @@ _KINDS = {
     "maxForever": loops.RECORD,
     "distinctCount": loops.DISTINCT,
 }
+_EXTREMES = {
+    RowsLeave.NEVER: loops.RECORD,
+    RowsLeave.IN_ORDER: loops.EXTREME,
+    RowsLeave.IN_ANY_ORDER: loops.SORTED_EXTREME,
+}
+"""The kind of `min` and `max`, by how rows leave."""
+_LISTED = (loops.EXTREME, loops.SORTED_EXTREME)
+"""Kinds that keep values in nodes."""
 _LOOPS: dict[int, Callable[..., Any]] = {
     loops.SUM: follow_totals,
     loops.AVERAGE: follow_totals,
@@ -56,7 +66,7 @@ _LOOPS: dict[int, Callable[..., Any]] = {
     loops.EXTREME: follow_extremes,
     loops.RECORD: follow_records,
     loops.DISTINCT: follow_distincts,
-    loops.BEST: follow_records,
+    loops.SORTED_EXTREME: follow_sorted_extremes,
 }
 AnyValues = tuple[AnyArray, BoolArray | None]
 """Values, and where they are not null (None: everywhere)."""
@@ -95,11 +105,11 @@ class Accumulation:
         )
 
 
-def accumulation_of(call: model.Aggregate, *, forgets_extremes: bool = False) -> Accumulation | None:
-    """Return what `call` accumulates, None when it is no aggregate of this kind."""
+def accumulation_of(call: model.Aggregate, rows_leave: RowsLeave) -> Accumulation | None:
+    """Return what `call` accumulates over rows that leave in this way, None when it is no aggregate of this kind."""
     kind = None if call.namespace else _KINDS.get(call.name)
-    if kind == loops.EXTREME and forgets_extremes:
-        kind = loops.BEST
+    if kind == loops.EXTREME:
+        kind = _EXTREMES[rows_leave]
     if kind is None:
         return None
     argument = call.arguments[0].type if call.arguments and kind != loops.COUNT else None
@@ -112,10 +122,13 @@ class Accumulators:
     """The accumulators of several aggregates over common groups.
 
     `lines` gives for each aggregate the line of its argument; `first_cell` is how many cells of a group belong to
-    others.
+    others. With `replayed` snapshots leave out the values held for `min` and `max`: whoever restores one calls
+    `replay` with the rows held.
     """
 
-    def __init__(self, members: Sequence[Accumulation], lines: Sequence[int], first_cell: int = 0) -> None:
+    def __init__(
+        self, members: Sequence[Accumulation], lines: Sequence[int], first_cell: int = 0, *, replayed: bool = False
+    ) -> None:
         self.members = tuple(members)
         self._results = [
             (m.type in (AttributeType.DOUBLE, AttributeType.FLOAT), None if m.type in _AS_HELD else m.type)
@@ -127,7 +140,11 @@ class Accumulators:
             aim[:] = (member.kind, cell, line, member.largest, member.real)
             cell += loops.CELLS[member.kind]
         self.cells: Int64Array = np.zeros((8, max(cell, 1)), dtype=np.int64)
-        self.lists = sum(member.kind == loops.EXTREME for member in members)
+        self.lists = sum(member.kind in _LISTED for member in members)
+        self._replayed = replayed and self.lists > 0
+        self._list_cells = [
+            int(aim[loops.CELL]) + place for aim in self.plan if aim[loops.KIND] in _LISTED for place in (0, 1)
+        ]
         self.counters = sum(member.kind == loops.DISTINCT for member in members)
         self.nodes: Int64Array = np.zeros((1, 4), dtype=np.int64)
         self.table: Int64Array = np.full((16, 4), loops.NO_OWNER, dtype=np.int64)
@@ -211,7 +228,7 @@ class Accumulators:
         self._room -= adds
         plan, cells = self.plan, self.cells
         for number, kind, loop in self._loops:
-            if kind == loops.EXTREME:
+            if kind in _LISTED:
                 null = loop(moves, count, plan, number, lines, cells, self.nodes, self.pool, out, valid, at)
             elif kind == loops.DISTINCT:
                 null = loop(moves, count, plan, number, lines, cells, self.table, self.pool, out, valid, at)
@@ -219,6 +236,27 @@ class Accumulators:
                 null = loop(moves, count, plan, number, lines, cells, out, valid, at)
             if null:
                 self.nulls = [told or other == number for other, told in enumerate(self.nulls)]
+
+    def replay(self, moves: Int64Array, lines: Int64Array, rows_leave: RowsLeave) -> None:
+        """Compute what `min` and `max` hold from all rows held, which `moves` add in the order in which they leave.
+
+        From now on rows leave as `rows_leave` says. Other aggregates stay as they are.
+        """
+        if not self.lists:
+            return
+        self.cells[:, self._list_cells] = 0
+        self.nodes = np.zeros((1, 4), dtype=np.int64)
+        self.pool[loops.FREE_NODE] = self.pool[loops.NODES_LEFT] = self._room = 0
+        self._add_nodes(len(moves) * self.lists)
+        kind = _EXTREMES[rows_leave]
+        out: Int64Array = np.empty((len(self.members), 0), dtype=np.int64)
+        out_valid: BoolArray = np.empty((len(self.members), 0), dtype=np.bool_)
+        for place, (number, old, _) in enumerate(self._loops):
+            if old in _LISTED:
+                self._loops[place] = (number, kind, _LOOPS[kind])
+                _LOOPS[kind](
+                    moves, len(moves), self.plan, number, lines, self.cells, self.nodes, self.pool, out, out_valid, 0
+                )
 
     def values(self, out: Int64Array, out_valid: BoolArray, count: int) -> list[AnyValues]:
         """Return the values of each aggregate in its type, and where they are not null (None: everywhere).
@@ -267,6 +305,9 @@ class Accumulators:
         Nodes keep their numbers, so that groups that did not change are written as before, unless most are unused.
         """
         cells, nodes = self._used_nodes()
+        if self._replayed:
+            cells, nodes = cells.copy(), nodes[:1]
+            cells[:, self._list_cells] = 0
         cells = cells[: int(np.flatnonzero(cells.any(axis=1)).max(initial=-1)) + 1].copy()
         live = self._live()
         owners, several = live[:, loops.OWNER], max(len(self.members), 1)
@@ -294,7 +335,7 @@ class Accumulators:
             own_nodes = np.column_stack([items, links])
             own, shift = own_cells[:count].copy(), len(nodes) - 1
             for kind, cell in self.plan[:, [loops.KIND, loops.CELL]].tolist():
-                if kind == loops.EXTREME:
+                if kind in _LISTED:
                     own[:, cell : cell + 2] += shift * (own[:, cell : cell + 2] > 0)
             cells[first : first + len(own)] = own
             for link in (loops.NEXT, loops.BEFORE):
@@ -341,6 +382,6 @@ class Accumulators:
         nodes[:, loops.NEXT], nodes[:, loops.BEFORE] = numbers[nodes[:, loops.NEXT]], numbers[nodes[:, loops.BEFORE]]
         cells = self.cells.copy()
         for kind, cell in self.plan[:, [loops.KIND, loops.CELL]].tolist():
-            if kind == loops.EXTREME:
+            if kind in _LISTED:
                 cells[:, cell : cell + 2] = numbers[cells[:, cell : cell + 2]]
         return cells, nodes

@@ -1,4 +1,8 @@
-"""min and max of what is held, and their forever forms."""
+"""min and max of what is held where rows leave in the order in which they came, and of all that ever came.
+
+Values are compared by keys: whole numbers in an order in which the better value has the lesser key. `NaN` has the
+greatest, so that it counts only where nothing else does.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,12 @@ from siddhi.engine.jit.kernels import kernel_part, seldom_part, state_kernel
 from siddhi.engine.operators.aggregates.moves import (
     ADD,
     BEFORE,
-    BEST,
     CELL,
     CLEAR,
     FORM,
     FREE_NODE,
     GROUP_SHIFT,
     ITEM,
-    KIND,
     LARGEST,
     LINE,
     MASK,
@@ -33,26 +35,40 @@ from siddhi.engine.operators.aggregates.moves import (
     value_at,
 )
 
+_ALL_BUT_SIGN = np.iinfo(np.int64).max
+_NAN_KEY = 0x7FF8 << 48
+"""The bits of NaN, which no other real number has as its key: infinity's is less in either order."""
+
+
+@kernel_part
+def key_of(value, real, largest):  # type: ignore[no-untyped-def]
+    """The key of a whole number, or of the bits of a real one."""
+    if real:
+        number = as_real(value)
+        if number != number:  # noqa: PLR0124 - NaN alone differs from itself
+            return np.int64(_NAN_KEY)
+        if value < 0:
+            value = value ^ _ALL_BUT_SIGN
+    return ~value if largest else value
+
+
+@kernel_part
+def value_of(key, real, largest):  # type: ignore[no-untyped-def]
+    """The value whose key this is, as `key_of` takes it."""
+    if real and key == _NAN_KEY:
+        return key
+    value = ~key if largest else key
+    return value ^ _ALL_BUT_SIGN if real and value < 0 else value
+
 
 @kernel_part
 def _beats(value, other, real, largest):  # type: ignore[no-untyped-def]
-    """True when `value` is the better of two: NaN never is, nor is anything better than NaN."""
-    if real:
-        return as_real(value) > as_real(other) if largest else as_real(value) < as_real(other)
-    return value > other if largest else value < other
-
-
-@kernel_part
-def _same(value, other, real):  # type: ignore[no-untyped-def]
-    if value == other or not real:
-        return value == other
-    left, right = as_real(value), as_real(other)
-    return left == right or (np.isnan(left) and np.isnan(right))
+    return key_of(value, real, largest) < key_of(other, real, largest)
 
 
 @seldom_part
 def _unlink(nodes, cells, group, head, node, pool):  # type: ignore[no-untyped-def]
-    """Takes `node` out of the list of its group."""
+    """Takes `node`, which stands at an end, out of the list of its group."""
     before, after = nodes[node, BEFORE], nodes[node, NEXT]
     if before > 0:
         nodes[before, NEXT] = after
@@ -69,15 +85,15 @@ def _unlink(nodes, cells, group, head, node, pool):  # type: ignore[no-untyped-d
 
 
 @seldom_part
-def _append(nodes, cells, group, head, value, pool):  # type: ignore[no-untyped-def]
-    """Puts a new node of `value` behind the list of its group."""
+def _append(nodes, cells, group, head, key, times, pool):  # type: ignore[no-untyped-def]
+    """Puts a new node behind the list of its group."""
     last, node = cells[group, head + 1], pool[FREE_NODE]
     pool[FREE_NODE] = nodes[node, NEXT]
     pool[NODES_LEFT] -= 1
-    nodes[node, ITEM] = value
+    nodes[node, ITEM] = key
     nodes[node, NEXT] = 0
     nodes[node, BEFORE] = last
-    nodes[node, TIMES] = 1
+    nodes[node, TIMES] = times
     if last > 0:
         nodes[last, NEXT] = node
     else:
@@ -86,14 +102,15 @@ def _append(nodes, cells, group, head, value, pool):  # type: ignore[no-untyped-
 
 
 @state_kernel
-def follow_extremes(  # type: ignore[no-untyped-def] # noqa: PLR0912 - one loop, compiled as a whole
+def follow_extremes(  # type: ignore[no-untyped-def]
     moves, count, plan, number, lines, cells, nodes, pool, out, out_valid, written
 ):
     """Keeps for each group the values that may still become its extreme, best first, as a list of nodes; returns
     whether a null was written.
 
-    A newcomer drops the worse values behind the best; a leaving value takes its first equal with it. Equal neighbours
-    share a node. `pool` must have a node left for every added row.
+    A newcomer takes the place of those at the end that are no better, which leave before it: its node counts their rows
+    and its own. As the oldest row leaves first, a leaving row is one of those that the first node counts. `pool` must
+    have a node left for every added row.
     """
     head, largest, line = plan[number, CELL], plan[number, LARGEST] != 0, plan[number, LINE]
     form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
@@ -106,26 +123,23 @@ def follow_extremes(  # type: ignore[no-untyped-def] # noqa: PLR0912 - one loop,
             while cells[group, head] > 0:
                 _unlink(nodes, cells, group, head, cells[group, head], pool)
         if move & (ADD | REMOVE) and not is_null(mask, row):
-            value = value_at(form, values, row)
-            node = cells[group, tail if move & ADD else head]
             if move & ADD:
-                while node > 0 and _beats(value, nodes[node, ITEM], real, largest):
+                key = key_of(value_at(form, values, row), real, largest)
+                node, times = cells[group, tail], np.int64(1)
+                while node > 0 and key <= nodes[node, ITEM]:
+                    times += nodes[node, TIMES]
                     _unlink(nodes, cells, group, head, node, pool)
                     node = cells[group, tail]
-                if node > 0 and nodes[node, ITEM] == value:
-                    nodes[node, TIMES] += 1
-                else:
-                    _append(nodes, cells, group, head, value, pool)
+                _append(nodes, cells, group, head, key, times, pool)
             else:
-                while node > 0 and not _same(nodes[node, ITEM], value, real):
-                    node = nodes[node, NEXT]
+                node = cells[group, head]
                 if node > 0:
                     nodes[node, TIMES] -= 1
                     if nodes[node, TIMES] == 0:
                         _unlink(nodes, cells, group, head, node, pool)
         if move & WRITE:
             node = cells[group, head]
-            out[number, written] = nodes[node, ITEM]
+            out[number, written] = value_of(nodes[node, ITEM], real, largest)
             out_valid[number, written] = node > 0
             nulls |= node <= 0
             written += 1
@@ -134,11 +148,9 @@ def follow_extremes(  # type: ignore[no-untyped-def] # noqa: PLR0912 - one loop,
 
 @state_kernel
 def follow_records(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
-    """The largest or least of all that ever came, whether it came or went, or, for `BEST`, until an equal one goes;
-    returns whether a null was written."""
+    """The largest or least of all that ever came, whether it came or went; returns whether a null was written."""
     cell, largest, line = plan[number, CELL], plan[number, LARGEST] != 0, plan[number, LINE]
     form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
-    ends = REMOVE if plan[number, KIND] == BEST else 0
     nulls = False
     for place in range(count):
         move = moves[place]
@@ -147,10 +159,7 @@ def follow_records(moves, count, plan, number, lines, cells, out, out_valid, wri
             cells[group, cell + 1] = 0
         if move & (ADD | REMOVE) and not is_null(mask, row):
             value = value_at(form, values, row)
-            if move & ends:
-                if _same(cells[group, cell], value, form == REAL):
-                    cells[group, cell + 1] = 0
-            elif cells[group, cell + 1] == 0 or _beats(value, cells[group, cell], form == REAL, largest):
+            if cells[group, cell + 1] == 0 or _beats(value, cells[group, cell], form == REAL, largest):
                 cells[group, cell] = value
                 cells[group, cell + 1] = 1
         if move & WRITE:

@@ -4,7 +4,7 @@
     plan         one line an aggregate: its kind, its argument's line, where its cells begin
     lines        one line an argument: how its values are held, and where they and their nulls lie in memory
     cells        one line a group: the accumulators of every aggregate, side by side
-    nodes        lists of candidates for min and max, which the cells point into
+    nodes        lists and trees of the values held for min and max, which the cells point into
     table        how often each group holds each value, for distinctCount
     out          line a, column k: aggregate a as it stands at the k-th write
 
@@ -29,7 +29,7 @@ ROW_SHIFT, GROUP_SHIFT = 4, 34
 ROW_MASK = (1 << (GROUP_SHIFT - ROW_SHIFT)) - 1
 DOING_MASK = (1 << ROW_SHIFT) - 1
 
-SUM, AVERAGE, COUNT, DEVIATION, EXTREME, RECORD, DISTINCT, BEST = range(8)
+SUM, AVERAGE, COUNT, DEVIATION, EXTREME, RECORD, DISTINCT, SORTED_EXTREME = range(8)
 KIND, CELL, LINE, LARGEST, REAL_RESULT, PLAN_WIDTH = range(6)
 """Columns of the plan: the aggregate's kind, its first cell, the line of its argument, whether the largest or the least
 counts, whether sums are real."""
@@ -37,13 +37,13 @@ FORM, VALUES, MASK, LINE_WIDTH = range(4)
 """Columns of lines: the form of the values, the addresses of the first of them and of the first of the bytes that tell
 which of them are not null (0: all)."""
 NO_ARGUMENT, NARROW, WIDE, REAL = range(4)
-CELLS = {SUM: 2, AVERAGE: 2, COUNT: 1, DEVIATION: 4, EXTREME: 2, RECORD: 2, DISTINCT: 2, BEST: 2}
+CELLS = {SUM: 2, AVERAGE: 2, COUNT: 1, DEVIATION: 4, EXTREME: 2, RECORD: 2, DISTINCT: 2, SORTED_EXTREME: 2}
 """How many cells each kind has; cells of a group that never held anything are 0."""
 
 FREE_NODE, NODES_LEFT, ENTRIES, POOL_SIZE = 0, 1, 2, 3
 """Lines of the pool's state: the first unused node, how many there are, entries of the table in use."""
 ITEM, NEXT, BEFORE, TIMES = 0, 1, 2, 3
-"""Columns of a node: a value, its neighbours (0: none), how many of it follow each other."""
+"""Columns of a node: a value, its neighbours in a list or its branches in a tree (0: none), how many rows it counts."""
 OWNER, EPOCH, VALUE, HOLDS = 0, 1, 2, 3
 """Columns of an entry: group and aggregate, the group's epoch, the value, how many are held."""
 NO_OWNER = -1

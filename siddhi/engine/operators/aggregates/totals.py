@@ -182,7 +182,8 @@ def follow_deviations(moves, count, plan, number, lines, cells, out, out_valid, 
                 spread = as_real(cells[group, cell + 2]) + sign * ((value - old) * (value - mean))
                 cells[group, cell] = as_bits(total)
                 cells[group, cell + 1] = as_bits(mean)
-                cells[group, cell + 2] = as_bits(spread)
+                # Rounding may leave less than nothing of equal values, and nothing has a root then.
+                cells[group, cell + 2] = as_bits(max(spread, 0.0))
         if move & WRITE:
             size = cells[group, cell + 3]
             out[number, written] = as_bits(np.sqrt(as_real(cells[group, cell + 2]) / size)) if size > 1 else np.int64(0)

@@ -15,6 +15,7 @@ Any cut of the same root chunks into steps gives the same output. Time is an arg
 
 from __future__ import annotations
 
+import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -270,6 +271,15 @@ def _in_order(
     return sources[place], rows[place], orders[place], clocks[place]
 
 
+class RowsLeave(enum.Enum):
+    """In which order the rows that aggregates have added leave again, within each group."""
+
+    NEVER = "never"
+    IN_ORDER = "in order"
+    """The oldest first."""
+    IN_ANY_ORDER = "in any order"
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
     """What an operator is given when it is built.
@@ -277,8 +287,8 @@ class OperatorContext:
     `instance_ranks` gives each partition instance its place among those whose timers are due at one time. With
     `playback` event time drives the clock. With `partitioned` batches carry `partitions` and state is kept per
     partition instance. Objects that the operators of all instances of a query share are put into `common` by the
-    first of them, under the `id` of what they are made from. A pattern holds no more than `max_partial_matches`. With
-    `forgets_extremes` `min` and `max` remember their best value alone. `failing` is notified of expressions whose
+    first of them, under the `id` of what they are made from. A pattern holds no more than `max_partial_matches`. What
+    aggregates add they take off again as `rows_leave` says. `failing` is notified of expressions whose
     rows may fail. `choices` notes which operators were ruled out.
     """
 
@@ -288,7 +298,7 @@ class OperatorContext:
     instance_ranks: Callable[[], Int64Array] | None = None
     common: dict[int, Stateful] | None = None
     max_partial_matches: int = MAX_PARTIAL_MATCHES
-    forgets_extremes: bool = False
+    rows_leave: RowsLeave = RowsLeave.IN_ANY_ORDER
     failing: set[str] | None = None
     choices: Choices = field(default_factory=Choices)
 

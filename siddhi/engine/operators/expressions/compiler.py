@@ -9,7 +9,7 @@ from typing import Protocol
 from siddhi.analysis import model
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.operators.base.implementations import Implementations, not_supported
-from siddhi.engine.operators.base.operator import OperatorContext
+from siddhi.engine.operators.base.operator import OperatorContext, RowsLeave
 from siddhi.engine.operators.base.scope import column_of
 from siddhi.engine.operators.expressions.aggregation import AggregateNode
 from siddhi.engine.operators.expressions.evaluation import ExpressionNode
@@ -91,21 +91,11 @@ class ExpressionCompiler:
     def of_pairs(self) -> ExpressionCompiler:
         """Return a compiler for the condition of the join whose selection this one compiles.
 
-        Columns that it finds are recorded here, too.
+        Columns that it finds are recorded here, too. Its aggregates forget no pair.
         """
-        other = ExpressionCompiler(self.context, several=True, paired=True, in_table=self._in_table)
+        context = replace(self.context, rows_leave=RowsLeave.NEVER)
+        other = ExpressionCompiler(context, several=True, paired=True, in_table=self._in_table)
         other.columns = self.columns
-        return other
-
-    def forgetting_extremes(self) -> ExpressionCompiler:
-        """Return a compiler for the same place whose `min` and `max` remember their best value alone.
-
-        What it finds is recorded here.
-        """
-        other = ExpressionCompiler(
-            replace(self.context, forgets_extremes=True), several=self.several, in_table=self._in_table
-        )
-        other.columns, other.aggregates = self.columns, self.aggregates
         return other
 
     def compile(self, expression: model.TypedExpression) -> ExpressionNode:

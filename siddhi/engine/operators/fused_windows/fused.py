@@ -104,7 +104,7 @@ class FusedSelection(Operator):
         """The attribute whose codes are the keys of the groups, if there is one."""
         arguments = [0 if node is None else nodes.line(node) for node in shape.arguments]
         self.nodes = nodes
-        self.accumulators = Accumulators(shape.accumulations, arguments, first_cells)
+        self.accumulators = Accumulators(shape.accumulations, arguments, first_cells, replayed=True)
 
     def keys(self, batch: EventBatch) -> Int64Array:
         """Return the parts of the keys of the rows, one after the other.

@@ -24,7 +24,7 @@ from siddhi.engine.columnar.state_tree import State, shortened
 from siddhi.engine.jit.arrays import BoolArray, Int64Array, filled
 from siddhi.engine.jit.kernels import kernel_array, state_kernel
 from siddhi.engine.operators.aggregates.moves import ADD, CLEAR, GROUP_SHIFT, REMOVE, ROW_SHIFT, WRITE
-from siddhi.engine.operators.base.operator import NEVER, OperatorContext, Step
+from siddhi.engine.operators.base.operator import NEVER, OperatorContext, RowsLeave, Step
 from siddhi.engine.operators.fused_windows.fused import NO_NUMBERS, room_for_moves
 from siddhi.engine.operators.fused_windows.group_table import HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
 from siddhi.engine.operators.fused_windows.queues import (
@@ -61,10 +61,15 @@ from siddhi.engine.operators.fused_windows.sliding_kernel import (
 )
 from siddhi.engine.tuning import INITIAL_RING_ROWS
 
-LOOKING, KEYED_STATE_SIZE = WINDOW_STATE_SIZE, WINDOW_STATE_SIZE + 1
-"""One more line of the window's state: whether rows are none that come, but looks at what has to leave by now."""
-NO_QUEUE = -4
-"""An instance has no queue yet."""
+LOOKING, UNORDERED, KEYED_STATE_SIZE = range(WINDOW_STATE_SIZE, WINDOW_STATE_SIZE + 3)
+"""More lines of the window's state: whether rows are none that come, but looks at what has to leave by now; whether
+`min` and `max` expect that rows leave in another order than they came."""
+NO_QUEUE, OUT_OF_ORDER = -4, -5
+"""An instance has no queue yet; a row will leave before one of its instance that came earlier."""
+
+
+_LEAST_COME = 1_024
+"""Fewer rows that have come are no reason to look whether rows leave in order again."""
 
 
 @state_kernel
@@ -120,6 +125,10 @@ def slide_each(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
             lack = group
             break
         place = places[row]
+        follows = timing == UNTIMED or state[UNORDERED] or ends[instance, HOLDS] == 0
+        if not follows and wide[TIME_LINE, place] < wide[TIME_LINE, ends[instance, NEWEST]]:
+            lack = np.int64(OUT_OF_ORDER)
+            break
         if grouped:
             narrow[GROUP_LINE, place] = group
         doing = ADD | WRITE
@@ -156,6 +165,8 @@ class KeyedSlidingSelection(SlidingSelection):
         self.state = np.append(self.state, np.zeros(KEYED_STATE_SIZE - WINDOW_STATE_SIZE, dtype=np.int64))
         self.queues = InstanceQueues(self.rows.capacity)
         self._ranks = context.instance_ranks
+        self._come_since_look = 0
+        """How many rows have come since it was last looked whether rows leave in the order in which they came."""
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         size, partitions, accumulators = batch.size, batch.partitions, self.accumulators
@@ -195,6 +206,10 @@ class KeyedSlidingSelection(SlidingSelection):
     ) -> Int64Array:
         """As `take_in`, of rows of these `instances`, for which there is room; returns their places."""
         self.state[GIVES_BACK] = not (chunked or self.kept)
+        if self.state[UNORDERED]:
+            self._come_since_look += len(instances)
+            if self._come_since_look > max(self.queues.rows, _LEAST_COME):
+                self._order_anew()
         places = self.queues.give_out(len(instances))
         self.rows.put_at(lines, places)
         self._slide_each(instances, clocks, places, keys, out, out_valid)
@@ -271,6 +286,8 @@ class KeyedSlidingSelection(SlidingSelection):
                 queues.know(instances)
                 if not self.shape.keys:
                     accumulators.grow_groups(len(queues.ends))
+            elif told == OUT_OF_ORDER:
+                self._replay_held(RowsLeave.IN_ANY_ORDER)
             elif told != NO_MOVE_LEFT:
                 self.make_room(told, forget=bool(self.state[GIVES_BACK]))
 
@@ -309,6 +326,30 @@ class KeyedSlidingSelection(SlidingSelection):
         self.groups.restore(state["groups"])
         self.accumulators.restore(state["aggregates"])
         self.accumulators.grow_groups(self.groups.capacity if self.shape.keys else len(self.queues.ends))
+        self._order_anew()
+
+    def _order_anew(self) -> None:
+        """Let `min` and `max` expect rows to leave as those held stand now: in order, unless these are not."""
+        places = self.queues.places(self.queues.filled())
+        in_order = True
+        if self._limited and self._time_line is not None and len(places):
+            times, instances = self.rows.wide[TIME_LINE, places], self._instances()
+            in_order = bool(((times[1:] >= times[:-1]) | (instances[1:] != instances[:-1])).all())
+        self._replay_held(RowsLeave.IN_ORDER if in_order else RowsLeave.IN_ANY_ORDER)
+
+    def _replay_held(self, rows_leave: RowsLeave) -> None:
+        """Compute `min` and `max` from the rows held, which leave in this order from now on."""
+        self.state[UNORDERED] = rows_leave is RowsLeave.IN_ANY_ORDER
+        self._replay(self.queues.places(self.queues.filled()), rows_leave)
+        self._come_since_look = 0
+
+    def _instances(self) -> Int64Array:
+        """Return the instance of each row held, in the order of `queues.places`."""
+        filled_ones = self.queues.filled()
+        return np.repeat(filled_ones, self.queues.ends[filled_ones, HOLDS])
+
+    def _groups(self, columns: Int64Array) -> Int64Array:
+        return super()._groups(columns) if self.shape.keys else self._instances() << GROUP_SHIFT
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
         nothing = self.snapshot()

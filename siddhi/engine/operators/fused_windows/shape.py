@@ -9,7 +9,7 @@ from siddhi.analysis.expression.walk import has_aggregate
 from siddhi.engine.operators.aggregates.accumulators import SOURCES, Accumulation, accumulation_of
 from siddhi.engine.operators.aggregates.moves import RECORD
 from siddhi.engine.operators.base.choices import NotApplicable
-from siddhi.engine.operators.base.operator import OperatorContext
+from siddhi.engine.operators.base.operator import OperatorContext, RowsLeave
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.fused_windows.outputs import OutputCompiler, Outputs
@@ -20,6 +20,8 @@ _STREAMS = frozenset(
     {model.SourceKind.STREAM, model.SourceKind.INNER_STREAM, model.SourceKind.FAULT_STREAM, model.SourceKind.TRIGGER}
 )
 """Sources of nothing but current events."""
+SLIDING = frozenset({"length", "time", "externalTime", "timeLength"})
+"""Windows that rows leave one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,15 @@ def shape_of(query: model.AnalysedQuery, context: OperatorContext) -> Shape | No
         return NotApplicable("an expression that is not computed from its row and aggregates alone")
     if not all(map(_is_key, selection.group_by)):
         return NotApplicable("`group by` an object or an event")
-    return _compiled(selection, context)
+    slides = source.window is not None and source.window.name in SLIDING
+    return _compiled(selection, RowsLeave.IN_ORDER if slides else RowsLeave.NEVER, context)
 
 
-def _compiled(selection: model.AnalysedSelection, context: OperatorContext) -> Shape | NotApplicable:
+def _compiled(
+    selection: model.AnalysedSelection, rows_leave: RowsLeave, context: OperatorContext
+) -> Shape | NotApplicable:
     outputs = Outputs(selection, OutputCompiler(context))
-    accumulations = [accumulation_of(call) for call in outputs.calls.values()]
+    accumulations = [accumulation_of(call, rows_leave) for call in outputs.calls.values()]
     compiler = ExpressionCompiler(context)
     arguments = [
         compiler.compile(call.arguments[0]) if accumulation is not None and accumulation.argument is not None else None

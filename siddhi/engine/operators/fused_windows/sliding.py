@@ -37,8 +37,8 @@ from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.jit.arrays import BoolArray, Int64Array
 from siddhi.engine.jit.kernels import kernel_array
 from siddhi.engine.operators.aggregates.accumulators import SOURCES
-from siddhi.engine.operators.aggregates.moves import NARROW
-from siddhi.engine.operators.base.operator import NEVER, OperatorContext, Step
+from siddhi.engine.operators.aggregates.moves import ADD, GROUP_SHIFT, NARROW, ROW_SHIFT
+from siddhi.engine.operators.base.operator import NEVER, OperatorContext, RowsLeave, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.expressions.leaves import ColumnNode, TimestampNode, scalar_or_none
@@ -140,6 +140,8 @@ class SlidingSelection(FusedSelection):
         state[KEEPS_GROUPS] = shape.lasting or not self.holds
         self.clocked = leaving.timing == BY_CLOCK
         self.attribute = leaving.time if leaving.timing == BY_ATTRIBUTE else None
+        self._unordered = 0
+        """As long as this many rows have not come in order since the last that did not, rows leave in any order."""
         self._newest = LONG_AGO
         """The time of the newest row held; what does not lie before it comes in order. Without order, `NEVER`."""
         self.kept = bool(state[KEEPS_GROUPS])
@@ -194,6 +196,10 @@ class SlidingSelection(FusedSelection):
             if not self._comes_in_order(times):
                 return self._take_in_late(times, keys, clocks[:size], start, out, out_valid)
             self._newest = times.item(-1) if size else self._newest
+            if self._unordered:
+                self._unordered -= size
+                if self._unordered <= 0:
+                    self._leave_in_order(start, RowsLeave.IN_ORDER)
         self._slide(keys, clocks, start, size, out, out_valid)
         if not self.holds:
             self.state[FIRST] = self._first = self.end
@@ -210,6 +216,7 @@ class SlidingSelection(FusedSelection):
     ) -> Int64Array:
         """Add rows from `start` on that come out of order, as `take_in` does."""
         size, state = len(times), self.state
+        self._leave_in_order(start, RowsLeave.IN_ANY_ORDER)
         if self.attribute is not None:
             newest = self._newest if start > state[FIRST] else LONG_AGO
             clocks = np.maximum(np.maximum.accumulate(times), newest)
@@ -230,7 +237,28 @@ class SlidingSelection(FusedSelection):
         if self.attribute is not None:
             state[TIMING] = BY_ATTRIBUTE
         self._look_at_times()
+        self._unordered = self.end - int(state[FIRST]) + 1
         return places
+
+    def _leave_in_order(self, end: int, rows_leave: RowsLeave) -> None:
+        """Let `min` and `max` expect that the rows held before `end`, and those to come, leave in this order."""
+        in_order = rows_leave is RowsLeave.IN_ORDER
+        if in_order or not self._unordered:
+            columns = np.arange(int(self.state[FIRST]), end) & (self.rows.capacity - 1)
+            self._replay(columns, rows_leave)
+        self._unordered = 0 if in_order else max(self._unordered, 1)
+
+    def _replay(self, columns: Int64Array, rows_leave: RowsLeave) -> None:
+        """Compute `min` and `max` from the rows in `columns`, which stand in the order in which they leave."""
+        if self.accumulators.lists:
+            self.accumulators.replay(self._groups(columns) | columns << ROW_SHIFT | ADD, self.rows.lines, rows_leave)
+
+    def _groups(self, columns: Int64Array) -> Int64Array:
+        """Return the groups of the rows in `columns`, where moves tell them."""
+        if not self.shape.keys:
+            return np.zeros(len(columns), dtype=np.int64)
+        groups: Int64Array = self.rows.narrow[GROUP_LINE, columns].astype(np.int64) << GROUP_SHIFT
+        return groups
 
     def _sort(self, places: Int64Array, old_end: int, end: int) -> None:
         """Sort the rows held up to `end` by time, when they are sorted up to `old_end`.
@@ -388,6 +416,10 @@ class SlidingSelection(FusedSelection):
         self.accumulators.grow_groups(self.groups.capacity)
         self.rows.restore(self._first, self.end, state["rows"])
         self._look_at_times()
+        in_order = self._newest < NEVER
+        self._unordered = 0 if in_order else self.end - self._first + 1
+        columns = np.arange(self._first, self.end) & (self.rows.capacity - 1)
+        self._replay(columns, RowsLeave.IN_ORDER if in_order else RowsLeave.IN_ANY_ORDER)
 
     def state_size(self) -> StateSize:
         return StateSize(

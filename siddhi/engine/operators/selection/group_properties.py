@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from siddhi.analysis import model
 from siddhi.analysis.expression.walk import has_aggregate
+from siddhi.engine.operators.base.operator import RowsLeave
 from siddhi.language.ast import EventType
 
 _PAIRING = frozenset(
@@ -24,8 +25,8 @@ _PAIRING = frozenset(
     }
 )
 """Windows out of which every event expires that came out of them, or a reset stands for that."""
-_UNASKED = frozenset({"session", "expressionBatch", "cron"})
-"""Windows that are not sliding and let expired events out although nobody asks for them."""
+_SILENT = frozenset({"lengthBatch", "timeBatch", "externalTimeBatch", "batch", "delay"})
+"""Windows that let expired events out only where somebody asks for them."""
 _LASTING = ("minForever", "maxForever")
 
 
@@ -48,14 +49,23 @@ def empties_groups(query: model.AnalysedQuery) -> bool:
     return all(is_settled(expression) and not _lasts(expression) for expression in expressions)
 
 
-def forgets_extremes(query: model.AnalysedQuery) -> bool:
-    """Return whether `min` and `max` of `query` remember their best value alone, as in Siddhi.
-
-    Once that value has left, the next one that arrives is the best.
-    """
-    window = query.input.window if isinstance(query.input, model.SourceInput) else None
-    unasked = window is not None and not window.namespace and window.name in _UNASKED
-    return unasked and query.output.events is EventType.CURRENT
+def rows_leave(query: model.AnalysedQuery) -> RowsLeave:
+    """Return in which order the rows that the aggregates of `query` have added leave again."""
+    source = query.input
+    if isinstance(source, model.StateMachine):
+        return RowsLeave.NEVER
+    if not isinstance(source, model.SourceInput) or source.kind is model.SourceKind.WINDOW:
+        return RowsLeave.IN_ANY_ORDER
+    window = source.window
+    if window is None:
+        return RowsLeave.NEVER
+    if window.namespace:
+        return RowsLeave.IN_ANY_ORDER
+    if window.name in _SILENT and query.output.events is EventType.CURRENT:
+        return RowsLeave.NEVER
+    if window.name == "length" and empties_groups(query):
+        return RowsLeave.IN_ORDER
+    return RowsLeave.IN_ANY_ORDER
 
 
 def _lasts(expression: model.TypedExpression) -> bool:

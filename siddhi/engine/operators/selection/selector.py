@@ -119,7 +119,7 @@ class Selector(Operator):
         empties: bool = False,
     ) -> None:
         self.outputs = [(o.name, o.type, compiler.compile(o.expression)) for o in selection.attributes]
-        self.having = None if selection.having is None else compiler.forgetting_extremes().compile(selection.having)
+        self.having = None if selection.having is None else compiler.compile(selection.having)
         for key in selection.group_by:
             compiler.compile(key)
         self.aggregates = compiler.aggregates
