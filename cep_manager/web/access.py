@@ -106,6 +106,7 @@ CALLS: dict[str, Permission] = {
     "console.workers_fragment": Permission.SEE_SYSTEM,
     "console.show_worker": Permission.SEE_SYSTEM,
     "console.worker_fragment": Permission.SEE_SYSTEM,
+    "console.switch_nodes": Permission.ADMINISTER,
     "console.show_cluster": Permission.SEE_SYSTEM,
     "console.cluster_fragment": Permission.SEE_SYSTEM,
     "api.activate_plan": Permission.OPERATE,

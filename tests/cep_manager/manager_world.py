@@ -405,6 +405,7 @@ class FakeView:
         self.tables = MetricTablesView("sqlite:///metrics.db", 15_000, 259_200_000)
         self.managers: tuple[ManagerMember, ...] = (LEADER,)
         self.nodes: tuple[NodeView, ...] = ()
+        self.switched = 0
         self.failure: Exception | None = None
         self.now_ms = 1_767_225_665_000
         self.deployed: list[tuple[int, str, bool]] = []
@@ -715,6 +716,9 @@ class FakeView:
         return Overview(self.now_ms, self.cluster().manager, self._look())
 
     def switch_nodes(self) -> NodeView:
+        if self.nodes and self.nodes[0].protection == "protected":
+            self.switched += 1
+            return self.nodes[1]
         raise NodeSwitchError("there are no two nodes here")
 
     def health(self) -> Health:

@@ -38,6 +38,7 @@ NOTICES = {
     "all-activate": "{plans} plans were activated: workers take events in for them.",
     "all-deactivate": "{plans} plans were deactivated: workers take no events in for them, their state is kept.",
     "all-undeploy": "{plans} plans are being undeployed: each goes when what was accepted for it is worked off.",
+    "nodes-switched": "This node hands over: the other one takes over when everything has ended here in order.",
     "as-before": "{plan} is as asked for already; nothing was changed.",
 }
 

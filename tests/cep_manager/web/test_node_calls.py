@@ -37,6 +37,26 @@ def test_a_switch_that_cannot_be_is_refused_with_the_reason() -> None:
     assert answer.json["code"] == "node-not-protected"
 
 
+def test_an_administrator_switches_over_in_the_console_and_is_asked_before() -> None:
+    view = FakeView(World())
+    view.nodes = two_nodes()
+    client = create_app(view, 1_000).test_client()
+    shown = client.get("/cluster").text
+    assert 'action="/cluster/switch-nodes" data-confirm="This node ends in order' in shown
+    answer = client.post("/cluster/switch-nodes")
+    assert answer.status_code == 303
+    assert view.switched == 1
+    assert "hands over" in client.get(answer.headers["Location"]).text
+
+
+def test_a_node_whose_events_are_not_mirrored_offers_no_switch() -> None:
+    view = FakeView(World())
+    view.nodes = two_nodes(in_sync=False, reason="it has not answered for 1000 ms")
+    client = create_app(view, 1_000).test_client()
+    assert "switch-nodes" not in client.get("/cluster").text
+    assert client.post("/cluster/switch-nodes").status_code == 409
+
+
 def test_an_active_node_that_is_alone_is_an_alert() -> None:
     election = ElectionView(
         leads=True, leader=None, managers=(), nodes=two_nodes(in_sync=False, reason="it has not answered for 1000 ms")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, render_template
+from flask import Blueprint, redirect, render_template
 
-from cep_manager.web.console.page import Page, fragment, page
+from cep_manager.web.console.page import Page, fragment, link, notice_of_deed, page
 from cep_manager.web.console.texts.presenters import present_cluster
 from cep_manager.web.ports import ManagerView
 
@@ -28,7 +28,13 @@ def cluster_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/cluster")
     @page
     def show_cluster() -> Page:
-        return render_template("cluster.html", **told())
+        return render_template("cluster.html", notice=notice_of_deed(), **told())
+
+    @console.post("/cluster/switch-nodes")
+    @page
+    def switch_nodes() -> Page:
+        view.switch_nodes()
+        return redirect(link("console.show_cluster", notice="nodes-switched"), code=303)
 
     @console.get("/fragments/cluster")
     @fragment
