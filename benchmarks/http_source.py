@@ -66,7 +66,7 @@ PATH = "/events/Departures"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class HttpCase:
     """What is measured."""
 
     name: str
@@ -80,14 +80,14 @@ class Case:
 
 
 CASES = (
-    Case("worker"),
-    Case("waitress", waitress=True),
-    Case("fsync always", fsync="always"),
-    Case("tokens", tokens=True),
-    Case("Idempotency-Key", keys=True),
-    Case("pipelined", pipelined=PIPELINED),
-    Case("gzip", gzip=True),
-    Case("TLS", tls=True),
+    HttpCase("worker"),
+    HttpCase("waitress", waitress=True),
+    HttpCase("fsync always", fsync="always"),
+    HttpCase("tokens", tokens=True),
+    HttpCase("Idempotency-Key", keys=True),
+    HttpCase("pipelined", pipelined=PIPELINED),
+    HttpCase("gzip", gzip=True),
+    HttpCase("TLS", tls=True),
 )
 
 
@@ -117,7 +117,7 @@ def _shown(found: dict[str, Any]) -> str:
     )
 
 
-def _measured(case: Case, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+def _measured(case: HttpCase, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     processes = multiprocessing.get_context("spawn")
     receiver, there = processes.Pipe()
     receiving = processes.Process(target=_receive, args=(there,))
@@ -161,7 +161,7 @@ def _cpu_s(worker: Any) -> float:
 
 
 @contextmanager
-def _worker(processes: Any, folder: Path, case: Case, endpoint: Endpoint) -> Iterator[tuple[dict[str, Any], Any]]:
+def _worker(processes: Any, folder: Path, case: HttpCase, endpoint: Endpoint) -> Iterator[tuple[dict[str, Any], Any]]:
     here, there = processes.Pipe()
     process = processes.Process(target=_run_worker, args=(there, folder, case, endpoint))
     process.start()
@@ -172,7 +172,7 @@ def _worker(processes: Any, folder: Path, case: Case, endpoint: Endpoint) -> Ite
         process.join()
 
 
-def _run_worker(pipe: Any, folder: Path, case: Case, endpoint: Endpoint) -> None:
+def _run_worker(pipe: Any, folder: Path, case: HttpCase, endpoint: Endpoint) -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     keep_freed_memory()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -279,7 +279,7 @@ def _free_port() -> int:
 class _Sender(asyncio.Protocol):
     """One keep-alive connection over a raw socket. Answers are told apart by their length, which is always the same."""
 
-    def __init__(self, load: _Load) -> None:
+    def __init__(self, load: _HttpLoad) -> None:
         self._load = load
         self._transport: Any = None
         self._sent: list[float] = []
@@ -314,8 +314,8 @@ class _Sender(asyncio.Protocol):
             raise SystemExit(f"a connection was lost: {lost}")
 
 
-class _Load:
-    def __init__(self, target: dict[str, Any], case: Case, rate: int) -> None:
+class _HttpLoad:
+    def __init__(self, target: dict[str, Any], case: HttpCase, rate: int) -> None:
         body = gzip.compress(EVENT, mtime=0) if case.gzip else EVENT
         head = f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1:{target['port']}\r\nContent-Type: application/json\r\n"
         head += f"Content-Length: {len(body)}\r\n"
@@ -380,8 +380,8 @@ class _Load:
             await asyncio.sleep(0.0005)
 
 
-def _client(target: dict[str, Any], case: Case, seconds: float, connections: int, rate: int) -> dict[str, float]:
-    load = _Load(target, case, rate)
+def _client(target: dict[str, Any], case: HttpCase, seconds: float, connections: int, rate: int) -> dict[str, float]:
+    load = _HttpLoad(target, case, rate)
     cpu_s = time.process_time()
     took_s = uvloop.run(load.run(target["port"], seconds, connections, tls=case.tls))
     cores = (time.process_time() - cpu_s) / took_s

@@ -57,7 +57,7 @@ select Readings.sensor as sensor, Last.value as value insert into Alerts;""",
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ProcessUse:
     """What one process of the system uses: seconds of processor time so far, and private memory."""
 
     role: str
@@ -156,7 +156,7 @@ def one_more(system: LocalSystem, number: int) -> float:
     return time.monotonic() - started
 
 
-def idle_cores(system: LocalSystem, idle_s: float) -> tuple[dict[str, float], dict[str, Process]]:
+def idle_cores(system: LocalSystem, idle_s: float) -> tuple[dict[str, float], dict[str, ProcessUse]]:
     """Return the cores that each kind of process keeps busy while no event comes, and what they use then."""
     before, started = by_role(processes(system)), time.monotonic()
     time.sleep(idle_s)
@@ -175,7 +175,7 @@ def pids(system: LocalSystem) -> dict[str, list[int]]:
     return found
 
 
-def processes(system: LocalSystem) -> list[Process]:
+def processes(system: LocalSystem) -> list[ProcessUse]:
     """Return all processes of the system."""
     found = []
     for role, of_role in pids(system).items():
@@ -185,12 +185,12 @@ def processes(system: LocalSystem) -> list[Process]:
     return found
 
 
-def by_role(found: list[Process]) -> dict[str, Process]:
+def by_role(found: list[ProcessUse]) -> dict[str, ProcessUse]:
     """Return the sum of what the processes of each kind use."""
-    sums: dict[str, Process] = {}
+    sums: dict[str, ProcessUse] = {}
     for one in found:
-        had = sums.get(one.role, Process(one.role, 0.0, 0))
-        sums[one.role] = Process(one.role, had.cpu_s + one.cpu_s, had.memory_bytes + one.memory_bytes)
+        had = sums.get(one.role, ProcessUse(one.role, 0.0, 0))
+        sums[one.role] = ProcessUse(one.role, had.cpu_s + one.cpu_s, had.memory_bytes + one.memory_bytes)
     return sums
 
 
@@ -210,12 +210,12 @@ def _descendants(pid: int) -> list[int]:
     return [one for child in children for one in (child, *_descendants(child))]
 
 
-def _read(role: str, pid: int) -> Process:
+def _read(role: str, pid: int) -> ProcessUse:
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     private = [line for line in rollup.splitlines() if line.startswith("Private_")]
     size = sum(int(line.split()[1]) for line in private) * 1024
-    return Process(role, (int(fields[11]) + int(fields[12])) / TICKS_PER_S, size)
+    return ProcessUse(role, (int(fields[11]) + int(fields[12])) / TICKS_PER_S, size)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ from topology.events.bundle import Bundle
 from topology.events.frames import arrow_schema
 from topology.links.event_listener import EventListener
 from topology.model import Topology
-from topology.stages.routes.exchange import Exchange
+from topology.stages.routes.exchange import TaskExchange
 
 PATTERN = """
 @Plan:name('Scaling')
@@ -220,7 +220,7 @@ def _exchange_us(rows: int) -> float:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     came: deque[Bundle] = deque()
     ends = [
-        Exchange(topology, task, context, "127.0.0.1", PORTS, lambda _target, bundle: came.append(bundle))
+        TaskExchange(topology, task, context, "127.0.0.1", PORTS, lambda _target, bundle: came.append(bundle))
         for task in (0, 1)
     ]
     for end in ends:

@@ -69,7 +69,7 @@ class CaseResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _StoreAnswer:
     """The answer to an on-demand query: rows (None: nothing found), or the error that refused it."""
 
     rows: list[list[Any]] | None
@@ -85,7 +85,7 @@ class _Recorder:
     currents: dict[str, list[Row]] = field(default_factory=dict)
     expired: dict[str, list[Row]] = field(default_factory=dict)
     schemas: dict[str, Schema] = field(default_factory=dict)
-    answers: dict[int, _Answer] = field(default_factory=dict)
+    answers: dict[int, _StoreAnswer] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=8)
@@ -218,15 +218,15 @@ def _schema(app: AnalysedApp, source: str) -> Schema:
     return schema
 
 
-def _answer(app: AnalysedApp, runtime: AppRuntime, text: str) -> _Answer:
+def _answer(app: AnalysedApp, runtime: AppRuntime, text: str) -> _StoreAnswer:
     try:
         query = analyse_on_demand_query(parse_on_demand_query(text), app)
         found = runtime.query(query)
     except SiddhiError as error:
         if any(problem.code == NOT_SUPPORTED for problem in error.problems):
             raise
-        return _Answer(None, None, str(error))
-    return _Answer(None if found is None else [row for _, row in _rows(found)], query.schema)
+        return _StoreAnswer(None, None, str(error))
+    return _StoreAnswer(None if found is None else [row for _, row in _rows(found)], query.schema)
 
 
 def _send_alone(runtime: AppRuntime, app: AnalysedApp, events: Sequence[Mapping[str, Any]]) -> None:
@@ -326,7 +326,7 @@ def _differences(case: Case, recorder: _Recorder) -> Iterator[str]:
             yield f"schema of {stream}: expected {attributes}, got {found}"
 
 
-def _compare_answer(expected: Mapping[str, Any], answer: _Answer, case: Case) -> Iterator[str]:
+def _compare_answer(expected: Mapping[str, Any], answer: _StoreAnswer, case: Case) -> Iterator[str]:
     what = f"on-demand query at step {expected['step']}"
     if "error" in expected:
         if answer.error is None:

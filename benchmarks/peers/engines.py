@@ -39,7 +39,7 @@ class EngineTiming:
     outputs: int
 
 
-class Engine(Protocol):
+class PeerEngine(Protocol):
     """One engine that runs one kind."""
 
     def send(self, count: int, batch: int) -> EngineTiming:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.engines import Engine, EngineRefusedError, Ours, Siddhi
+from benchmarks.peers.engines import EngineRefusedError, Ours, PeerEngine, Siddhi
 from benchmarks.peers.kinds import QueryKind
 from siddhi.errors import SiddhiError
 
@@ -89,7 +89,7 @@ def measure(kind: QueryKind, sizes: Collection[int], effort: Effort, folder: Pat
     return result
 
 
-def _round(rates: dict[int, float], engine: Engine, sizes: Sequence[int], effort: Effort, warm_s: float) -> None:
+def _round(rates: dict[int, float], engine: PeerEngine, sizes: Sequence[int], effort: Effort, warm_s: float) -> None:
     """Keep the better of the rates known and those of a further round."""
     for size in sizes:
         engine.measure(warm_s, size)

@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class _Child:
+class _NodeProcess:
     environment: Mapping[str, str]
     log: Path
     process: subprocess.Popen[bytes] | None = None
@@ -50,7 +50,7 @@ class Node:
     config: NodeConfig
     say: Say = lambda _: None
     stopping: threading.Event = field(default_factory=threading.Event)
-    _children: dict[str, _Child] = field(default_factory=dict)
+    _children: dict[str, _NodeProcess] = field(default_factory=dict)
     _guard: socket.socket | None = None
     _lock: TextIO | None = None
     _was_active: bool = False
@@ -94,7 +94,7 @@ class Node:
         settings = environment_of(self.config, self.folder)
         for name in PROCESSES:
             environment = {**os.environ, **settings[name], LEAVES_WITH_PARENT: "1"}
-            self._children[name] = _Child(environment, self.folder / f"{name}.log")
+            self._children[name] = _NodeProcess(environment, self.folder / f"{name}.log")
 
     def _watch(self, role: NodeRole | None) -> None:
         active = role is not None and role.is_active(monotonic_ms())
@@ -115,7 +115,7 @@ class Node:
             elif child.process is None and now >= child.restart_at:
                 self._start(name)
 
-    def _ended(self, name: str, child: _Child, now: float) -> None:
+    def _ended(self, name: str, child: _NodeProcess, now: float) -> None:
         assert child.process is not None  # noqa: S101 - asked by the caller
         code = child.process.returncode
         self._kill(name)

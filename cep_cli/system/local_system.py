@@ -130,7 +130,7 @@ class Ports(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class _Child:
+class _LocalProcess:
     command: list[str]
     environment: Mapping[str, str]
     log: Path
@@ -153,7 +153,7 @@ class LocalSystem:
     """What `client` shows, where `environment` names a file of tokens."""
     login: bool = False
     """Whether people log in at the manager; else everybody on this machine may do everything."""
-    _children: dict[str, _Child] = field(default_factory=dict)
+    _children: dict[str, _LocalProcess] = field(default_factory=dict)
     _lock: TextIO | None = None
 
     @property
@@ -186,7 +186,7 @@ class LocalSystem:
         if self.login:
             self._prepare_login()
         for name in PROCESSES:
-            self._children[name] = _Child(
+            self._children[name] = _LocalProcess(
                 [sys.executable, "-m", "cep_cli", name],
                 {**self.environment, **self._settings()},
                 self.folder / f"{name}.log",

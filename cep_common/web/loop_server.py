@@ -18,7 +18,7 @@ SPARE_FILES = 1_024
 """Open files of a process that serves HTTP, beside those of its connections."""
 
 
-class WebServer:
+class LoopServer:
     """Serves `app` at an address. `start` and `stop` are called by one thread, once each."""
 
     def __init__(

@@ -21,7 +21,7 @@ LEAST_FILES = 4_096
 """Open files of a process that serves HTTP, where its system lets it have so many."""
 
 
-class WebServer:
+class WaitressServer:
     """Serves `app` at an address. `start` and `stop` are called by one thread, once each."""
 
     def __init__(

@@ -1,6 +1,6 @@
 """Requests for a WSGI application, and its answers: whole ones at once, longer ones piece by piece.
 
-Runs on the threads of the server's pool; only `_Answer.send` reaches over to the loop's thread.
+Runs on the threads of the server's pool; only `_WsgiAnswer.send` reaches over to the loop's thread.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class WsgiServer:
 
     def answer(self, exchange: Exchange) -> None:
         """Have the application answer; called on a thread of the pool."""
-        answer = _Answer(exchange, self._loop)
+        answer = _WsgiAnswer(exchange, self._loop)
         try:
             environ = self._environ(exchange)
             found = self._app(environ, answer.start)
@@ -121,7 +121,7 @@ class WsgiServer:
         return environ
 
 
-class _Answer:
+class _WsgiAnswer:
     """One answer, from its head to its end. Used by one thread."""
 
     def __init__(self, exchange: Exchange, loop: asyncio.AbstractEventLoop) -> None:

@@ -39,7 +39,7 @@ class Stranger(msgspec.Struct, frozen=True):
     events: int = 0
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _NameHolder(msgspec.Struct, frozen=True):
     """The process that has a name, and the one before it, which may turn out to be alive."""
 
     instance: str
@@ -54,7 +54,7 @@ class WorkerAdmission:
     def __init__(self, system: str) -> None:
         self._system = system
         self._adopted: set[str] = set()
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _NameHolder] = {}
         self._strangers: dict[tuple[str, str], Stranger] = {}
 
     def is_foreign(self, message: RegisterWorker, now_ms: int) -> bool:
@@ -84,7 +84,7 @@ class WorkerAdmission:
             return _name_taken(message, holder.latest)
         known = self._known.get(message.worker)
         if known is None or not message.instance:
-            self._known[message.worker] = _Known(message.instance, now_ms)
+            self._known[message.worker] = _NameHolder(message.instance, now_ms)
             return None
         if message.instance == known.instance:
             return None
@@ -95,10 +95,10 @@ class WorkerAdmission:
         if message.instance == known.former and new:
             # The one that seemed to have ended lives: its successor has a copy of its folder.
             banned = (*known.banned, known.instance)
-            self._known[message.worker] = _Known(message.instance, now_ms, banned=banned[-MOST_KNOWN:])
+            self._known[message.worker] = _NameHolder(message.instance, now_ms, banned=banned[-MOST_KNOWN:])
             return None
         banned = (*known.banned, known.former) if known.former else known.banned
-        self._known[message.worker] = _Known(message.instance, now_ms, known.instance, banned[-MOST_KNOWN:])
+        self._known[message.worker] = _NameHolder(message.instance, now_ms, known.instance, banned[-MOST_KNOWN:])
         return None
 
     def returned(self, message: RegisterWorker, away: Mapping[str, ClusterMember[RegisterWorker]], now_ms: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from cep_common.protocol.registry import Connector, RegisterWorker, StreamBinding, WorkerPlanReport
 from cep_common.protocol.worker_reports import PublisherReport
 from cep_manager.control.members import ClusterMember
-from cep_manager.graph.model import Connection, GraphEdge, GraphNode
+from cep_manager.graph.model import GraphConnection, GraphEdge, GraphNode
 from cep_manager.graph.stages import DrawnInstance
 from cep_manager.monitoring.degraded import degraded_parts
 from cep_manager.monitoring.rates import per_second
@@ -173,12 +173,12 @@ def outflow_edges(
             yield GraphEdge(publishers[0].id, sink, stream, connected=False)
 
 
-def connections(workers: WorkerReports) -> Iterator[Connection]:
+def connections(workers: WorkerReports) -> Iterator[GraphConnection]:
     """Every connection between a worker and the topology, worker by worker."""
     for worker, report in workers:
         name, host = worker.latest.worker, worker.latest.host
         for inflow in report.inflow:
-            yield Connection(
+            yield GraphConnection(
                 direction="inflow",
                 worker=name,
                 host=host,
@@ -195,7 +195,7 @@ def connections(workers: WorkerReports) -> Iterator[Connection]:
         for publisher in report.publishers:
             # The worker counts by stream; with several publishers it cannot be told who sent what.
             alone, link = len(report.publishers) == 1, _link(report, publisher)
-            yield Connection(
+            yield GraphConnection(
                 direction="outflow",
                 worker=name,
                 host=host,

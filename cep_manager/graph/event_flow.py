@@ -95,7 +95,7 @@ class _Counted(msgspec.Struct, frozen=True):
         return _Counted(self.events + other.events, self.rate + other.rate)
 
 
-class _Flow:
+class _FlowBuilder:
     """Collects nodes in order of their first mention, and edges; `depths` tells how many plans stand before each."""
 
     def __init__(self, depths: dict[str, int]) -> None:
@@ -249,7 +249,7 @@ def _told_of(
 def event_flow(snapshot: ClusterSnapshot, tenant: int) -> EventFlow:
     """Return the graph of all plans of `tenant`, in order of name."""
     keys = sorted(key for key in snapshot.plans if key.tenant == tenant)
-    flow = _Flow(_depths({key.plan: snapshot.plans[key].compiled for key in keys}))
+    flow = _FlowBuilder(_depths({key.plan: snapshot.plans[key].compiled for key in keys}))
     for key in keys:
         flow.add_plan(snapshot, key)
     flow.add_feeds()

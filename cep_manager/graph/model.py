@@ -66,7 +66,7 @@ class GraphEdge(msgspec.Struct, frozen=True):
     window: int = 0
 
 
-class Connection(msgspec.Struct, frozen=True):
+class GraphConnection(msgspec.Struct, frozen=True):
     """An inflow or outflow connection: a worker, a stream or publisher instance, the other end (empty: none).
 
     `events` and their rate are None if unknown. `under_way` events of at most `window` are not acknowledged.
@@ -96,5 +96,5 @@ class TopologyGraph(msgspec.Struct, frozen=True):
     epoch: int
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
-    connections: tuple[Connection, ...]
+    connections: tuple[GraphConnection, ...]
     hidden_instances: int = 0

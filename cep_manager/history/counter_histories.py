@@ -61,7 +61,7 @@ def _counted(component: ComponentReport) -> Iterator[tuple[Counter, int]]:
         yield ("latency", str(bucket)), events
 
 
-class _Plan(msgspec.Struct):
+class _PlanHistories(msgspec.Struct):
     """A plan's histories. `told` is replaced whenever a track grows, never changed."""
 
     sources: dict[tuple[int, int], _Source]
@@ -73,7 +73,7 @@ class CounterHistories:
     """By plan and instance. One thread uses it; what `snapshot` gives may be read by any."""
 
     def __init__(self) -> None:
-        self._plans: dict[PlanKey, _Plan] = {}
+        self._plans: dict[PlanKey, _PlanHistories] = {}
 
     def heard(self, report: RegisterTask, now_ms: int) -> None:
         """Add the growth of the task's counters to its instances' histories.
@@ -81,7 +81,7 @@ class CounterHistories:
         A new instance's history begins when its task started: events before the first report are spread evenly over
         that time.
         """
-        plan = self._plans.setdefault(report.key, _Plan({}, {}, {}))
+        plan = self._plans.setdefault(report.key, _PlanHistories({}, {}, {}))
         task = (report.epoch, report.task)
         source = plan.sources.get(task)
         if source is None or source.began_anew(report):

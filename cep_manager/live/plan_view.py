@@ -7,7 +7,7 @@ import msgspec
 from cep_common.ids import PlanKey
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import unknown_plan
-from cep_manager.graph.model import Connection, GraphEdge, GraphNode
+from cep_manager.graph.model import GraphConnection, GraphEdge, GraphNode
 from cep_manager.graph.topology_graph import topology_graph
 from cep_manager.monitoring.status import PlanStatus, plan_status
 
@@ -21,7 +21,7 @@ class LivePlanView(msgspec.Struct, frozen=True):
     status: PlanStatus
     nodes: dict[str, GraphNode]
     edges: dict[str, GraphEdge]
-    connections: tuple[Connection, ...]
+    connections: tuple[GraphConnection, ...]
 
 
 def live_plan_view(snapshot: ClusterSnapshot, key: PlanKey) -> LivePlanView:

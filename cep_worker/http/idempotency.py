@@ -19,7 +19,7 @@ LONGEST_KEY = 255
 
 
 @dataclass(slots=True)
-class _Known:
+class _KeyedRequest:
     body: bytes
     """A digest of the request."""
     until_ms: int
@@ -58,7 +58,7 @@ class AnsweredRequests:
     def __init__(self, most: int, keep_ms: int) -> None:
         self._most = most
         self._keep_ms = keep_ms
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._known: OrderedDict[bytes, _KeyedRequest] = OrderedDict()
         self._lock = threading.Lock()
 
     def begin(self, key: RequestKey, now_ms: int) -> int | None:
@@ -74,7 +74,7 @@ class AnsweredRequests:
             known = self._known.get(key.name)
             if known is None or (known.events is not None and known.until_ms <= now_ms):
                 self._known.pop(key.name, None)
-                self._known[key.name] = _Known(key.body, now_ms + self._keep_ms)
+                self._known[key.name] = _KeyedRequest(key.body, now_ms + self._keep_ms)
                 self._forget(now_ms)
                 return None
             if known.body != key.body:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _KnownTopic(msgspec.Struct, frozen=True):
     """A topic's id, the first generation of positions in it, and the newest one of any partition."""
 
     id: str
@@ -27,7 +27,7 @@ class TopicIds:
     def __init__(self, folder: Path, plan: str, stream: str) -> None:
         self._path = folder / f"{sha256(f'{plan}/{stream}'.encode()).hexdigest()[:32]}.topics.json"
         try:
-            self._known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, _Known])
+            self._known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, _KnownTopic])
         except (FileNotFoundError, msgspec.MsgspecError):
             self._known = {}
 
@@ -42,7 +42,7 @@ class TopicIds:
         if topic_id and (differs or topic not in self._known):
             former = self._known.get(topic)
             generation = 0 if former is None else max(former.generation, former.newest) + 1
-            self._known[topic] = _Known(topic_id, generation, generation)
+            self._known[topic] = _KnownTopic(topic_id, generation, generation)
             self._save()
         return differs
 
@@ -55,7 +55,7 @@ class TopicIds:
         """A partition of the topic has positions of the generation. Raises OSError."""
         known = self._known.get(topic)
         if known is not None and known.newest < generation:
-            self._known[topic] = _Known(known.id, known.generation, generation)
+            self._known[topic] = _KnownTopic(known.id, known.generation, generation)
             self._save()
 
     def _save(self) -> None:

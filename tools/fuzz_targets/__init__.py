@@ -12,7 +12,7 @@ from tools.fuzz_targets import messages, state, texts
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class FuzzTarget:
     """`run` takes any bytes; `seeds` are such as make sense."""
 
     run: Callable[[bytes], None]
@@ -20,13 +20,13 @@ class Target:
 
 
 TARGETS = {
-    "registry": Target(messages.run_registry, messages.registry_seeds),
-    "links": Target(messages.run_links, messages.links_seeds),
-    "batches": Target(messages.run_batches, messages.batches_seeds),
-    "http": Target(texts.run_http, texts.http_seeds),
-    "xml": Target(texts.run_xml, texts.xml_seeds),
-    "yaml": Target(texts.run_yaml, texts.yaml_seeds),
-    "language": Target(texts.run_language, texts.language_seeds),
-    "snapshot": Target(state.run_snapshot, state.snapshot_seeds),
-    "state": Target(state.run_state, state.state_seeds),
+    "registry": FuzzTarget(messages.run_registry, messages.registry_seeds),
+    "links": FuzzTarget(messages.run_links, messages.links_seeds),
+    "batches": FuzzTarget(messages.run_batches, messages.batches_seeds),
+    "http": FuzzTarget(texts.run_http, texts.http_seeds),
+    "xml": FuzzTarget(texts.run_xml, texts.xml_seeds),
+    "yaml": FuzzTarget(texts.run_yaml, texts.yaml_seeds),
+    "language": FuzzTarget(texts.run_language, texts.language_seeds),
+    "snapshot": FuzzTarget(state.run_snapshot, state.snapshot_seeds),
+    "state": FuzzTarget(state.run_state, state.state_seeds),
 }

@@ -12,7 +12,7 @@ from query_plan.model import Playback
 from topology.events.bundle import Bundle
 from topology.events.watermarks import END_OF_TIME, NO_WATERMARK
 from topology.time.merger import EventTimeMerger
-from topology.time.origins import Engine
+from topology.time.origins import TimedEngine
 
 
 class EventTime:
@@ -20,7 +20,7 @@ class EventTime:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: TimedEngine,
         merger: EventTimeMerger,
         playback: Playback,
         upstream: Collection[str],

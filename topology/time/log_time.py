@@ -15,7 +15,7 @@ import pyarrow as pa
 from topology.events.bundle import Bundle
 from topology.events.watermarks import NO_WATERMARK
 from topology.time.merger import EventTimeMerger
-from topology.time.origins import Engine
+from topology.time.origins import TimedEngine
 from topology.time.system_time import ShiftedEngine, cut_by_clock
 
 TICK_MS = 50
@@ -29,7 +29,9 @@ class LogTime:
     have the same time.
     """
 
-    def __init__(self, engine: Engine, merger: EventTimeMerger, at: Callable[[int], None], *, each_time: bool) -> None:
+    def __init__(
+        self, engine: TimedEngine, merger: EventTimeMerger, at: Callable[[int], None], *, each_time: bool
+    ) -> None:
         self.merger = merger
         self._engine = ShiftedEngine(engine)
         self._at = at

@@ -15,7 +15,7 @@ import pyarrow as pa
 from siddhi.engine.jit.arrays import Int64Array
 
 
-class Engine(Protocol):
+class TimedEngine(Protocol):
     """What time feeds: `siddhi.engine.app_runtime.AppRuntime`, or what stands in front of it."""
 
     @property
@@ -38,7 +38,7 @@ class OriginEngine:
     `streams` maps the streams of the log to those of the engine. The last column of a batch is the origin.
     """
 
-    def __init__(self, engine: Engine, index: int, replicas: int, streams: Mapping[str, str]) -> None:
+    def __init__(self, engine: TimedEngine, index: int, replicas: int, streams: Mapping[str, str]) -> None:
         self._engine = engine
         self._index, self._replicas, self._streams = index, replicas, streams
         self.owns = index == 0

@@ -19,7 +19,7 @@ from topology.events.bundle import Bundle
 from topology.events.frames import CLOCK, has_clocks, shifted, without_clocks
 from topology.events.watermarks import END_OF_TIME
 from topology.time.merger import EventTimeMerger, MergedStep
-from topology.time.origins import Engine, runs
+from topology.time.origins import TimedEngine, runs
 
 MOST_ROWS, MOST_PIECES = 1_024, 128
 """Rows of a backlog that one call processes, the second where the engine is called for each time or row. Between calls
@@ -41,7 +41,7 @@ class ShiftedEngine:
     its time goes on from where it is, at the pace of the time of day, and whoever is outside sees the time of day.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: TimedEngine) -> None:
         self._engine = engine
         self.shift_ms = 0
 
@@ -90,7 +90,7 @@ class SystemTime:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: TimedEngine,
         merger: EventTimeMerger,
         at: Callable[[int], None],
         *,

@@ -11,7 +11,7 @@ import msgspec
 
 from cep_common.protocol.registry import Delivery
 from cep_common.protocol.tasks import ComponentKind, ComponentState, SampledEvent, SampleOrder
-from cep_manager.graph.model import Connection
+from cep_manager.graph.model import GraphConnection
 from cep_manager.history.errors import ErrorGroup
 from cep_manager.monitoring.status import PlanStatus
 from cep_manager.plans.compiled_plan import PlannedQuery
@@ -144,7 +144,7 @@ class TopologyView(TopologyHead, frozen=True):
     window: WindowName
     windows: tuple[WindowTotal, ...]
     stages: tuple[StageView, ...]
-    connections: tuple[Connection, ...]
+    connections: tuple[GraphConnection, ...]
 
 
 class HistogramBar(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from cep_manager.monitoring.worker_calls import SilentWorker, WorkerCall, ask_wo
 T = TypeVar("T")
 
 
-class _Listed(msgspec.Struct):
+class _KeptFailedEvents(msgspec.Struct):
     """What a worker keeps of a plan."""
 
     found: int
@@ -45,7 +45,7 @@ class _Replayed(msgspec.Struct):
     left: int
 
 
-class _Discarded(msgspec.Struct):
+class _DiscardedFailedEvents(msgspec.Struct):
     discarded: int
 
 
@@ -63,7 +63,7 @@ class FailedEventStores:
 
     def listed(self, limit: int) -> FailedEventList:
         """Return the oldest `limit` entries."""
-        answers, silent = self._ask("GET", "/errors", None, _Listed, {**self._plan(), "limit": str(limit)})
+        answers, silent = self._ask("GET", "/errors", None, _KeptFailedEvents, {**self._plan(), "limit": str(limit)})
         entries = [
             msgspec.structs.replace(entry, worker=worker) for worker, answer in answers for entry in answer.entries
         ]
@@ -91,7 +91,7 @@ class FailedEventStores:
 
     def discard(self, choice: FailedEventSelection) -> DiscardedEvents:
         """Delete the chosen entries."""
-        answers, silent = self._ask("POST", "/errors/discard", choice, _Discarded)
+        answers, silent = self._ask("POST", "/errors/discard", choice, _DiscardedFailedEvents)
         return DiscardedEvents(self.key.plan, self.key.tenant, sum(answer.discarded for _, answer in answers), silent)
 
     def _plan(self) -> dict[str, str]:

@@ -31,7 +31,7 @@ class _Timed(msgspec.Struct):
     meter: Meter
 
 
-class _Plan:
+class _LastSample:
     """What must be known of a plan's last look."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Recording:
     """One thread uses it."""
 
     def __init__(self) -> None:
-        self._plans: dict[PlanKey, _Plan] = {}
+        self._plans: dict[PlanKey, _LastSample] = {}
 
     def take(
         self, readings: Iterable[PlanReading], monotonic_ms: int, now_ms: int
@@ -69,11 +69,11 @@ class Recording:
 class _Look:
     """One plan at one moment. `shift_ms` turns monotonic times into times of day."""
 
-    def __init__(self, reading: PlanReading, before: _Plan | None, shift_ms: int, now_ms: int) -> None:
+    def __init__(self, reading: PlanReading, before: _LastSample | None, shift_ms: int, now_ms: int) -> None:
         self.reading = reading
-        self.plan = _Plan()
+        self.plan = _LastSample()
         self.rows: list[MetricRow] = []
-        self._before = before or _Plan()
+        self._before = before or _LastSample()
         self._shift_ms = shift_ms
         self._now_ms = now_ms
         self._source = source_of(reading.key)

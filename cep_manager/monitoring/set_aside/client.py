@@ -18,7 +18,7 @@ UNKNOWN = "[unknown-id]"
 T = TypeVar("T")
 
 
-class _Listed(msgspec.Struct):
+class _AsideEntries(msgspec.Struct):
     entries: tuple[AsideEntry, ...]
 
 
@@ -28,7 +28,7 @@ class _Restored(msgspec.Struct):
     lost: int = 0
 
 
-class _Discarded(msgspec.Struct):
+class _DiscardedAside(msgspec.Struct):
     events: int
 
 
@@ -45,7 +45,7 @@ class AsideStores:
 
     def listed(self) -> AsideList:
         """Return all of it, oldest first."""
-        call = WorkerCall("GET", "/wal", _Listed, self.tenant, self.authorization)
+        call = WorkerCall("GET", "/wal", _AsideEntries, self.tenant, self.authorization)
         answers, silent = ask_workers(self.workers, call)
         entries = [
             msgspec.structs.replace(entry, worker=worker) for worker, answer in answers for entry in answer.entries
@@ -59,7 +59,7 @@ class AsideStores:
 
     def discard(self, id_: str) -> DiscardedAside:
         """Delete it. Raises UnknownAsideError."""
-        worker, done = self._do(id_, "discard", _Discarded)
+        worker, done = self._do(id_, "discard", _DiscardedAside)
         return DiscardedAside(id_, worker, done.events)
 
     def _do(self, id_: str, action: str, kind: type[T]) -> tuple[str, T]:

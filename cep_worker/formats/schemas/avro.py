@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from cep_worker.formats.schemas.problems import BodyError, SchemaError, library, short
-from cep_worker.formats.schemas.registry import AVRO, Schema
+from cep_worker.formats.schemas.registry import AVRO, RegisteredSchema
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
 MOST_NODES = 10_000
@@ -50,7 +50,7 @@ class _Size:
     maybe_nothing: bool = False
 
 
-def avro_decoder(schema: Schema, reader: Schema | None) -> Decode:
+def avro_decoder(schema: RegisteredSchema, reader: RegisteredSchema | None) -> Decode:
     """Return what reads bodies of `schema`, as `reader` has their fields if it is given.
 
     Raises:
@@ -73,7 +73,7 @@ def avro_decoder(schema: Schema, reader: Schema | None) -> Decode:
     return decode
 
 
-def avro_encoder(schema: Schema, attributes: Sequence[tuple[str, str]]) -> Encode:
+def avro_encoder(schema: RegisteredSchema, attributes: Sequence[tuple[str, str]]) -> Encode:
     """Return what writes events of these attributes.
 
     Raises:
@@ -109,7 +109,7 @@ def avro_encoder(schema: Schema, attributes: Sequence[tuple[str, str]]) -> Encod
     return encode
 
 
-def _parsed(schema: Schema) -> tuple[dict[str, Any], dict[str, Any]]:
+def _parsed(schema: RegisteredSchema) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the schema as the library reads it, and its named types."""
     if schema.type != AVRO:
         raise SchemaError(f"it is of the type {schema.type[:20]}, not {AVRO}")

@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from cep_worker.formats.schemas.problems import BodyError, SchemaError, library, short
-from cep_worker.formats.schemas.registry import JSON, Schema
+from cep_worker.formats.schemas.registry import JSON, RegisteredSchema
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
 MOST_BACKTRACKS = 100_000
@@ -18,7 +18,7 @@ _BASE = "http://schema.invalid/"
 """Where a schema without `$id` is for its relative references; nothing is fetched from there."""
 
 
-def json_decoder(schema: Schema) -> Callable[[bytes], Any]:
+def json_decoder(schema: RegisteredSchema) -> Callable[[bytes], Any]:
     """Return what reads bodies of `schema`.
 
     Raises:
@@ -39,7 +39,9 @@ def json_decoder(schema: Schema) -> Callable[[bytes], Any]:
     return decode
 
 
-def json_encoder(schema: Schema, attributes: Sequence[tuple[str, str]]) -> Callable[[Mapping[str, Any]], bytes]:
+def json_encoder(
+    schema: RegisteredSchema, attributes: Sequence[tuple[str, str]]
+) -> Callable[[Mapping[str, Any]], bytes]:
     """Return what writes events of these attributes; an object is the JSON that it holds.
 
     Raises:
@@ -65,7 +67,7 @@ def _has_odd_numbers(row: Mapping[str, Any]) -> bool:
     return any(isinstance(value, float) and value - value != 0 for value in row.values())
 
 
-def _checker(schema: Schema) -> Callable[[Any], None]:
+def _checker(schema: RegisteredSchema) -> Callable[[Any], None]:
     if schema.type != JSON:
         raise SchemaError(f"it is of the type {schema.type[:20]}, not {JSON}")
     rules = library("jsonschema_rs", "jsonschema")

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from cep_worker.formats.schemas.problems import MOST_SCHEMA_BYTES, SchemaError, SchemaUnavailableError, library, short
-from cep_worker.formats.schemas.registry import PROTOBUF, Schema
+from cep_worker.formats.schemas.registry import PROTOBUF, RegisteredSchema
 
 PROTOC = "grpc_tools.protoc"
 COMPILE_S = 20.0
@@ -40,7 +40,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 
 
-def proto_file(schema: Schema) -> Any:
+def proto_file(schema: RegisteredSchema) -> Any:
     """Return the schema's own file, in a pool with all types that it needs.
 
     Raises:
@@ -60,7 +60,7 @@ def proto_file(schema: Schema) -> Any:
         raise SchemaError(f"it is no Protobuf schema: {short(error)}") from error
 
 
-def _files(schema: Schema, descriptors: Any) -> list[Any]:
+def _files(schema: RegisteredSchema, descriptors: Any) -> list[Any]:
     """Return the descriptors of the schema's files, its own one last."""
     if isinstance(schema.text, bytes):
         if (found := _descriptor_set(schema.text, descriptors)) is not None:

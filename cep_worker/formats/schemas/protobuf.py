@@ -13,7 +13,7 @@ import msgspec
 from cep_worker.formats.schemas.framing import indexes_header, read_indexes
 from cep_worker.formats.schemas.problems import BodyError, SchemaError, library, short
 from cep_worker.formats.schemas.proto_files import proto_file
-from cep_worker.formats.schemas.registry import Schema
+from cep_worker.formats.schemas.registry import RegisteredSchema
 
 _WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
@@ -34,7 +34,7 @@ _FITTING: Mapping[str, frozenset[str]] = {
 """Which types of fields hold the values of an attribute; the library refuses a negative one for an unsigned field."""
 
 
-def protobuf_decoder(schema: Schema, message: str, framed: bool) -> Callable[[bytes], Any]:
+def protobuf_decoder(schema: RegisteredSchema, message: str, framed: bool) -> Callable[[bytes], Any]:
     """Return what reads bodies of `schema`: of the message that a body says (`framed`), or of `message`.
 
     Raises:
@@ -62,7 +62,7 @@ def protobuf_decoder(schema: Schema, message: str, framed: bool) -> Callable[[by
 
 
 def protobuf_encoder(
-    schema: Schema, message: str, framed: bool, attributes: Sequence[tuple[str, str]]
+    schema: RegisteredSchema, message: str, framed: bool, attributes: Sequence[tuple[str, str]]
 ) -> Callable[[Mapping[str, Any]], bytes]:
     """Return what writes events of these attributes as `message`, the first of the schema if it is empty.
 

@@ -62,7 +62,7 @@ class _Found(msgspec.Struct, frozen=True, rename="camel"):
     references: tuple[_Reference, ...] = ()
 
 
-class _Registered(msgspec.Struct, frozen=True):
+class _RegisteredId(msgspec.Struct, frozen=True):
     id: int
 
 
@@ -72,7 +72,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class RegisteredSchema:
     """A schema, its number in the registry (-1: it has none), and those that it refers to, by name, its own first."""
 
     type: str
@@ -104,7 +104,7 @@ class RegistryAddress:
         )
 
 
-class Registry:
+class SchemaRegistry:
     """Reads schemas by number or subject and keeps them. Any thread may call it; one request is under way at a time."""
 
     def __init__(self, address: RegistryAddress, clock: Callable[[], float] = time.monotonic) -> None:
@@ -112,12 +112,12 @@ class Registry:
         self._client = address.client()
         self._clock = clock
         self._lock = threading.Lock()
-        self._by_id = KeptBySize[Schema](MOST_KEPT, MOST_KEPT_BYTES)
+        self._by_id = KeptBySize[RegisteredSchema](MOST_KEPT, MOST_KEPT_BYTES)
         self._unknown = KeptBySize[tuple[float, str]](MOST_KEPT, MOST_KEPT_BYTES)
         self._problem = ""
         self._failed_at = 0.0
 
-    def by_id(self, number: int) -> Schema:
+    def by_id(self, number: int) -> RegisteredSchema:
         """Return the schema with this number.
 
         Raises:
@@ -137,7 +137,7 @@ class Registry:
             self._by_id.put(number, found, found.size())
             return found
 
-    def by_subject(self, subject: str, version: str) -> Schema:
+    def by_subject(self, subject: str, version: str) -> RegisteredSchema:
         """Return a version of a subject, `latest` or a number.
 
         Raises:
@@ -147,7 +147,7 @@ class Registry:
         with self._lock:
             return self._version(subject, version, MOST_REFERENCES)
 
-    def register(self, subject: str, schema: Schema) -> Schema:
+    def register(self, subject: str, schema: RegisteredSchema) -> RegisteredSchema:
         """Return the schema with its number, under which the registry keeps it as a version of `subject`.
 
         Raises:
@@ -158,9 +158,9 @@ class Registry:
         path = f"/subjects/{quote(subject, safe='')}/versions"
         with self._lock:
             answer = self._ask("POST", path, f"subject {subject}", body)
-            return Schema(schema.type, schema.text, self._read(answer, _Registered).id)
+            return RegisteredSchema(schema.type, schema.text, self._read(answer, _RegisteredId).id)
 
-    def _version(self, subject: str, version: str, left: int) -> Schema:
+    def _version(self, subject: str, version: str, left: int) -> RegisteredSchema:
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
         what = f"version {version} of subject {subject}"
         return self._whole(self._found("GET", path, what), -1, left)
@@ -171,12 +171,12 @@ class Registry:
             raise SchemaError(f"{what} is longer than {MOST_SCHEMA_BYTES:,} bytes")
         return found
 
-    def _whole(self, found: _Found, number: int, left: int = MOST_REFERENCES) -> Schema:
+    def _whole(self, found: _Found, number: int, left: int = MOST_REFERENCES) -> RegisteredSchema:
         """Return the schema with those that it refers to."""
         references: dict[str, str] = {}
         self._add(found, references, left, ())
         id_ = number if number >= 0 else found.id
-        return Schema(found.schema_type.upper(), found.schema, id_, tuple(references.items()))
+        return RegisteredSchema(found.schema_type.upper(), found.schema, id_, tuple(references.items()))
 
     def _add(self, found: _Found, references: dict[str, str], left: int, path: tuple[str, ...]) -> None:
         """Add what `found` refers to, each after what it refers to itself."""
@@ -244,7 +244,7 @@ class Registry:
             raise SchemaUnavailableError(f"that is no answer of a schema registry: {short(error)}") from error
 
 
-def _text_of(schema: Schema) -> str:
+def _text_of(schema: RegisteredSchema) -> str:
     try:
         text = schema.text if isinstance(schema.text, str) else schema.text.decode()
     except UnicodeDecodeError as error:

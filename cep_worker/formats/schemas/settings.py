@@ -9,7 +9,7 @@ from typing import Literal
 from cep_common.errors import ConfigError
 from cep_common.reach.guard import Guard
 from cep_worker.formats.schemas.problems import MOST_SCHEMA_BYTES, library
-from cep_worker.formats.schemas.registry import AVRO, JSON, PROTOBUF, RegistryAddress, Schema
+from cep_worker.formats.schemas.registry import AVRO, JSON, PROTOBUF, RegisteredSchema, RegistryAddress
 from query_plan.connectors.options import path_of
 from query_plan.connectors.schemas import REGISTRY, SchemaOptions, in_map
 
@@ -18,7 +18,7 @@ TYPES = {"avro": AVRO, "jsonschema": JSON, "protobuf": PROTOBUF}
 _LIBRARIES = {"avro": "fastavro", "jsonschema": "jsonschema_rs", "protobuf": "google.protobuf"}
 
 
-def own_schema(kind: str, options: SchemaOptions, where: str) -> Schema | None:
+def own_schema(kind: str, options: SchemaOptions, where: str) -> RegisteredSchema | None:
     """Return the schema that the plan itself gives, or None.
 
     Raises:
@@ -26,8 +26,8 @@ def own_schema(kind: str, options: SchemaOptions, where: str) -> Schema | None:
     """
     library(_LIBRARIES[kind], kind)
     if options.schema_file:
-        return Schema(TYPES[kind], _content(options.schema_file, where))
-    return Schema(TYPES[kind], options.schema_def) if options.schema_def else None
+        return RegisteredSchema(TYPES[kind], _content(options.schema_file, where))
+    return RegisteredSchema(TYPES[kind], options.schema_def) if options.schema_def else None
 
 
 def mapper_guard(guard: Guard | None, given: Collection[str]) -> Guard | None:

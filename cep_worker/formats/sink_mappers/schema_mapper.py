@@ -16,7 +16,7 @@ from cep_worker.formats.schemas.framing import header
 from cep_worker.formats.schemas.json_schema import json_encoder
 from cep_worker.formats.schemas.problems import BodyError, SchemaError, SchemaUnavailableError
 from cep_worker.formats.schemas.protobuf import protobuf_encoder
-from cep_worker.formats.schemas.registry import Registry, Schema
+from cep_worker.formats.schemas.registry import RegisteredSchema, SchemaRegistry
 from cep_worker.formats.schemas.settings import own_schema, registry_address
 from cep_worker.formats.sink_mappers.template import SinkMapper, UnfitEventsError
 from query_plan.connectors.options import read_options
@@ -38,7 +38,7 @@ def schema_mapper(
     options = read_options(SCHEMA_OPTIONS["sink"][kind], given, where)
     own = own_schema(kind, options, where)
     address = registry_address(options, guard, "sink")
-    mapper = SchemaMapper(kind, options, schema, own, Registry(address) if address is not None else None)
+    mapper = SchemaMapper(kind, options, schema, own, SchemaRegistry(address) if address is not None else None)
     if own is not None:
         try:
             mapper.encoder(own)
@@ -54,7 +54,12 @@ class SchemaMapper(SinkMapper):
     one_event_a_body = True
 
     def __init__(
-        self, kind: str, options: SchemaOptions, schema: StreamSchema, own: Schema | None, registry: Registry | None
+        self,
+        kind: str,
+        options: SchemaOptions,
+        schema: StreamSchema,
+        own: RegisteredSchema | None,
+        registry: SchemaRegistry | None,
     ) -> None:
         super().__init__(CONTENT_TYPES[kind], self._written, lambda events: events[0])
         self._kind = kind
@@ -74,7 +79,7 @@ class SchemaMapper(SinkMapper):
             return error.message
         return ""
 
-    def encoder(self, schema: Schema) -> Encode:
+    def encoder(self, schema: RegisteredSchema) -> Encode:
         """Return what writes events by `schema`.
 
         Raises:
@@ -99,7 +104,7 @@ class SchemaMapper(SinkMapper):
                 self._encode = encode
             return self._encode
 
-    def _schema(self) -> Schema:
+    def _schema(self) -> RegisteredSchema:
         options, registry = self._options, self._registry
         if registry is None:
             assert self._own is not None  # noqa: S101 - options without a registry give a schema

@@ -27,7 +27,13 @@ from cep_worker.formats.schemas.json_schema import json_decoder
 from cep_worker.formats.schemas.kept import KeptBySize
 from cep_worker.formats.schemas.problems import MOST_BODY_BYTES, BodyError, SchemaError
 from cep_worker.formats.schemas.protobuf import protobuf_decoder
-from cep_worker.formats.schemas.registry import MOST_KEPT, MOST_KEPT_BYTES, Registry, RegistryAddress, Schema
+from cep_worker.formats.schemas.registry import (
+    MOST_KEPT,
+    MOST_KEPT_BYTES,
+    RegisteredSchema,
+    RegistryAddress,
+    SchemaRegistry,
+)
 from cep_worker.formats.schemas.settings import own_schema, registry_address
 from cep_worker.formats.source_mappers.json_mapper import JsonEvents, text_of
 from cep_worker.formats.source_mappers.json_path_mapper import json_mapping
@@ -46,7 +52,7 @@ class SchemaFormat:
 
     kind: str
     options: SchemaOptions = field(repr=False)
-    own: Schema | None
+    own: RegisteredSchema | None
     registry: RegistryAddress | None
     paths: tuple[tuple[str, str], ...]
 
@@ -58,7 +64,7 @@ class SchemaFormat:
         """
         return SchemaReader(self, schema, timestamp)
 
-    def decoder(self, schema: Schema, reader: Schema | None) -> Decode:
+    def decoder(self, schema: RegisteredSchema, reader: RegisteredSchema | None) -> Decode:
         """Return what reads bodies of `schema`.
 
         Raises:
@@ -107,8 +113,8 @@ class SchemaReader:
         """
         self._form = form
         self._framed = form.options.framed()
-        self._registry = Registry(form.registry) if form.registry is not None else None
-        self._reader: Schema | None = None
+        self._registry = SchemaRegistry(form.registry) if form.registry is not None else None
+        self._reader: RegisteredSchema | None = None
         self._fixed: Decode | None = None
         self._decoders = KeptBySize[Decode | SchemaError](MOST_KEPT, MOST_KEPT_BYTES)
         lenient = getattr(form.options, "fail_on_missing_attribute", "true") == "false"
@@ -178,7 +184,7 @@ class SchemaReader:
             self._fixed = self._form.decoder(schema, None)
         return self._fixed
 
-    def _named(self) -> Schema | None:
+    def _named(self) -> RegisteredSchema | None:
         """Return the plan's own schema, or the one that it names in the registry."""
         options, registry = self._form.options, self._registry
         if self._form.own is not None or registry is None or not options.named():

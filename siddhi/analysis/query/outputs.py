@@ -30,7 +30,7 @@ _TARGET_KINDS = {
 
 
 @dataclass(frozen=True)
-class Target:
+class OutputTarget:
     """What an `insert into` names: `id` is its key among the streams (or inner streams), `schema` None if it is new."""
 
     id: str
@@ -104,7 +104,7 @@ def _replacing(output: ast.InsertInto, table: AnalysedTable) -> ast.Update:
     return ast.Update(output.target, on, events=output.events, insert=True, span=output.span)
 
 
-def _find_target(context: Context, output: ast.InsertInto) -> Target | None:
+def _find_target(context: Context, output: ast.InsertInto) -> OutputTarget | None:
     """Return the target that the output names.
 
     Siddhi ignores the mark of `!S`, which means `S` here: only events that fail reach a fault stream.
@@ -112,17 +112,17 @@ def _find_target(context: Context, output: ast.InsertInto) -> Target | None:
     symbols, name = context.symbols, output.target
     if output.inner:
         if symbols.inner_streams is not None:
-            return Target(name, TargetKind.INNER_STREAM, symbols.inner_streams.get(name))
+            return OutputTarget(name, TargetKind.INNER_STREAM, symbols.inner_streams.get(name))
         outer = symbols.streams.get(f"#{name}")  # outside a partition it is a stream like any other
-        return Target(f"#{name}", TargetKind.STREAM, outer.schema if outer is not None else None)
+        return OutputTarget(f"#{name}", TargetKind.STREAM, outer.schema if outer is not None else None)
     kind = symbols.kind_of(name)
     if kind is SourceKind.AGGREGATION:
         context.problems.add("not-a-target", f"nothing can be inserted into aggregation '{name}'", output.span)
         return None
-    return Target(name, _TARGET_KINDS[kind] if kind is not None else TargetKind.STREAM, symbols.schema_of(name))
+    return OutputTarget(name, _TARGET_KINDS[kind] if kind is not None else TargetKind.STREAM, symbols.schema_of(name))
 
 
-def _define(context: Context, target: Target, schema: Schema) -> None:
+def _define(context: Context, target: OutputTarget, schema: Schema) -> None:
     defined = Schema(target.id, schema.attributes)
     symbols = context.symbols
     symbols.broken.discard(target.id)
@@ -136,7 +136,7 @@ def _same(left: Schema, right: Schema) -> bool:
     return left.attributes == right.attributes
 
 
-def _report_mismatch(context: Context, output: ast.InsertInto, target: Target, schema: Schema) -> None:
+def _report_mismatch(context: Context, output: ast.InsertInto, target: OutputTarget, schema: Schema) -> None:
     wanted = target.schema
     if wanted is None:
         return

@@ -13,7 +13,8 @@ from siddhi.engine.operators.joins.held import HeldTable
 from siddhi.engine.operators.joins.join import JoinOperator
 from siddhi.engine.operators.joins.side import Side
 from siddhi.engine.operators.selection.plain_query import PlainTest
-from siddhi.engine.operators.tables.matching import Pairs, RowMatcher
+from siddhi.engine.operators.tables.matching import RowMatcher
+from siddhi.engine.operators.tables.pairs import Pairs
 from siddhi.engine.streams.clock import AppClock
 from siddhi.language.ast import AttributeType
 

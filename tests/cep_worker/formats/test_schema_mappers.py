@@ -35,7 +35,7 @@ from cep_worker.formats.schemas.framing import indexes_header, read_indexes
 from cep_worker.formats.schemas.kept import KeptBySize
 from cep_worker.formats.schemas.problems import BodyError, SchemaError, SchemaUnavailableError
 from cep_worker.formats.schemas.proto_files import proto_file
-from cep_worker.formats.schemas.registry import AVRO, Registry, RegistryAddress, Schema
+from cep_worker.formats.schemas.registry import AVRO, RegisteredSchema, RegistryAddress, SchemaRegistry
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import SinkMapper, UnfitEventsError
 from cep_worker.formats.source_mappers.registry import BodiesReader, source_format
@@ -251,7 +251,7 @@ def test_a_registry_that_is_away_is_not_asked_for_every_event() -> None:
     now = [0.0]
     with schema_registry() as registry:
         registry.answer = (500, b"")
-        asking = Registry(RegistryAddress(registry.url), lambda: now[0])
+        asking = SchemaRegistry(RegistryAddress(registry.url), lambda: now[0])
         for _ in range(5):
             with pytest.raises(SchemaUnavailableError):
                 asking.by_id(1)
@@ -265,7 +265,7 @@ def test_a_registry_that_is_away_is_not_asked_for_every_event() -> None:
         now[0] = 40.0
         assert asking.by_id(1).text == OLD
     with pytest.raises(SchemaUnavailableError, match=r"does not answer \(ConnectionError\); check schema\.registry"):
-        Registry(RegistryAddress(f"http://127.0.0.1:{free_port()}")).by_id(7)
+        SchemaRegistry(RegistryAddress(f"http://127.0.0.1:{free_port()}")).by_id(7)
 
 
 def test_who_asks_shows_it(registry: FakeRegistry) -> None:
@@ -321,7 +321,7 @@ def test_bodies_that_are_none_are_rejected(registry: FakeRegistry) -> None:
 )  # fmt: skip
 def test_schemas_that_could_overwhelm_the_worker_are_not_used(fields: list[Any], problem: str) -> None:
     with pytest.raises(SchemaError, match=problem):
-        avro_decoder(Schema(AVRO, avro(*fields)), None)
+        avro_decoder(RegisteredSchema(AVRO, avro(*fields)), None)
 
 
 def test_types_that_double_at_each_level_are_counted_and_deep_ones_refused() -> None:
@@ -330,12 +330,12 @@ def test_types_that_double_at_each_level_are_counted_and_deep_ones_refused() -> 
         inner = {"type": "record", "name": f"R{level}", "fields": [
             {"name": "a", "type": inner}, {"name": "b", "type": f"R{level - 1}" if level else "null"}]}  # fmt: skip
     with pytest.raises(SchemaError, match="made of more than 10,000 types"):
-        avro_decoder(Schema(AVRO, json.dumps(inner)), None)
+        avro_decoder(RegisteredSchema(AVRO, json.dumps(inner)), None)
     deep: Any = "int"
     for _ in range(100):
         deep = {"type": "array", "items": deep}
     with pytest.raises(SchemaError, match="stand within each other"):
-        avro_decoder(Schema(AVRO, avro(("a", deep))), None)
+        avro_decoder(RegisteredSchema(AVRO, avro(("a", deep))), None)
 
 
 @pytest.mark.parametrize(
@@ -405,7 +405,7 @@ def test_times_come_from_the_usual_field() -> None:
 
 
 def test_descriptors_do_as_well_as_texts(registry: FakeRegistry, tmp_path: Path) -> None:
-    schema = Schema(
+    schema = RegisteredSchema(
         "PROTOBUF", 'syntax = "proto3"; message E { string symbol = 1; double price = 2; uint64 volume = 3; }'
     )
     file = descriptor_pb2.FileDescriptorProto()
@@ -484,7 +484,7 @@ def test_what_is_kept_of_a_registry_is_bounded() -> None:
 
 
 def test_what_a_schema_refers_to_is_bounded(registry: FakeRegistry) -> None:
-    asking = Registry(RegistryAddress(registry.url))
+    asking = SchemaRegistry(RegistryAddress(registry.url))
     registry.add(json.dumps({"type": "fixed", "name": "F", "size": 1, "doc": "x" * 900_000}), subject="large")
     many = [{"name": f"r{number}", "subject": "large", "version": 1} for number in range(80)]
     with pytest.raises(SchemaError, match=r"is longer than 4,194,304 bytes"):

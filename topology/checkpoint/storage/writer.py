@@ -52,8 +52,8 @@ class PartWriter:
     ) -> None:
         self._store = store
         self._key, self._epoch, self._attempt, self._task = key, epoch, attempt, task
-        self._known = _Known(begun_from.packs if begun_from is not None else ())
-        self._undecided: tuple[int, _Known] | None = None
+        self._known = _StoredChunks(begun_from.packs if begun_from is not None else ())
+        self._undecided: tuple[int, _StoredChunks] | None = None
 
     def write(self, checkpoint: int, states: Mapping[str, bytes | memoryview]) -> StoredPart:
         """Store the states, by instance, as this task's part of `checkpoint`.
@@ -65,7 +65,7 @@ class PartWriter:
         """
         if self._undecided is not None:
             # What became of it was never heard: it may count or not, so nothing that it was based on may be relied on.
-            self._known, self._undecided = _Known(()), None
+            self._known, self._undecided = _StoredChunks(()), None
         outgoing = self._known.outgoing(sum(len(data) for data in states.values()))
         stored: list[StoredState] = []
         added: dict[str, memoryview] = {}
@@ -106,7 +106,7 @@ class PartWriter:
         return StoredPack(name, tuple(places))
 
 
-class _Known:
+class _StoredChunks:
     """The chunks that are in the store and stay there until the next checkpoint is complete."""
 
     def __init__(self, packs: Iterable[Pack]) -> None:
@@ -116,9 +116,9 @@ class _Known:
             self._pack_bytes[pack.name] = pack.size_bytes
             self.places.update((name, (pack.name, length)) for name, _, length in pack.chunks)
 
-    def after(self, states: Iterable[StoredState], added: Iterable[StoredPack]) -> _Known:
+    def after(self, states: Iterable[StoredState], added: Iterable[StoredPack]) -> _StoredChunks:
         """Return the known chunks once a checkpoint with these states is complete: its own, and no others."""
-        known = _Known(())
+        known = _StoredChunks(())
         known._pack_bytes = dict(self._pack_bytes)
         places = dict(self.places)
         for stored in added:

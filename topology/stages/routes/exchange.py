@@ -36,7 +36,7 @@ Deliver = Callable[[str, Bundle], None]
 
 
 @dataclass(slots=True)
-class _Way:
+class _PeerLink:
     """The link to another task, what waits for it to open, and the bundles by number that are not settled there yet."""
 
     link: LinkSender
@@ -44,7 +44,7 @@ class _Way:
     under_way: dict[int, Bundle] = field(default_factory=dict)
 
 
-class Exchange:
+class TaskExchange:
     """One for each task. `connect` is called when the addresses of all tasks are known."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Exchange:
         self._deliver = deliver
         self._schemas = {name: arrow_schema(stream) for name, stream in topology.streams.items()}
         self._clocked = {name: schema.append(CLOCK_FIELD) for name, schema in self._schemas.items()}
-        self._ways: dict[int, _Way] = {}
+        self._peers: dict[int, _PeerLink] = {}
         self._settled: dict[IncomingLink, list[int]] = {}
         self.server: LinkServer | None = None
         """Where the other tasks send to; nobody does where there are none, and a port is saved."""
@@ -75,33 +75,35 @@ class Exchange:
         opening = OpenLink(f"task {self._task}", (), topology.key, topology.epoch, attempt=topology.attempt)
         for task, endpoint in enumerate(addresses):
             if task != self._task:
-                self._ways[task] = _Way(LinkSender(self._context, SocketKind.EXCHANGE, endpoint, opening, monotonic_ms))
+                self._peers[task] = _PeerLink(
+                    LinkSender(self._context, SocketKind.EXCHANGE, endpoint, opening, monotonic_ms)
+                )
 
     def senders(self) -> Iterator[LinkSender]:
         """Yield the links to other tasks."""
-        return (way.link for way in self._ways.values())
+        return (peer.link for peer in self._peers.values())
 
     def send(self, task: int, target: str, bundle: Bundle) -> None:
         """Send `bundle` to instance `target` in `task`, and hold it until the instance has settled it there."""
-        way = self._ways[task]
+        peer = self._peers[task]
         bundle.hold()
-        way.waiting.append((target, bundle))
-        self._pump(way)
+        peer.waiting.append((target, bundle))
+        self._pump(peer)
 
     def is_drained(self) -> bool:
         """Return whether all results of the bundles that were sent have been passed on."""
-        return not any(way.waiting or way.under_way for way in self._ways.values())
+        return not any(peer.waiting or peer.under_way for peer in self._peers.values())
 
     def on_senders_readable(self) -> None:
         """Process settled bundles, and send what waits. Raise TopologyError when another task is gone."""
-        for task, way in self._ways.items():
-            way.link.handle()
-            for sequence in way.link.settled:
-                way.under_way.pop(sequence).settle()
-            way.link.settled.clear()
-            if way.link.state in (LinkState.LOST, LinkState.REFUSED):
+        for task, peer in self._peers.items():
+            peer.link.handle()
+            for sequence in peer.link.settled:
+                peer.under_way.pop(sequence).settle()
+            peer.link.settled.clear()
+            if peer.link.state in (LinkState.LOST, LinkState.REFUSED):
                 raise TopologyError(TASK_LOST, f"the link from task {self._task} to task {task} broke")
-            self._pump(way)
+            self._pump(peer)
 
     def on_readable(self, monotonic_ms: int) -> None:
         """Delivers what other tasks sent."""
@@ -125,12 +127,12 @@ class Exchange:
         self._settled.clear()
 
     def tick(self, monotonic_ms: int) -> None:
-        for way in self._ways.values():
-            way.link.tick(monotonic_ms)
+        for peer in self._peers.values():
+            peer.link.tick(monotonic_ms)
 
     def close(self) -> None:
-        for way in self._ways.values():
-            way.link.close()
+        for peer in self._peers.values():
+            peer.link.close()
         if self.server is not None:
             self.server.close()
 
@@ -140,10 +142,10 @@ class Exchange:
             return Rejected("stale-epoch", f"this is {topology.run()}")
         return None
 
-    def _pump(self, way: _Way) -> None:
-        while way.waiting and way.link.has_room():
-            target, bundle = way.waiting.popleft()
-            sequence = way.link.outbox.next_sequence
+    def _pump(self, peer: _PeerLink) -> None:
+        while peer.waiting and peer.link.has_room():
+            target, bundle = peer.waiting.popleft()
+            sequence = peer.link.outbox.next_sequence
             message = SendBundle(
                 sequence=sequence,
                 source=bundle.source,
@@ -160,8 +162,8 @@ class Exchange:
                 clocks=bool(bundle.batches) and has_clocks(bundle.batches[0][1]),
             )
             bodies = tuple(encode_batch(batch) for _, batch in bundle.batches)
-            way.link.send_frame(message, sequence, bundle.rows(), bodies)
-            way.under_way[sequence] = bundle
+            peer.link.send_frame(message, sequence, bundle.rows(), bodies)
+            peer.under_way[sequence] = bundle
 
     def _receive(self, link: IncomingLink, message: SendBundle, bodies: tuple[object, ...]) -> None:
         if len(bodies) != len(message.batches):

@@ -140,7 +140,7 @@ def _index(instance: str) -> int:
     return int(instance.rpartition("#")[2])
 
 
-class _Schemas(dict[str, pa.Schema]):
+class _StateSchemas(dict[str, pa.Schema]):
     """The schemas of a stage's inputs."""
 
     def __missing__(self, stream: str) -> pa.Schema:
@@ -160,5 +160,5 @@ def _held(topology: Topology, stage: ProcessingStage, held: list[bytes], scripts
         return list(share_rows(batch, inputs[stream].grouping, stage.parallel, 0, keys.get(stream)))
 
     everywhere = {stream for stream, one in inputs.items() if one.grouping.kind is GroupingKind.ALL}
-    schemas = _Schemas(held_schemas(topology, inputs))
+    schemas = _StateSchemas(held_schemas(topology, inputs))
     return share_out(held, schemas, everywhere, share, stage.parallel)

@@ -18,7 +18,7 @@ from topology.stages.kinds.processor import Processor
 from topology.stages.kinds.publisher import Publisher
 from topology.stages.kinds.receiver import Receiver
 from topology.stages.kinds.trigger import TriggerInstance
-from topology.stages.routes.exchange import Exchange
+from topology.stages.routes.exchange import TaskExchange
 from topology.stages.routes.routing import Routing
 from topology.stages.settings import StageSettings
 from topology.stages.tasks.sampler import Sampler
@@ -36,7 +36,7 @@ class InstanceContext:
     context: zmq.Context[zmq.Socket[bytes]]
     clock: Clock
     sampler: Sampler
-    exchange: Exchange
+    exchange: TaskExchange
     deliver: Callable[[str, Bundle], None]
     lost: Callable[[], None]
     secures: bool

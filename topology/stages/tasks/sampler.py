@@ -21,7 +21,7 @@ from topology.events.frames import event_rows
 Direction = Literal["in", "out"]
 
 EVENTS_A_SECOND = 10
-"""So many events of each stream of an instance, and way, at most."""
+"""So many events of each stream of an instance, and direction, at most."""
 SECOND_MS = 1_000
 LONGEST_EVENT = 2_000
 """Longer events are cut."""
@@ -34,7 +34,7 @@ _AROUND = 100
 
 
 @dataclass(slots=True)
-class _Way:
+class _SampledStream:
     """A stream of an instance, in or out: the hundredths of an event that are owed, and what this second has had."""
 
     owed: float = 0.0
@@ -46,7 +46,7 @@ class _Way:
 class _Order:
     percent: float
     until_ms: int
-    ways: dict[tuple[str, str, str], _Way] = field(default_factory=dict)
+    streams: dict[tuple[str, str, str], _SampledStream] = field(default_factory=dict)
 
 
 class Sampler:
@@ -68,8 +68,8 @@ class Sampler:
         now: dict[str, _Order] = {}
         for order in orders:
             former = before.get(order.component)
-            ways = former.ways if former is not None and former.percent == order.percent else {}
-            now[order.component] = _Order(order.percent, monotonic_ms + order.left_ms, ways)
+            streams = former.streams if former is not None and former.percent == order.percent else {}
+            now[order.component] = _Order(order.percent, monotonic_ms + order.left_ms, streams)
         self._orders = now
         self.on = bool(now)
 
@@ -79,13 +79,13 @@ class Sampler:
         if order is None or monotonic_ms >= order.until_ms:
             return
         for stream, batch in bundle.batches:
-            way = order.ways.setdefault((instance, direction, stream), _Way())
-            wanted, way.owed = divmod(way.owed + batch.num_rows * order.percent, 100)
-            if monotonic_ms // SECOND_MS != way.second:
-                way.second, way.told = monotonic_ms // SECOND_MS, 0
-            count = min(int(wanted), EVENTS_A_SECOND - way.told)
+            sampled = order.streams.setdefault((instance, direction, stream), _SampledStream())
+            wanted, sampled.owed = divmod(sampled.owed + batch.num_rows * order.percent, 100)
+            if monotonic_ms // SECOND_MS != sampled.second:
+                sampled.second, sampled.told = monotonic_ms // SECOND_MS, 0
+            count = min(int(wanted), EVENTS_A_SECOND - sampled.told)
             if count > 0:
-                way.told += count
+                sampled.told += count
                 self._kept.extend(SampledEvent(instance, direction, stream, now_ms, one) for one in _told(batch, count))
 
     def take(self) -> tuple[SampledEvent, ...]:

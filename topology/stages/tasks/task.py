@@ -1,7 +1,7 @@
 """A task: the component instances that are placed in it, and the loop that feeds them.
 
 One thread does all the work: that of `run`, or that of a stage host which gives turns to the tasks of many plans.
-Bundles between instances of the task are handed over in memory; `Exchange` carries those for other tasks.
+Bundles between instances of the task are handed over in memory; `TaskExchange` carries those for other tasks.
 Acknowledgements go out once a turn, and no new events are taken in while results cannot leave.
 """
 
@@ -32,7 +32,7 @@ from topology.stages.kinds.processor import Processor
 from topology.stages.kinds.publisher import Publisher
 from topology.stages.kinds.receiver import Receiver
 from topology.stages.kinds.trigger import TriggerInstance
-from topology.stages.routes.exchange import TASK_LOST, Exchange
+from topology.stages.routes.exchange import TASK_LOST, TaskExchange
 from topology.stages.settings import StageSettings
 from topology.stages.state.checkpointing import Checkpointing
 from topology.stages.state.restoring import initial_states, keeps_state, wanted
@@ -144,7 +144,7 @@ class Task:
         self._poller.register(self._wakeup.handle, zmq.POLLIN)
         self.sampler = Sampler()
         """What of the events is shown; its orders and what it has seen belong to the control thread."""
-        self.exchange = Exchange(topology, index, context, settings.host, settings.ports, self._deliver)
+        self.exchange = TaskExchange(topology, index, context, settings.host, settings.ports, self._deliver)
         self._instances = self._place(
             InstanceContext(
                 settings, context, clock, self.sampler, self.exchange, self._deliver, self.asks.set, secures=secures
@@ -391,7 +391,7 @@ class Task:
             self.state_transfer = "given"
 
     def _is_quiet(self) -> bool:
-        parts: tuple[Exchange | Receiver | Processor | Publisher, ...]
+        parts: tuple[TaskExchange | Receiver | Processor | Publisher, ...]
         parts = (self.exchange, *self.receivers, *self._instances.processors, *self.publishers)
         return not self._work and all(part.is_drained() for part in parts)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from cep_manager.graph.model import Connection
+from cep_manager.graph.model import GraphConnection
 from cep_manager.graph.topology_view.model import (
     HistogramBar,
     StageError,
@@ -167,12 +167,12 @@ def actions(status: PlanStatus, stages: bool) -> dict[str, PlanAction]:
     }
 
 
-def connection_texts(connections: Iterable[Connection]) -> tuple[ConnectionText, ...]:
+def connection_texts(connections: Iterable[GraphConnection]) -> tuple[ConnectionText, ...]:
     """Return the connections: workers with receivers, publishers with workers."""
     return tuple(_connection(one) for one in connections)
 
 
-def _connection(one: Connection) -> ConnectionText:
+def _connection(one: GraphConnection) -> ConnectionText:
     worker = f"{one.worker} on {one.host}"
     inflow = one.direction == "inflow"
     peer = one.peer or "no receiver yet"
@@ -194,7 +194,7 @@ def _connection(one: Connection) -> ConnectionText:
     )
 
 
-def _used(one: Connection) -> str:
+def _used(one: GraphConnection) -> str:
     """Describe how much of the connection's window is in use."""
     if not one.window:
         return UNKNOWN

@@ -22,7 +22,8 @@ from siddhi.engine.operators.joins.side import Fetch, Held, Side, Unanswered
 from siddhi.engine.operators.tables.careful import CarefulMatcher
 from siddhi.engine.operators.tables.hash_index import HashIndex
 from siddhi.engine.operators.tables.history import count_before
-from siddhi.engine.operators.tables.matching import Pairs, RowMatcher
+from siddhi.engine.operators.tables.matching import RowMatcher
+from siddhi.engine.operators.tables.pairs import Pairs
 from siddhi.engine.operators.windows.base.emission import CLOCK, KIND, ORDER, SEQUENCE
 from siddhi.engine.tuning import EVENTS_PER_SHARED_INDEX, MAX_PAIRS_AT_ONCE, MIN_INDEXED_PAIRS
 from siddhi.errors import SiddhiRuntimeError

@@ -12,7 +12,7 @@ from siddhi.engine.jit.arrays import BoolArray, Int64Array
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Reasons
 from siddhi.engine.operators.joins.side import Unanswered
 from siddhi.engine.operators.tables.careful import as_current
-from siddhi.engine.operators.tables.matching import Pairs
+from siddhi.engine.operators.tables.pairs import Pairs
 
 
 class Judge:

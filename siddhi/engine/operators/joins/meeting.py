@@ -17,7 +17,7 @@ from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.filters import drop_rows
 from siddhi.engine.operators.joins.side import Fetch, Side, Unanswered, with_nulls
-from siddhi.engine.operators.tables.matching import Pairs
+from siddhi.engine.operators.tables.pairs import Pairs
 
 _PASSING_BY = np.array([CURRENT, EXPIRED, RESET], dtype=np.int8)
 

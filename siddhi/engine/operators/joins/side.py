@@ -18,7 +18,7 @@ from siddhi.engine.operators.base.operator import Operator, Step
 from siddhi.engine.operators.base.scope import slot_column
 from siddhi.engine.operators.expressions.aggregation import AggregateNode
 from siddhi.engine.operators.expressions.evaluation import Reasons
-from siddhi.engine.operators.tables.matching import Pairs
+from siddhi.engine.operators.tables.pairs import Pairs
 from siddhi.engine.operators.windows.base.window import WindowOperator
 from siddhi.language.ast import AttributeType
 

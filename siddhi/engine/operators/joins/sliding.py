@@ -49,7 +49,7 @@ _NOTHING = new_emission(0)
 _NO_PAIRS: Int64Array = np.zeros((PAIR_LINES, 0), INT64)
 
 
-class _Flow:
+class _FlowingSide:
     """One side of the join while batches flow: its ring, and what its window lets out in the step that runs."""
 
     def __init__(self, side: Side, condition: JoinCondition) -> None:
@@ -166,7 +166,7 @@ class SlidingJoin:
     """`only_current` says that nobody looks at what expired rows and resets give."""
 
     def __init__(self, sides: tuple[Side, Side], condition: JoinCondition, *, only_current: bool) -> None:
-        self.flows = (_Flow(sides[0], condition), _Flow(sides[1], condition))
+        self.flows = (_FlowingSide(sides[0], condition), _FlowingSide(sides[1], condition))
         self._rest = condition.after_keys
         self._careful = condition.careful
         self._only_current = only_current
@@ -225,7 +225,7 @@ class SlidingJoin:
         orders: Int64Array,
         emission: Int64Array,
     ) -> None:
-        """Add rows of one side, as `_Flow.take_in_few` does; `meet` returns their output."""
+        """Add rows of one side, as `_FlowingSide.take_in_few` does; `meet` returns their output."""
         self.flows[slot].take_in_few(timestamps, values, keys, orders, emission, self._walk)
 
     def meet(self, out: Int64Array, *, goes_on: bool, left_first: tuple[bool, bool]) -> tuple[int, bool, int, int]:
@@ -300,7 +300,7 @@ class SlidingJoin:
         )
 
     def _add_columns(
-        self, columns: dict[str, Column], flow: _Flow, names: Sequence[tuple[str, str]], positions: Int64Array
+        self, columns: dict[str, Column], flow: _FlowingSide, names: Sequence[tuple[str, str]], positions: Int64Array
     ) -> None:
         """Add the attributes `names` (column, attribute) of the rows at these positions to `columns`, null for -1."""
         if not self._lonely[flow.side.slot]:

@@ -17,7 +17,7 @@ from siddhi.engine.operators.base.implementations import not_supported
 from siddhi.engine.operators.base.operator import Operator, Step
 from siddhi.engine.operators.base.scope import EVENT_PRESENT, EVENT_TIMESTAMP, slot_column
 from siddhi.engine.operators.joins.side import Fetch, Held, Side, Unanswered
-from siddhi.engine.operators.tables.matching import Pairs
+from siddhi.engine.operators.tables.pairs import Pairs
 from siddhi.language.ast import AttributeType
 
 _TYPES = {EVENT_PRESENT: AttributeType.BOOL, EVENT_TIMESTAMP: AttributeType.LONG}

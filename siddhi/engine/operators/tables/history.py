@@ -9,17 +9,13 @@ All writes are carried out before anyone looks. Moments are (order, clock, place
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.jit.arrays import INT64, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import kernel_array, state_kernel
+from siddhi.engine.operators.tables.pairs import Pairs
 from siddhi.engine.operators.tables.write_kernels import LOG_AT, LOG_NEXT, LOG_PLACE, LOG_ROW, LOG_WAS
-
-if TYPE_CHECKING:
-    from siddhi.engine.operators.tables.matching import Pairs
 
 ORDER, CLOCK, RANK = range(3)
 

@@ -9,7 +9,6 @@ Without an equality that an index may answer the pairs are all of events and row
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from siddhi.engine.operators.expressions.compiler import ExpressionCompiler, tab
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value
 from siddhi.engine.operators.expressions.leaves import ColumnNode
 from siddhi.engine.operators.tables.key_bits import comparable, key_rows
+from siddhi.engine.operators.tables.pairs import Pairs
 from siddhi.engine.operators.tables.table import Table
 from siddhi.engine.tuning import MAX_PAIRS_AT_ONCE
 from siddhi.language.ast import AttributeType
@@ -41,17 +41,6 @@ def names_of(table: Table) -> NameOfRow:
         return None
 
     return name_of
-
-
-class Pairs(NamedTuple):
-    """Pairs of events and rows: event `probes[k]` meets the row at `places[k]`.
-
-    They are ordered by events, for each as it meets them. With `whole`, `probes` counts 0, 1, … to the last event.
-    """
-
-    probes: Int64Array
-    places: Int64Array
-    whole: bool = False
 
 
 class RowMatcher:

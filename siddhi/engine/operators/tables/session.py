@@ -7,17 +7,25 @@ moment (`siddhi.engine.operators.tables.history`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.operators.tables.table import Table
-from siddhi.engine.operators.tables.write_loop import Write, carry_out
+from siddhi.engine.operators.tables.write_loop import RowSource, Write, WritePlan, carry_out
 
-if TYPE_CHECKING:
-    from siddhi.engine.operators.tables.writer import TableWriter
+
+class SharedWriter(RowSource, Protocol):
+    """A query that writes a table together with others; while `session` is set, it only collects its writes."""
+
+    table: Table
+    session: WriteSession | None
+
+    @property
+    def plan(self) -> WritePlan | None:
+        """Return how compiled code carries out the query, None where it cannot."""
 
 
 class WriteSession:
@@ -27,7 +35,7 @@ class WriteSession:
     graph.
     """
 
-    def __init__(self, table: Table, writers: Mapping[int, TableWriter], ranks: Mapping[int, int]) -> None:
+    def __init__(self, table: Table, writers: Mapping[int, SharedWriter], ranks: Mapping[int, int]) -> None:
         self._table = table
         self._numbers = {id(writer): number for number, writer in writers.items()}
         self._writers = writers
@@ -40,7 +48,7 @@ class WriteSession:
         self._refused: list[tuple[int, int]] = []
 
     @classmethod
-    def of(cls, writers: Mapping[int, TableWriter], ranks: Mapping[int, int]) -> WriteSession | None:
+    def of(cls, writers: Mapping[int, SharedWriter], ranks: Mapping[int, int]) -> WriteSession | None:
         """Return the session of queries that write one table, None where they find rows by several indexes."""
         plans = [writer.plan for writer in writers.values()]
         indexes = {id(plan.keyed_by) for plan in plans if plan is not None and plan.keyed_by is not None}
@@ -53,7 +61,7 @@ class WriteSession:
         for writer in self._writers.values():
             writer.session = self
 
-    def add(self, writer: TableWriter, batch: EventBatch) -> None:
+    def add(self, writer: SharedWriter, batch: EventBatch) -> None:
         """Add a write of `batch` by `writer`."""
         assert writer.plan is not None  # noqa: S101 - others share no table in a step
         self._writes.append(Write(writer, writer.plan, batch, self._ranks[self._numbers[id(writer)]]))

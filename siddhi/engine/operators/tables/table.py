@@ -10,7 +10,6 @@ row 8 bytes for each of its attributes and 32 more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,13 +27,10 @@ from siddhi.engine.operators.expressions.operators import NUMERIC
 from siddhi.engine.operators.tables.hash_index import HashIndex
 from siddhi.engine.operators.tables.history import History
 from siddhi.engine.operators.tables.key_bits import key_rows
+from siddhi.engine.operators.tables.pairs import Pairs
+from siddhi.engine.operators.tables.prepared_writes import PreparedWrites
 from siddhi.engine.operators.tables.write_kernels import LOG_LINES
 from siddhi.language.ast import AttributeType
-
-if TYPE_CHECKING:
-    from siddhi.engine.operators.tables.matching import Pairs
-    from siddhi.engine.operators.tables.write_loop import Prepared
-
 
 NO_VALIDITY: BoolArray = np.zeros((0, 0), dtype=np.bool_)
 """Stands for a table of which no value is null but by its code."""
@@ -68,7 +64,7 @@ class Table:
         """What the table held at each moment of the step that runs, if someone looks at that."""
         self.log: Int64Array = np.zeros((LOG_LINES, 64), dtype=np.int64)
         self._heads = self._tails = NO_POSITIONS
-        self.prepared: dict[tuple[int, ...], Prepared] = {}
+        self.prepared: dict[tuple[int, ...], PreparedWrites] = {}
         """What loops that write to the table know of their queries' plans."""
         self.indexes: dict[tuple[str, ...], HashIndex] = {}
         self.key = self.index_on(self.primary_key) if self.primary_key else None

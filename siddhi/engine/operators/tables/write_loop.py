@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import DTYPES, Column
-from siddhi.engine.jit.arrays import INT64, BoolArray, FloatArray, Int64Array
+from siddhi.engine.jit.arrays import INT64, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import NO_MASK, grown
+from siddhi.engine.operators.expressions.evaluation import Value
 from siddhi.engine.operators.tables.hash_index import HashIndex
 from siddhi.engine.operators.tables.history import History
+from siddhi.engine.operators.tables.prepared_writes import PreparedWrites
 from siddhi.engine.operators.tables.row_program import RowProgram
 from siddhi.engine.operators.tables.table import NO_VALIDITY, Table
 from siddhi.engine.operators.tables.write_kernels import (
@@ -40,9 +42,6 @@ from siddhi.engine.operators.tables.write_kernels import (
 from siddhi.engine.tuning import MAX_PREPARED_WRITES
 from siddhi.language.ast import AttributeType
 
-if TYPE_CHECKING:
-    from siddhi.engine.operators.tables.writer import TableWriter
-
 ACTIONS = {"insert": INSERT, "delete": DELETE, "update": UPDATE, "update or insert": UPSERT}
 _NO_KEYS: Int64Array = np.zeros((0, 1), dtype=np.int64)
 _NO_LINES: Int64Array = np.zeros((0, 2), dtype=np.int64)
@@ -65,30 +64,26 @@ class WritePlan(NamedTuple):
     changed: frozenset[str]
 
 
+class RowSource(Protocol):
+    """What turns events into rows: the end of a query that writes the table."""
+
+    def outputs(self, batch: EventBatch) -> dict[str, Value]:
+        """Return the output values that conditions and assignments read."""
+
+    def as_rows(self, batch: EventBatch) -> dict[str, Column]:
+        """Return the rows that the events are inserted as, by the table's attributes."""
+
+    def keys(self, batch: EventBatch) -> tuple[Int64Array, BoolArray]:
+        """Return the keys by which the events find rows, and which of them have a null in it."""
+
+
 class Write(NamedTuple):
     """A batch that `writer` writes; `rank` is the place of its query in the graph."""
 
-    writer: TableWriter
+    writer: RowSource
     plan: WritePlan
     batch: EventBatch
     rank: int = 0
-
-
-class Prepared(NamedTuple):
-    """The data that does not change from batch to batch.
-
-    It is the index that finds rows, the indexes that the loop updates and those updated after it, whether rows are
-    deleted, the writers, their programs, and registers. It keeps the plans alive, as it is cached by their identity.
-    """
-
-    plans: Sequence[WritePlan]
-    lookup: HashIndex | None
-    live: Sequence[HashIndex]
-    touched: Sequence[HashIndex]
-    deletes: bool
-    writers: Int64Array
-    lines: Int64Array
-    registers: tuple[Int64Array, FloatArray, BoolArray]
 
 
 class _Load(NamedTuple):
@@ -269,7 +264,7 @@ def _starts(batch: EventBatch) -> Int64Array:
     return np.append(0, np.flatnonzero(ids[1:] != ids[:-1]) + 1)
 
 
-def _prepare(table: Table, writes: Sequence[Write]) -> Prepared:
+def _prepare(table: Table, writes: Sequence[Write]) -> PreparedWrites:
     """Return the data that the loop needs about the writes' plans.
 
     It is prepared once, until the table has a new index.
@@ -283,7 +278,7 @@ def _prepare(table: Table, writes: Sequence[Write]) -> Prepared:
     return prepared
 
 
-def _new_prepared(table: Table, plans: Sequence[WritePlan]) -> Prepared:
+def _new_prepared(table: Table, plans: Sequence[WritePlan]) -> PreparedWrites:
     writers: Int64Array = np.zeros((len(plans), WRITER_LINES), dtype=np.int64)
     programs, start = [], 0
     for number, plan in enumerate(plans):
@@ -301,4 +296,4 @@ def _new_prepared(table: Table, plans: Sequence[WritePlan]) -> Prepared:
     room = max(start, 1)
     registers = (np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.float64), np.zeros(room, dtype=np.bool_))
     deletes = any(plan.action == DELETE for plan in plans)
-    return Prepared(plans, index, live, touched, deletes, writers, np.concatenate(programs), registers)
+    return PreparedWrites(plans, index, live, touched, deletes, writers, np.concatenate(programs), registers)

@@ -29,7 +29,8 @@ from siddhi.engine.operators.expressions.compiler import ExpressionCompiler, tab
 from siddhi.engine.operators.expressions.evaluation import Evaluation, Value, as_type, to_column
 from siddhi.engine.operators.expressions.operators import NUMERIC
 from siddhi.engine.operators.tables.careful import CarefulMatcher, needs_care
-from siddhi.engine.operators.tables.matching import Pairs, RowMatcher
+from siddhi.engine.operators.tables.matching import RowMatcher
+from siddhi.engine.operators.tables.pairs import Pairs
 from siddhi.engine.operators.tables.row_program import compile_program
 from siddhi.engine.operators.tables.session import WriteSession
 from siddhi.engine.operators.tables.table import Table

@@ -1,0 +1,26 @@
+"""What the loop that writes a table knows of its queries before any event comes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from siddhi.engine.jit.arrays import BoolArray, FloatArray, Int64Array
+from siddhi.engine.operators.tables.hash_index import HashIndex
+
+
+class PreparedWrites(NamedTuple):
+    """The data that does not change from batch to batch.
+
+    It is the index that finds rows, the indexes that the loop updates and those updated after it, whether rows are
+    deleted, the writers, their programs, and registers. It keeps the plans alive, as it is cached by their identity.
+    """
+
+    plans: Sequence[object]
+    lookup: HashIndex | None
+    live: Sequence[HashIndex]
+    touched: Sequence[HashIndex]
+    deletes: bool
+    writers: Int64Array
+    lines: Int64Array
+    registers: tuple[Int64Array, FloatArray, BoolArray]
