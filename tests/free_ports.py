@@ -12,8 +12,8 @@ _PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 _PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 """How many processes run tests side by side, and which of them this one is."""
 
-PORTS = 14_000 // _PROCESSES
-FIRST_PORT = 17_000 + _PROCESS * PORTS
+PORTS = 13_000 // _PROCESSES
+FIRST_PORT = 18_000 + _PROCESS * PORTS
 """This process has ports of its own, below those that the system gives to outgoing connections and to whoever asks for
 any, and above the ranges of conf/*.yaml: others might take one before it is listened on, or after its owner died."""
 
