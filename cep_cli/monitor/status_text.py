@@ -53,6 +53,9 @@ def plan_status(plan: Any) -> str:
     if topics := status.get("topics"):
         lines.append("Topics :")
         lines += [f"\t{_partition(one)}" for one in topics]
+    if written := status.get("topics_written"):
+        lines.append("Topics written :")
+        lines += [f"\t{_written(one)}" for one in written]
     if status["state"]:
         lines.append("State :")
         lines += [f"\t{_held(part)}" for part in status["state"]]
@@ -64,6 +67,16 @@ def _partition(one: Any) -> str:
     committed = one["committed"] if one["committed"] >= 0 else "nothing yet"
     where = f"{one['topic']}[{one['partition']}] for {one['stream']} at {one['worker']}"
     return f"{where} : lag {one['lag']}, read up to {one['position']} of {one['end']}, committed {committed}"
+
+
+def _written(one: Any) -> str:
+    """Return a topic that a sink writes, with the sink's transactions."""
+    line = f"{one['topic']} by {one['stream']} at {one['worker']} : {one['messages']:,} messages"
+    if one["committed"] is None:
+        return line
+    line += f", transactions: {one['committed']:,} committed, {one['aborted']:,} aborted"
+    line += f", up to checkpoint {one['checkpoint']}" if one["checkpoint"] else ""
+    return line + (", the brokers have not answered the last commit" if one["in_doubt"] else "")
 
 
 def _notes(status: Any) -> list[str]:

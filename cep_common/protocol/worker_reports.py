@@ -103,12 +103,33 @@ class PartitionReport(msgspec.Struct, frozen=True):
         return max(0, self.end - self.position) if self.position >= 0 else 0
 
 
+class WrittenTopicReport(msgspec.Struct, frozen=True):
+    """A topic that a sink of the worker writes to, and how many messages the brokers have of it since it started."""
+
+    topic: str
+    messages: int
+
+
+class TransactionReport(msgspec.Struct, frozen=True):
+    """The transactions of a sink since it started: how many the brokers committed, and how many were aborted.
+
+    `checkpoint` is that of the results that were committed last (0: none), `in_doubt` says that the brokers have not
+    answered the last commit.
+    """
+
+    committed: int
+    aborted: int
+    checkpoint: int = 0
+    in_doubt: bool = False
+
+
 class ConnectorReport(msgspec.Struct, frozen=True):
     """A source or sink of a worker.
 
     It names the plan that declares it (empty: a file does), its stream, and its present `error` (empty: none) since
     the time of day `since_ms`. Of its events `waiting_events` are in its queue, `delivered_events` were passed on. A
-    source of topics reads `partitions`, of which at most `MOST_PARTITIONS` are sent.
+    source of topics reads `partitions`, of which at most `MOST_PARTITIONS` are sent; a sink of topics tells what it has
+    `written`, and its `transactions` when it delivers in such.
     """
 
     direction: Literal["source", "sink"]
@@ -122,6 +143,8 @@ class ConnectorReport(msgspec.Struct, frozen=True):
     delivered_events: int = 0
     since_ms: int = 0
     partitions: tuple[PartitionReport, ...] = ()
+    written: tuple[WrittenTopicReport, ...] = ()
+    transactions: TransactionReport | None = None
 
 
 class ListenerReport(msgspec.Struct, frozen=True):

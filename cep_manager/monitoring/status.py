@@ -19,7 +19,7 @@ from cep_manager.control.deployment.draining import Unprocessed, unprocessed_of
 from cep_manager.control.members import ClusterMember
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.monitoring.degraded import DegradedPart, degraded_parts, reason_of
-from cep_manager.monitoring.topics import TopicPartition, topics_read
+from cep_manager.monitoring.topics import TopicPartition, WrittenTopic, topics_read, topics_written
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.state import ChangeKind, PlanState
 
@@ -116,7 +116,7 @@ class PlanStatus(msgspec.Struct, frozen=True):
 
     `state` is what the plan's stages hold in memory, parallel instances added up; `tasks` tells where each of them
     runs. `unprocessed` is what workers have of it: events that its topology has not taken over, and results. `topics`
-    are the partitions that its sources read.
+    are the partitions that its sources read, `topics_written` the topics that its sinks have written.
     """
 
     topology: TopologyStatus
@@ -129,6 +129,7 @@ class PlanStatus(msgspec.Struct, frozen=True):
     unprocessed: Unprocessed = Unprocessed()
     degraded: tuple[DegradedPart, ...] = ()
     topics: tuple[TopicPartition, ...] = ()
+    topics_written: tuple[WrittenTopic, ...] = ()
 
 
 def plan_status(snapshot: ClusterSnapshot, key: PlanKey) -> PlanStatus:
@@ -189,6 +190,7 @@ def plan_status(snapshot: ClusterSnapshot, key: PlanKey) -> PlanStatus:
         unprocessed=unprocessed_of(key, here, snapshot.away_workers, record.first_epoch),
         degraded=parts,
         topics=topics_read(key, reports),
+        topics_written=topics_written(key, reports),
     )
 
 

@@ -1,4 +1,4 @@
-"""The topics that a plan's sources read, by what workers say of them. Pure."""
+"""The topics that a plan's sources read and its sinks write, by what workers say of them. Pure."""
 
 from __future__ import annotations
 
@@ -24,6 +24,42 @@ class TopicPartition(msgspec.Struct, frozen=True):
     committed: int
     end: int
     lag: int
+
+
+class WrittenTopic(msgspec.Struct, frozen=True):
+    """A topic that a sink of the plan writes for `stream` at a `worker`: the brokers have `messages` of it.
+
+    Of a sink that delivers in transactions `committed` and `aborted` count those of all its topics, `checkpoint` is
+    that of the results that were committed last, and `in_doubt` says that the brokers have not answered the last
+    commit. Otherwise `committed` is None. All counts begin with the sink.
+    """
+
+    worker: str
+    stream: str
+    topic: str
+    messages: int
+    committed: int | None = None
+    aborted: int = 0
+    checkpoint: int = 0
+    in_doubt: bool = False
+
+
+def topics_written(
+    key: PlanKey, workers: tuple[tuple[ClusterMember[RegisterWorker], WorkerPlanReport], ...]
+) -> tuple[WrittenTopic, ...]:
+    """Return the topics that the plan's sinks have written, in order of topic."""
+    found: list[WrittenTopic] = []
+    for worker, _ in workers:
+        for sink in worker.latest.connectors:
+            if (sink.tenant, sink.plan) != (key.tenant, key.plan):
+                continue
+            told = sink.transactions
+            counts = () if told is None else (told.committed, told.aborted, told.checkpoint, told.in_doubt)
+            found += (
+                WrittenTopic(worker.latest.worker, sink.stream, one.topic, one.messages, *counts)
+                for one in sink.written
+            )
+    return tuple(sorted(found, key=lambda one: (one.topic, one.stream, one.worker)))
 
 
 def topics_read(

@@ -32,7 +32,7 @@ from cep_worker.plans.streams import Attributes, SchemaFit
 from cep_worker.runtime.error_tracking import PlanError
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.runtime.worker_metrics import ConnectorMetrics, connector_metrics
-from cep_worker.sinks.base import EventSink, SinkContext
+from cep_worker.sinks.base import EventSink, SinkContext, TopicMetrics
 from cep_worker.sinks.threaded import ThreadedSink
 
 logger = logging.getLogger(__name__)
@@ -263,6 +263,8 @@ class SinkSupervisor:
                 max(one.sink.waiting_events(), one.waiting_on_disk(on_disk)),  # the first of them it has in memory, too
                 one.sink.dropped_events,
                 one.sink.delivered_events,
+                written=one.sink.written if isinstance(one.sink, TopicMetrics) else (),
+                transactions=one.sink.transactions if isinstance(one.sink, TopicMetrics) else None,
             )
             for one in self._running
         )

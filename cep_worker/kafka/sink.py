@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from cep_common.monitoring.paced_log import PacedLog
+from cep_common.protocol.worker_reports import TransactionReport, WrittenTopicReport
 from cep_common.reach.guard import Guard
 from cep_worker.failed_events.entries import FailedBatch
 from cep_worker.formats.schemas.settings import mapper_guard
@@ -49,6 +51,8 @@ RETRIES = RetryPolicy()
 
 IDENTITY = "cep-id"
 """The header by which a message of an exactly-once plan is known, however often it is sent."""
+GATHER_ROWS = 10_000
+"""So many events go together when they wait: the brokers answer once for all of them."""
 POLL_S = 0.1
 CALL_S = 1.0
 PARTITIONER = "murmur2_random"
@@ -92,11 +96,21 @@ class _KafkaWriter:
         """The topics that there are, with the number of their partitions."""
         self._sender = context.worker.encode()
         self._staged = StagedGroups(arrow_schema(context.schema))
+        self._counts: Counter[str] = Counter()
+        """By topic: messages outside transactions that the brokers have."""
+        self.written: tuple[WrittenTopicReport, ...] = ()
         self._transactions: Transactions | None = None
         self._transactional_id = _transactional_id(context)
         self._numbers = Numbers(_numbers_path(context)) if options.sequence_id else None
         self._settings = _producer_settings(options, f"cep-{context.worker}", self._errors)
         self._producer = made(self._kafka.Producer, self._settings, self._where)
+
+    @property
+    def transactions(self) -> TransactionReport | None:
+        """See TopicMetrics."""
+        if (made := self._transactions) is None:
+            return None
+        return TransactionReport(made.committed, made.aborted, made.checkpoint, made.in_doubt)
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         if frame is not None and self._options.transactions == "true":
@@ -207,6 +221,7 @@ class _KafkaWriter:
         finally:
             self.steps += transactions.steps
             transactions.steps = 0
+            self._count(())
 
     def _messages(self, batch: pa.RecordBatch, frame: FrameId) -> Iterator[tuple[Target, bytes, Headers] | str]:
         """The messages of a frame's events, or why an event has none."""
@@ -284,7 +299,14 @@ class _KafkaWriter:
             if error.fatal():
                 self._begin_again()
             failed[row] = (error.name() in FOR_GOOD, self._reason(error))
+        self._count(targets[row].topic for row in rows if row not in failed)
         return failed
+
+    def _count(self, topics: Iterable[str]) -> None:
+        """Note messages that the brokers have."""
+        self._counts.update(topics)
+        whole = self._counts + (Counter() if self._transactions is None else self._transactions.written)
+        self.written = tuple(WrittenTopicReport(*one) for one in sorted(whole.items()))
 
     @staticmethod
     def _refused_together(failed: dict[int, tuple[bool, str]]) -> list[int]:
@@ -382,7 +404,8 @@ def kafka_sink(context: SinkContext) -> EventSink:
     options = options_of(KafkaSinkOptions, context.connector.options)
     mapper = sink_mapper(context.connector, context.schema, "json", mapper_guard(context.guard, context.given))
     guard = None if "bootstrap.servers" in context.given else context.guard
-    return ThreadedSink(context, _KafkaWriter(context, options, mapper, guard), options.on_error)
+    writer = _KafkaWriter(context, options, mapper, guard)
+    return ThreadedSink(context, writer, options.on_error, GATHER_ROWS)
 
 
 def _producer_settings(options: KafkaSinkOptions, client_id: str, errors: Errors) -> dict[str, Any]:

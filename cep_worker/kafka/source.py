@@ -51,6 +51,9 @@ MOST_MESSAGES = 10_000
 MOST_BYTES = 16_777_216
 """About so many bytes of messages are taken at once."""
 CONSUME_S = 0.2
+"""So long an idle source waits for a message before it looks after its other work."""
+FILL_S = 0.002
+"""So long a batch may grow after its first message: `consume` would wait for all messages that it may return."""
 RETRY_S = 1.0
 CALL_S = 5.0
 PROBE_S = 2.0
@@ -195,7 +198,7 @@ class KafkaSource:
     def _turn(self, consumer: Any, readings: Readings) -> None:
         by_partition: dict[tuple[str, int], list[Any]] = {}
         size = count = 0
-        for one in consumer.consume(self._most, timeout=CONSUME_S):
+        for one in self._fetch(consumer):
             if one.error() is not None:
                 self._heed(consumer, readings, one)
                 continue
@@ -212,6 +215,13 @@ class KafkaSource:
                 self._take(consumer, readings, reading, messages)
         readings.tick(consumer)
         self._replay_all()
+
+    def _fetch(self, consumer: Any) -> list[Any]:
+        """Return what is there as soon as there is something."""
+        first = consumer.poll(CONSUME_S)
+        if first is None:
+            return []
+        return [first, *consumer.consume(self._most - 1, timeout=FILL_S)] if self._most > 1 else [first]
 
     def _take(self, consumer: Any, readings: Readings, reading: Reading, messages: list[Any]) -> None:
         """All messages of one partition go on: as events, or among the failed ones."""

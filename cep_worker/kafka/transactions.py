@@ -11,6 +11,7 @@ if the messages are. So a group whose commit was not answered, or that comes aga
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -109,7 +110,9 @@ class Transactions:
         self.steps = 0
         self.in_doubt = False
         """The brokers did not answer the last commit: they may have the group."""
-        self.committed = self.aborted = 0
+        self.committed = self.aborted = self.checkpoint = 0
+        self.written: Counter[str] = Counter()
+        """By topic: messages of transactions that were committed."""
 
     @property
     def producer(self) -> Any:
@@ -143,7 +146,7 @@ class Transactions:
             self._drain(outcome, stopping)
             self._require(outcome, shapes, refusals)
             if outcome.delivered:
-                self._commit(group, topics)
+                self._commit(group, set(topics))
             else:
                 self._producer.abort_transaction(CALL_S)
         except NotNowError:
@@ -156,7 +159,9 @@ class Transactions:
             self._abort()
             raise NotNowError(self._why(error.args[0])) from error
         self._committed[group.log] = _checkpoint(group)
-        self.committed += 1
+        self.committed += bool(outcome.delivered)
+        self.checkpoint = group.checkpoint
+        self.written.update(topics)
         self._errors.clear()
 
     def give_up(self) -> None:
@@ -192,9 +197,9 @@ class Transactions:
         shapes: dict[Row, tuple[Target, int]],
         refusals: Refusals,
         stopping: threading.Event,
-    ) -> set[str]:
-        """The messages are on their way, or some have failed already. Return their topics."""
-        topics: set[str] = set()
+    ) -> Counter[str]:
+        """The messages are on their way, or some have failed already. Return how many each topic gets."""
+        topics: Counter[str] = Counter()
         for frame, batch in frames:
             for row, message in enumerate(messages(batch, frame)):
                 place = (frame.number, row)
@@ -204,10 +209,10 @@ class Transactions:
                     target, payload, headers = message
                     if reason := refuse(target):
                         raise NotNowError(reason)
-                    topics.add(target.topic)
                     if place in refusals.suspects:
                         shapes[place] = target, len(payload)
                     self._produce(place, target, payload, headers, outcome, refusals, stopping)
+                    topics[target.topic] += place not in refusals.excluded
                 if outcome.failed:
                     return topics
         return topics

@@ -150,6 +150,7 @@ def _connectors(connectors: tuple[ConnectorMetrics, ...]) -> Iterator[Metric]:
         )
     yield from _partitions(connectors)
     sinks = [one for one in connectors if one.direction == "sink"]
+    yield from _topics_written(sinks)
     yield gauge(
         "cep_sink_waiting_events",
         "Events that the sinks have not delivered yet",
@@ -191,6 +192,30 @@ def _partitions(connectors: tuple[ConnectorMetrics, ...]) -> Iterator[Metric]:
         for each in one.partitions
     }
     yield from told(_PARTITIONS, PARTITION, found.items())
+
+
+def _topics_written(sinks: list[ConnectorMetrics]) -> Iterator[Metric]:
+    messages: Counter[tuple[object, ...]] = Counter()
+    transactions: Counter[tuple[object, ...]] = Counter()
+    for one in sinks:
+        for topic in one.written:
+            messages[one.tenant, one.plan, one.stream, topic.topic] += topic.messages
+        if one.transactions is not None:
+            for outcome in ("committed", "aborted"):
+                number = getattr(one.transactions, outcome)
+                transactions[one.tenant, one.plan, one.stream, outcome] += number
+    yield counter(
+        "cep_kafka_sink_messages_total",
+        "Messages of the sinks that the brokers have",
+        (*STREAM, "topic"),
+        messages.items(),
+    )
+    yield counter(
+        "cep_kafka_sink_transactions_total",
+        "Transactions of the sinks that were committed or aborted",
+        (*STREAM, "outcome"),
+        transactions.items(),
+    )
 
 
 def _together(values: Iterable[tuple[ConnectorMetrics, int]]) -> Labelled:

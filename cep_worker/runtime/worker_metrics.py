@@ -19,7 +19,9 @@ from cep_common.protocol.worker_reports import (
     OrphanReport,
     PartitionReport,
     PreparedResultsReport,
+    TransactionReport,
     WalReport,
+    WrittenTopicReport,
 )
 from cep_worker.plans.connectors import DeclaredConnector
 
@@ -39,6 +41,8 @@ class ConnectorMetrics:
     delivered_events: int = 0
     since_ms: int = 0
     partitions: tuple[PartitionReport, ...] = ()
+    written: tuple[WrittenTopicReport, ...] = ()
+    transactions: TransactionReport | None = None
 
     @property
     def failing(self) -> bool:
@@ -59,6 +63,8 @@ class ConnectorMetrics:
             delivered_events=self.delivered_events,
             since_ms=self.since_ms,
             partitions=tuple(sorted(self.partitions, key=lambda one: -one.lag)[:MOST_PARTITIONS]),
+            written=tuple(sorted(self.written, key=lambda one: -one.messages)[:MOST_PARTITIONS]),
+            transactions=self.transactions,
         )
 
 
@@ -172,6 +178,8 @@ def connector_metrics(
     dropped_events: int = 0,
     delivered_events: int = 0,
     partitions: tuple[PartitionReport, ...] = (),
+    written: tuple[WrittenTopicReport, ...] = (),
+    transactions: TransactionReport | None = None,
 ) -> ConnectorMetrics:
     """Return the metrics of a connector; `error` is empty when nothing is wrong."""
     return ConnectorMetrics(
@@ -185,4 +193,6 @@ def connector_metrics(
         dropped_events=dropped_events,
         delivered_events=delivered_events,
         partitions=partitions,
+        written=written,
+        transactions=transactions,
     )

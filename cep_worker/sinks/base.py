@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import zmq
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.links import StreamSchema
 from cep_common.protocol.registry import Connector
+from cep_common.protocol.worker_reports import TransactionReport, WrittenTopicReport
 from cep_common.reach.guard import Guard
 from cep_worker.failed_events.entries import FailureOrigin
 from cep_worker.failed_events.store import FailedEventStore
@@ -60,6 +61,19 @@ class EventSink(ResultConsumer, Protocol):
             successor: Gets undelivered groups from their beginning. Without one, undelivered events are given back
                 where their receipt allows it, and else dropped and settled.
         """
+
+
+@runtime_checkable
+class TopicMetrics(Protocol):
+    """A sink, or its writer, that tells what it has written to topics. Both are read from other threads."""
+
+    @property
+    def written(self) -> tuple[WrittenTopicReport, ...]:
+        """The topics, and how many messages the brokers have of the sink since it started."""
+
+    @property
+    def transactions(self) -> TransactionReport | None:
+        """Its transactions; None for a sink that delivers in none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from cep_common.errors import CepError
+from cep_common.protocol.worker_reports import TransactionReport, WrittenTopicReport
 from cep_worker.failed_events.entries import FailedBatch, FailureOrigin
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.outflows.receipts import DeliveryReceipt
-from cep_worker.sinks.base import EventSink, SinkContext
+from cep_worker.sinks.base import EventSink, SinkContext, TopicMetrics
 from topology.events.frames import concatenate
 
 logger = logging.getLogger(__name__)
@@ -112,6 +113,13 @@ class _QueuedWork:
     frame: FrameId | None = None
     group: GroupId | None = None
     attempt: DeliveryAttempt | None = None
+    works: int = 1
+    """How many were put together for this one."""
+
+    @property
+    def alone(self) -> bool:
+        """Return whether it is a batch outside groups, which may go together with its neighbours."""
+        return self.batch is not None and self.frame is None and self.attempt is None
 
 
 class ThreadedSink:
@@ -119,7 +127,7 @@ class ThreadedSink:
 
     passes_on = True
 
-    def __init__(self, context: SinkContext, writer: SinkWriter, on_error: str = "LOG") -> None:
+    def __init__(self, context: SinkContext, writer: SinkWriter, on_error: str = "LOG", gather_rows: int = 0) -> None:
         """Start the thread of the sink.
 
         Args:
@@ -127,6 +135,8 @@ class ThreadedSink:
             writer: Delivers the batches; the sink owns and closes it.
             on_error: With STORE or STREAM, events that cannot be delivered are kept as failed events as far as there is
                 room; else they are logged and dropped.
+            gather_rows: Batches outside groups that wait are written together, up to so many rows: for a writer to
+                which each write costs a round trip.
         """
         self._name = context.where()
         self._writer = writer
@@ -136,6 +146,9 @@ class ThreadedSink:
         self._room = context.room
         self._post: Callable[[Callable[[], None]], None] = context.event_loop.post
         self._queue: queue.SimpleQueue[_QueuedWork | None] = queue.SimpleQueue()
+        self._gather_rows = gather_rows
+        self._ahead: _QueuedWork | None = None
+        """Taken from the queue, and not to be put together with what came before."""
         self._lock = threading.Lock()
         self._rows = 0
         self._unsettled = 0
@@ -159,6 +172,16 @@ class ThreadedSink:
         self._blocked = False
         self._thread = threading.Thread(target=self._run, name=f"sink {self._name}", daemon=True)
         self._thread.start()
+
+    @property
+    def written(self) -> tuple[WrittenTopicReport, ...]:
+        """See TopicMetrics."""
+        return self._writer.written if isinstance(self._writer, TopicMetrics) else ()
+
+    @property
+    def transactions(self) -> TransactionReport | None:
+        """See TopicMetrics."""
+        return self._writer.transactions if isinstance(self._writer, TopicMetrics) else None
 
     def has_room(self) -> bool:
         return self._rows < self._most_rows
@@ -214,7 +237,7 @@ class ThreadedSink:
         self._give_up(work)
 
     def _run(self) -> None:
-        while (work := self._queue.get()) is not None:
+        while (work := self._next()) is not None:
             left = self._do(work)
             if left is None:
                 self._done(work)
@@ -225,10 +248,30 @@ class ThreadedSink:
         self._writer.close()
         with self._lock:
             self._ended = True
+        if self._ahead is not None:
+            self._give_up(self._ahead)
         while not self._queue.empty():
             left = self._queue.get()
             if left is not None:
                 self._give_up(left)
+
+    def _next(self) -> _QueuedWork | None:
+        """Return what to write next, None when the sink ends. Batches that wait become one as far as they may."""
+        first, self._ahead = self._ahead or self._queue.get(), None
+        if first is None or not first.alone:
+            return first
+        works, rows = [first], first.rows
+        while rows < self._gather_rows and not self._queue.empty():
+            other = self._queue.get()
+            if other is None:
+                self._queue.put(None)
+                break
+            if not other.alone or rows + other.rows > self._gather_rows:
+                self._ahead = other
+                break
+            works.append(other)
+            rows += other.rows
+        return _together(works) if len(works) > 1 else first
 
     def _done(self, work: _QueuedWork) -> None:
         self._leave(work)
@@ -241,7 +284,7 @@ class ThreadedSink:
         with self._lock:
             was_full = self._rows >= self._most_rows
             self._rows -= work.rows
-            self._unsettled -= 1
+            self._unsettled -= work.works
         if was_full and self._rows < self._most_rows:
             self._room()
 
@@ -361,6 +404,21 @@ def _in_turns(failed: Iterable[FailedBatch]) -> Iterator[list[FailedBatch]]:
             turn, rows = [], 0
     if turn:
         yield turn
+
+
+def _together(works: list[_QueuedWork]) -> _QueuedWork:
+    """Return one work for the batches of all, whose receipts are settled with it."""
+
+    def settle() -> None:
+        lost = receipt.lost_rows
+        for one in works:
+            some = min(lost, one.rows)
+            one.receipt.settle(some)
+            lost -= some
+
+    receipt = DeliveryReceipt(1, settle)
+    batches = [one.batch for one in works if one.batch is not None]
+    return _QueuedWork(sum(one.rows for one in works), receipt, concatenate(batches), works=len(works))
 
 
 def _ignore() -> None:

@@ -124,7 +124,7 @@ def setting_faults(text: str, own: frozenset[str]) -> Iterator[Fault]:
             yield Fault(OPTION, f"{name} cannot be set here: {_ELSEWHERE[name]}")
         else:
             near = difflib.get_close_matches(name[:80], sorted(known), n=1)
-            advice = f"did you mean '{near[0]}'?" if near else "docs/connectors.md lists those that there are"
+            advice = f"did you mean '{near[0]}'?" if near else "docs/connectors/kafka.md lists those that there are"
             yield Fault(OPTION, f"unknown setting {_shown(name)}", advice)
 
 

@@ -14,7 +14,9 @@ from cep_common.protocol.worker_reports import (
     PartitionReport,
     PreparedResultsReport,
     PublisherReport,
+    TransactionReport,
     WalReport,
+    WrittenTopicReport,
 )
 
 NOW_MS = 1_767_225_665_000
@@ -102,6 +104,15 @@ def ailing_world() -> World:
                 ),
                 ConnectorReport(
                     "sink", "http", KEY.tenant, KEY.plan, "KnockOns", f"answered 503 {HOSTILE}", 310, 1_400
+                ),
+                ConnectorReport(
+                    "sink",
+                    "kafka",
+                    KEY.tenant,
+                    KEY.plan,
+                    "KnockOns",
+                    written=(WrittenTopicReport("alerts", 1_204),),
+                    transactions=TransactionReport(31, 2, 33),
                 ),
             ),
             listeners=(ListenerReport(KEY.tenant, "KnockOns:1.0.0", 12, 4_000, 35),),

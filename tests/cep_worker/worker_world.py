@@ -41,6 +41,7 @@ from cep_common.sockets.transport import ControlServer
 from cep_worker.config import (
     EgressConfig,
     ErrorsConfig,
+    FileSourcesConfig,
     FoldersConfig,
     InflowConfig,
     IngressConfig,
@@ -356,6 +357,7 @@ class World:
             sinks=OPEN_SINKS,
             sources=SourcesConfig(urls=OPEN_SINKS.urls),
             password_files=FoldersConfig(folders=OPEN_SINKS.folders),
+            file_sources=FileSourcesConfig(positions=str(folder / "positions")),
         )
         return cls(context, manager, msgspec.structs.replace(config, **changes))
 

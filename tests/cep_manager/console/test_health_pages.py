@@ -319,3 +319,12 @@ def test_a_plan_shows_who_reads_which_partition_and_how_far(client: FlaskClient)
     assert "arrivals[1] for Arrivals at worker-1 : lag 3000, read up to 12040 of 15040, committed 12038" in plan_status(
         told
     )
+    assert "alerts KnockOns worker-1 1 204 31 2 33" in shown
+    assert told["status"]["topics_written"] == [
+        {
+            "worker": "worker-1", "stream": "KnockOns", "topic": "alerts", "messages": 1_204,
+            "committed": 31, "aborted": 2, "checkpoint": 33, "in_doubt": False,
+        }
+    ]  # fmt: skip
+    line = "alerts by KnockOns at worker-1 : 1,204 messages, transactions: 31 committed, 2 aborted, up to checkpoint 33"
+    assert line in plan_status(told)

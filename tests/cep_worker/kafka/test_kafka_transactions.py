@@ -17,6 +17,7 @@ from kafka_topics import Topic
 from worker_world import KEY, World, alerts, until
 
 from cep_common.protocol.registry import CheckpointSpan, DeployedPlan, PlanCheckpoints
+from cep_common.protocol.worker_reports import TransactionReport
 from cep_worker.kafka.targets import Target
 from cep_worker.kafka.transactions import Headers, NotNowError, Refusals, Transactions
 from cep_worker.outflows.consumers import FrameId, GroupId
@@ -32,6 +33,11 @@ def once(plan: DeployedPlan) -> DeployedPlan:
 
 def complete(world: World, *spans: tuple[int, int, int]) -> None:
     world.manager.checkpoints = (PlanCheckpoints(KEY, tuple(CheckpointSpan(*span) for span in spans)),)
+
+
+def transactions(world: World) -> list[Any]:
+    assert world.worker is not None
+    return [one.transactions for one in world.worker._data.parts().connectors if one.direction == "sink"]
 
 
 def numbers(topic: Topic) -> list[int]:
@@ -95,6 +101,12 @@ def test_results_are_in_the_topic_when_their_checkpoint_is_complete(world: World
     publisher.mark(2)
     complete(world, (7, 0, 2))
     until(lambda: numbers(topic) == [1, 2, 3], publisher)
+    until(lambda: transactions(world) == [TransactionReport(2, 0, 2)], publisher)
+    text = requests.get(world.url("/metrics"), timeout=5).text
+    labels = 'plan="KnockOnDelays",stream="Alerts",tenant="-1234"'
+    assert f'cep_kafka_sink_messages_total{{{labels},topic="{topic.name}"}} 3.0' in text
+    assert f'cep_kafka_sink_transactions_total{{outcome="committed",{labels}}} 2.0' in text
+    assert f'cep_kafka_sink_transactions_total{{outcome="aborted",{labels}}} 0.0' in text
     found = topic.committed_messages()
     assert [dict(one.headers())["cep-id"] for one in found] == [
         f"-1234/KnockOnDelays/publisher%230/7.0/{end}".encode() for end in ("1/1.0", "1/1.1", "2/2.0")

@@ -12,7 +12,7 @@ from worker_world import EVENT, KEY, PLAN, World, alerts, until
 
 from cep_common.monitoring.metric_families import Metrics
 from cep_common.protocol.registry import Connector, InflowReport, OutflowReport, WorkerPlanReport
-from cep_common.protocol.worker_reports import OrphanReport, PartitionReport
+from cep_common.protocol.worker_reports import OrphanReport, PartitionReport, TransactionReport, WrittenTopicReport
 from cep_worker.runtime.prometheus import worker_metrics
 from cep_worker.runtime.worker_metrics import ConnectorMetrics, PreparedResultsMetrics, WalMetrics, WorkerMetrics
 
@@ -70,6 +70,7 @@ def test_a_worker_tells_what_came_in_what_waits_and_what_went_out(world: World, 
 def connector(direction: str, stream: str = "Alerts", failing: bool = False, dropped: int = 0) -> ConnectorMetrics:
     error = "it does not answer" if failing else ""
     partitions = (PartitionReport("t", 0, 5, 4, 9),) if direction == "source" else ()
+    written = (WrittenTopicReport("out", 7),) if direction == "sink" else ()
     return ConnectorMetrics(
         direction="source" if direction == "source" else "sink",
         type="http",
@@ -80,6 +81,8 @@ def connector(direction: str, stream: str = "Alerts", failing: bool = False, dro
         waiting_events=3,
         dropped_events=dropped,
         partitions=partitions,
+        written=written,
+        transactions=TransactionReport(3, 1, 12) if direction == "sink" else None,
     )
 
 
@@ -94,6 +97,9 @@ def test_connectors_of_one_type_on_one_stream_are_told_together() -> None:
     assert told["cep_sink_dropped_events_total"] == {place: 6}
     assert told["cep_sink_waiting_events"] == {place: 6}
     assert told["cep_sources"] == {place: 1}
+    assert told["cep_kafka_sink_messages_total"] == {("Plan", "Alerts", "-1234", "out"): 14}
+    outcomes = {("committed", "Plan", "Alerts", "-1234"): 6, ("aborted", "Plan", "Alerts", "-1234"): 2}
+    assert told["cep_kafka_sink_transactions_total"] == outcomes
     assert told["cep_kafka_source_lag"] == {("0", "Plan", "Alerts", "-1234", "t"): 4}
     assert told["cep_stopping"] == {(): 1}
 

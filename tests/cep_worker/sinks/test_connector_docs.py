@@ -1,4 +1,4 @@
-"""docs/connectors.md names every type of source and sink, and every option with its default."""
+"""The pages of connectors name every type of source and sink, and every option with its default."""
 
 from __future__ import annotations
 
@@ -15,8 +15,16 @@ from cep_worker.formats.source_mappers.registry import SOURCE_MAPPERS
 from query_plan.connectors.judging import CONNECTORS, KEY_VALUE, MAPPERS
 from query_plan.connectors.options import Options
 
-TEXT = (Path(__file__).parents[3] / "docs" / "connectors.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^##+ (.+?)\n(.*?)(?=^##+ |\Z)", TEXT, re.MULTILINE | re.DOTALL))
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = {page: page.read_text(encoding="utf-8") for page in (DOCS / "connectors.md", DOCS / "connectors" / "kafka.md")}
+
+
+def sections(text: str) -> dict[str, str]:
+    """What stands under each title."""
+    return dict(re.findall(r"^##+ (.+?)\n(.*?)(?=^##+ |\Z)", text, re.MULTILINE | re.DOTALL))
+
+
+SECTIONS = {title: text for page in PAGES.values() for title, text in sections(page).items()}
 DOCUMENTED: list[tuple[str, type[Options]]] = [
     *((f"Source `{name}`", options) for name, options in CONNECTORS["source"].items()),
     *((f"Sink `{name}`", options) for name, options in CONNECTORS["sink"].items()),
@@ -64,6 +72,9 @@ def test_every_mapper_is_documented(section: str, mappers: dict[str, object]) ->
     assert set(rows(section)) == set(mappers)
 
 
-def test_every_link_within_the_page_leads_somewhere() -> None:
-    titles = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in SECTIONS}
-    assert set(re.findall(r"\]\(#([\w-]+)\)", TEXT)) <= titles
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([\w-]+)\)", PAGES[page]):
+        text = (page.parent / target).read_text(encoding="utf-8") if target else PAGES[page]
+        titles = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in sections(text)}
+        assert anchor in titles, f"{target}#{anchor}"

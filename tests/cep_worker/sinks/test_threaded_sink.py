@@ -15,6 +15,7 @@ from worker_world import KEY, alerts, sink_context, until
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import Connector
 from cep_worker.config import ErrorsConfig
+from cep_worker.failed_events.entries import FailedBatch
 from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.outflows.receipts import DeliveryReceipt
@@ -165,3 +166,49 @@ def test_events_that_can_be_neither_read_nor_kept_are_counted_as_dropped(
     assert "they are lost: offset overflow" in desk.sink.last_error()
     desk.close()
     errors.close()
+
+
+class Gathering(Refusing):
+    """Holds its first write back, notes the rows of all, and refuses the last row of those that have five."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_go_on = threading.Event()
+        self.began = threading.Event()
+        self.written: list[int] = []
+
+    def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
+        self.written.append(batch.num_rows)
+        self.began.set()
+        self.may_go_on.wait(10)
+        if batch.num_rows == 5:
+            raise WriteError("no", [FailedBatch(batch.slice(4, 1), "no")])
+
+
+def test_batches_that_wait_are_written_together_and_settled_each(context: zmq.Context[Any]) -> None:
+    """As far as `gather_rows` allows; a frame of a group stays alone."""
+    event_loop, writer = EventLoop(), Gathering()
+    sink = ThreadedSink(
+        sink_context(Connector("Alerts", "file", {}, "", {}), event_loop, context), writer, gather_rows=5
+    )
+    settled: list[tuple[int, int]] = []
+
+    def offer(number: int, rows: int, frame: FrameId | None = None) -> None:
+        receipt = DeliveryReceipt(1, lambda: settled.append((number, receipt.lost_rows)))
+        sink.offer(alerts(*[(row, "UA", row) for row in range(rows)]), None, receipt, frame)
+
+    offer(0, 1)
+    assert writer.began.wait(10)
+    for number, rows in enumerate((2, 3, 4, 1, 6), start=1):
+        offer(number, rows)
+    offer(6, 1, FrameId(FIRST, 1))
+    offer(7, 1)
+    writer.may_go_on.set()
+    until(lambda: event_loop.turn(5, lambda: 0) or len(settled) == 8)
+    assert writer.written == [1, 5, 5, 6, 1, 1]
+    assert settled == [(0, 0), (1, 1), (2, 0), (3, 1), (4, 0), (5, 0), (6, 0), (7, 0)]
+    assert sink.dropped_events == 2
+    assert sink.waiting_events() == 0
+    assert sink.drained()
+    sink.close()
+    event_loop.close()
