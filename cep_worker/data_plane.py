@@ -147,7 +147,7 @@ class DataPlane:
             self._egress.listen(self._context)
             http = self._config.http
             app = create_app(self.gateway, http.body_bytes, http.wait_ms, self._gate)
-            self._http_servers.open(app, partial(DirectIntake, self.gateway, self._gate, http))
+            self._http_servers.open(app, partial(DirectIntake, self.gateway, self._gate, http, app))
         except BaseException:
             self._close()
             raise

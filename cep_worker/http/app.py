@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import logging
-import re
 from collections.abc import Hashable
 from concurrent.futures import Future
 from typing import IO, Any, Protocol
@@ -20,7 +19,7 @@ from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import InputError, UnauthorisedError
-from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
+from cep_common.ids import PlanKey, parse_tenant
 from cep_common.monitoring.metric_families import Metrics
 from cep_common.security.access import Permission, is_granted
 from cep_common.security.web import Gate, answer_for, callers_tenant, guard, shown_token
@@ -31,8 +30,9 @@ from cep_worker.formats.transport_properties import with_properties
 from cep_worker.http.event_posts import HttpSource, read_events
 from cep_worker.http.idempotency import AnsweredRequests, RequestKey, request_key
 from cep_worker.http.permissions import CALLS
-from cep_worker.http.refusals import RoomError, no_room, over_limit, refused_answer
+from cep_worker.http.refusals import RefusedAnswer, RoomError, http_refusal, no_room, over_limit, refused_answer
 from cep_worker.http.request_bodies import body_stream
+from cep_worker.http.unknown_paths import nothing_at
 from cep_worker.plans.streams import EventStream, StreamDirectory
 from cep_worker.runtime.prometheus import worker_metrics
 from cep_worker.runtime.worker_metrics import WorkerMetrics
@@ -43,9 +43,6 @@ logger = logging.getLogger(__name__)
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 LONGEST_LIMIT = len(str(MOST_SHOWN))
-
-SOURCE_PATH = re.compile(r"(?P<before>(?:t/(?P<tenant>-?[0-9]{1,9})/)?)(?P<plan>[^/]+)/(?P<stream>[^/]+)", re.ASCII)
-"""Where sources without a `receiver.url` listen."""
 
 
 class Gateway(Protocol):
@@ -148,7 +145,7 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> F
         _known_parameters()
         source = gateway.http_source(f"{request.environ['cep.address']}/{path}")
         if source is None:
-            raise InputError("unknown-path", _nothing_at(gateway.imported(), path))
+            raise nothing_at(gateway.imported(), path)
         answer_for(source.stream.tenant())
         return _accept(gateway, source, wait_ms)
 
@@ -271,17 +268,6 @@ def _plan(gateway: Gateway, name: str, plan_id: str) -> PlanKey:
     return PlanKey(tenant, name, plan_id) if plan_id else gateway.plan_key(tenant, name)
 
 
-def _nothing_at(imported: StreamDirectory, path: str) -> str:
-    """Why no source takes what is posted to `path`, and which one does where its plan was renamed."""
-    nothing = f"nothing takes events at /{path}"
-    found = SOURCE_PATH.fullmatch(path)
-    if found is not None:
-        tenant = int(found["tenant"] or SUPER_TENANT)
-        if present := imported.present_name(tenant, found["plan"]):
-            return f"{nothing}: plan {found['plan']} was renamed, post to /{found['before']}{present}/{found['stream']}"
-    return f"{nothing}; streams take them at /events/<stream>"
-
-
 def _refuse_cross_site() -> None:
     _known_parameters("tenant")
     if "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") != "none":
@@ -341,18 +327,15 @@ def _refused(status: int, code: str, message: str) -> Response:
 
 
 def _refusal(error: InputError) -> Response:
-    refused = refused_answer(error)
-    return Response(refused.body, refused.status, list(refused.headers), mimetype="application/json")
+    return _answered(refused_answer(error))
 
 
 def _http_error(error: HTTPException) -> Response:
-    status = error.code or 500
-    code = "too-large" if status == 413 else (error.name or "error").lower().replace(" ", "-")
-    response = _json({"code": code, "message": error.description or "", "details": []}, status)
-    valid_methods = getattr(error, "valid_methods", None)
-    if valid_methods:
-        response.headers["Allow"] = ", ".join(valid_methods)
-    return response
+    return _answered(http_refusal(error))
+
+
+def _answered(refused: RefusedAnswer) -> Response:
+    return Response(refused.body, refused.status, list(refused.headers), mimetype="application/json")
 
 
 def _failure(error: Exception) -> Response:

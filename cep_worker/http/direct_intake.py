@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 import pyarrow as pa
+from flask import Flask
 from werkzeug.datastructures import Authorization
 from werkzeug.exceptions import HTTPException
 
@@ -44,6 +45,7 @@ from cep_worker.http.event_posts import NDJSON, HttpSource, read_small
 from cep_worker.http.idempotency import RequestKey, request_key
 from cep_worker.http.refusals import RoomError, no_room, over_limit, refused_answer
 from cep_worker.http.request_bodies import decoded_body
+from cep_worker.http.unknown_paths import UnknownPaths
 from cep_worker.plans.streams import StreamDirectory
 from topology.events.frames import concatenate
 
@@ -102,9 +104,10 @@ class _Lane:
 class DirectIntake:
     """The direct calls of one server. Used by its loop's thread."""
 
-    def __init__(self, gateway: Gateway, gate: Gate, config: WorkerHttpConfig, address: str) -> None:
-        """Take events for the sources at `address` (`host:port`)."""
+    def __init__(self, gateway: Gateway, gate: Gate, config: WorkerHttpConfig, app: Flask, address: str) -> None:
+        """Take events for the sources at `address` (`host:port`); `app` answers everything else."""
         self._gateway = gateway
+        self._unknown = UnknownPaths(app)
         self._gate = gate
         self._address = address
         self._wait_s = config.wait_ms / 1_000
@@ -115,19 +118,35 @@ class DirectIntake:
         self._hosts: dict[bytes, bool] = {}
 
     def take(self, exchange: Exchange) -> bool:
-        """Return whether it answers the exchange: a small post of events, with nothing out of the ordinary."""
+        """Return whether it answers the exchange: an ordinary small post of events, or something that is not there."""
         request = exchange.request
         headers = request.headers
-        if request.method != b"POST" or not 0 < request.body_bytes <= SMALL_BYTES or request.version != "1.1":
+        if request.body_bytes > SMALL_BYTES or request.version != "1.1" or self._gateway.leaving():
             return False
-        if b"origin" in headers or b"sec-fetch-site" in headers or self._gateway.leaving():
+        if b"origin" in headers or b"sec-fetch-site" in headers:
             return False
         try:
             principal = self._principal(request)
-            target = self._target(request, principal)
-            return target is not None and self._known_host(request) and self._read(exchange, target)
+            if not self._known_host(request):
+                return False
+            target = self._target(request, principal) if request.method == b"POST" else None
+            if target is None:
+                return self._refuse(exchange, principal)
+            return request.body_bytes > 0 and self._read(exchange, target)
         except (InputError, UnauthorisedError, HTTPException, ValueError):
             return False  # the application says what is wrong, and where
+
+    def _refuse(self, exchange: Exchange, principal: Principal | None) -> bool:
+        """Refuse a request for which there is nothing; False: there may be something."""
+        if (principal is not None and principal.tenant is not None) or b"tenant" in exchange.request.headers:
+            return False
+        refused = self._unknown.answer(exchange.request, self._gateway.imported())
+        if refused is None:
+            return False
+        if not self._gate.admit(exchange.connection.address):
+            refused = refused_answer(RoomError("too-many-requests", TOO_MANY))
+        exchange.answer = whole_answer(refused.status, refused.body, refused.headers, closes=exchange.closes)
+        return True
 
     # ---- what a request means ---------------------------------------------------------------------------------------
 
@@ -194,7 +213,7 @@ class DirectIntake:
     # ---- events -----------------------------------------------------------------------------------------------------
 
     def _read(self, exchange: Exchange, target: _Target) -> bool:
-        """Read the events and hand them on; False: the application answers."""
+        """Read the events and hand them on. Raises what the application answers to."""
         request = exchange.request
         body = request.body() or b""
         headers = request.headers

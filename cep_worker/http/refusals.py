@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import msgspec
+from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import InputError
 from cep_worker.failed_events.store import UNAVAILABLE
@@ -75,3 +76,12 @@ def refused_answer(error: InputError) -> RefusedAnswer:
         return RefusedAnswer(status, body, ())
     after = error.retry_after_s if isinstance(error, RoomError) else 1
     return RefusedAnswer(status, body, (("Retry-After", str(after)),))
+
+
+def http_refusal(error: HTTPException) -> RefusedAnswer:
+    """Return what a client is answered whose request fits no route, or is refused by the framework."""
+    status = error.code or 500
+    code = "too-large" if status == 413 else (error.name or "error").lower().replace(" ", "-")
+    body = msgspec.json.encode({"code": code, "message": error.description or "", "details": []})
+    methods = getattr(error, "valid_methods", None)
+    return RefusedAnswer(status, body, (("Allow", ", ".join(methods)),) if methods else ())

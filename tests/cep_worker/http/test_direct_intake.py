@@ -143,6 +143,20 @@ def test_what_is_refused_is_refused_alone(patient: World) -> None:
     assert [row[0] for row in receiver.rows()] == [1, 2, 3, 4] * len(WRONG)
 
 
+def test_paths_and_methods_that_are_not_there_are_answered_as_the_application_does(world: World) -> None:
+    """The application answers those with a query itself."""
+    world.start(PLAN)
+    for method, path, status in (
+        ("GET", "/", 404), ("GET", "/nowhere", 405), ("PUT", "/events/Departures", 405), ("DELETE", "/streams", 405),
+        ("POST", "/nowhere/at/all", 404), ("OPTIONS", "/nowhere", 200), ("POST", "/streams", 404),
+        ("GET", "/streams", 200), ("HEAD", "/nowhere", 405), ("POST", "/wal/x/restore", 404), ("PROPFIND", "/x", 405),
+    ):  # fmt: skip
+        found = requests.request(method, world.url(path), data=b"", timeout=10)
+        told = requests.request(method, world.url(path), data=b"", headers={"Tenant": "-1234"}, timeout=10)
+        assert (found.status_code, found.content) == (told.status_code, told.content)
+        assert (found.status_code, found.headers.get("Allow")) == (status, told.headers.get("Allow"))
+
+
 def test_several_events_lists_lines_and_large_bodies_keep_their_order(patient: World) -> None:
     patient.start(PLAN)
     receiver = patient.connected_receiver()

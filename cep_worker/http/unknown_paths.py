@@ -1,0 +1,57 @@
+"""What is answered at paths where nothing is, and to methods that a path does not have."""
+
+from __future__ import annotations
+
+import re
+
+from flask import Flask
+from werkzeug.exceptions import MethodNotAllowed, NotFound
+from werkzeug.routing import RequestRedirect
+
+from cep_common.errors import InputError
+from cep_common.ids import SUPER_TENANT
+from cep_common.web.requests import Request
+from cep_worker.http.refusals import RefusedAnswer, http_refusal, refused_answer
+from cep_worker.plans.streams import StreamDirectory
+
+SOURCE_PATH = re.compile(r"(?P<before>(?:t/(?P<tenant>-?[0-9]{1,9})/)?)(?P<plan>[^/]+)/(?P<stream>[^/]+)", re.ASCII)
+"""Where sources without a `receiver.url` listen."""
+
+
+def nothing_at(imported: StreamDirectory, path: str) -> InputError:
+    """Return why no source takes what is posted to `path`, and which one does where its plan was renamed."""
+    nothing = f"nothing takes events at /{path}"
+    found = SOURCE_PATH.fullmatch(path)
+    if found is not None:
+        tenant = int(found["tenant"] or SUPER_TENANT)
+        if present := imported.present_name(tenant, found["plan"]):
+            renamed = f"plan {found['plan']} was renamed, post to /{found['before']}{present}/{found['stream']}"
+            return InputError("unknown-path", f"{nothing}: {renamed}")
+    return InputError("unknown-path", f"{nothing}; streams take them at /events/<stream>")
+
+
+class UnknownPaths:
+    """Refuses requests for which the application has nothing, at a fraction of the cost of asking it.
+
+    Scanners and mistyped addresses would otherwise keep its threads busy. Used by the loop's thread of one server.
+    """
+
+    def __init__(self, app: Flask) -> None:
+        """Know the routes of `app`."""
+        self._routes = app.url_map.bind("")
+
+    def answer(self, request: Request, imported: StreamDirectory) -> RefusedAnswer | None:
+        """Return the answer to a request that no source takes; None when the application has one."""
+        path, _, query = request.target.partition(b"?")
+        if request.method == b"HEAD" or query or b"%" in path or not path.startswith(b"/"):
+            return None
+        text = path.decode("latin-1")
+        try:
+            endpoint, _ = self._routes.match(text, method=request.method.decode("latin-1"))
+        except RequestRedirect:
+            return None
+        except (NotFound, MethodNotAllowed) as error:
+            return http_refusal(error)
+        if endpoint != "post_source" or request.method != b"POST":
+            return None
+        return refused_answer(nothing_at(imported, text[1:]))
