@@ -1,10 +1,11 @@
-"""`cep doctor kafka`: whether brokers, topics and rights are as a source or sink of type `kafka` needs them."""
+"""`cep doctor kafka`: whether brokers, rights and schemas are as a source or sink of type `kafka` needs them."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,12 +15,18 @@ import click
 from cep_cli.client.options import JSON_OPTION
 from cep_cli.errors import FAILED, with_readable_errors
 from cep_cli.terminal import printable
+from cep_common.configuration.password_files import PasswordFileError, read_password
 from cep_common.errors import ConfigError
-from cep_worker.kafka.client import Errors, common_settings, explained, library, made
+from cep_worker.formats.schemas.problems import SchemaError, SchemaUnavailableError
+from cep_worker.formats.schemas.registry import RegistryAddress, SchemaRegistry
+from cep_worker.kafka.client import WEAK, Errors, common_settings, explained, library, made
 from query_plan.connectors.kafka import KafkaSourceOptions
+from query_plan.connectors.kafka_settings import CONSUMER
 from query_plan.connectors.options import read_options
 
 CALL_S = 5.0
+TRANSACTIONS = "cep/doctor"
+"""A transactional id with the prefix that those of sinks have."""
 Weight = Literal["ok", "warning", "critical"]
 
 
@@ -39,22 +46,35 @@ class ObservedCluster:
 @click.option("--set", "settings", multiple=True, metavar="OPTION=VALUE",
               help="An option of the source, such as security.protocol=SASL_SSL or sasl.username=cep.")  # fmt: skip
 @click.option("--password-file", type=click.Path(dir_okay=False, path_type=Path), help="The password's file.")
+@click.option("--transactions", is_flag=True, help="Also the rights of sinks in plans that deliver exactly once.")
+@click.option("--registry", default="", metavar="URL", help="The schema registry, as in schema.registry.")
+@click.option("--subject", "subjects", multiple=True, help="A subject that must be there. May be given several times.")
+@click.option("--registry-user", default="", help="Who asks the registry.")
+@click.option("--registry-password-file", type=click.Path(dir_okay=False, path_type=Path),
+              help="The file with that user's password.")  # fmt: skip
 @JSON_OPTION
 @with_readable_errors
 def kafka_command(
     servers: str, topics: tuple[str, ...], group: str, settings: tuple[str, ...], password_file: Path | None,
-    as_json: bool,
+    transactions: bool, registry: str, subjects: tuple[str, ...], registry_user: str,
+    registry_password_file: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Check Kafka's brokers, topics, rights and versions from this host. Exit code 1: something critical was found.
 
-    Nothing is written: no topic, no message, no offset.
+    Nothing is written: no topic, no message, no offset. With --transactions the brokers give out a producer's number
+    for the transactional id cep/doctor, and no transaction is begun.
     """
     given = {"bootstrap.servers": servers, "topic.list": ",".join(topics) or "none", "group.id": group}
     given |= dict(_option(one) for one in settings)
     if password_file is not None:
         given["password.file"] = str(password_file)
     options = read_options(KafkaSourceOptions, given, "cep doctor kafka")
-    found = list(look(options, topics))
+    if (subjects or registry_user) and not registry:
+        raise ConfigError("--subject and --registry-user say something about --registry, which is missing")
+    found = list(look(options, topics, transactions=transactions))
+    if registry:
+        credentials = (registry_user, _password(registry_password_file)) if registry_user else None
+        found += look_at_registry(RegistryAddress(registry, credentials), subjects)
     if as_json:
         click.echo(json.dumps([asdict(one) for one in found]))
     else:
@@ -64,7 +84,9 @@ def kafka_command(
         raise SystemExit(FAILED)
 
 
-def look(options: KafkaSourceOptions, topics: tuple[str, ...]) -> Iterator[ObservedCluster]:
+def look(
+    options: KafkaSourceOptions, topics: tuple[str, ...], *, transactions: bool = False
+) -> Iterator[ObservedCluster]:
     """Return the findings on brokers and topics."""
     kafka = library()
     yield ObservedCluster("ok", "client", f"confluent-kafka {kafka.__version__}, librdkafka {kafka.libversion()[0]}")
@@ -92,6 +114,48 @@ def look(options: KafkaSourceOptions, topics: tuple[str, ...]) -> Iterator[Obser
             yield _group(kafka, consumer, options.group_id, topics[0])
     finally:
         consumer.close()
+    if transactions:
+        yield _transactions(kafka, options, errors)
+
+
+def look_at_registry(address: RegistryAddress, subjects: tuple[str, ...]) -> Iterator[ObservedCluster]:
+    """Return the findings on a schema registry."""
+    registry = SchemaRegistry(address)
+    try:
+        with suppress(SchemaError):  # an answer is enough, whether it has such a schema or not
+            registry.by_id(1)
+    except SchemaUnavailableError as error:
+        yield ObservedCluster("critical", "registry", error.message)
+        return
+    yield ObservedCluster("ok", "registry", f"{address.url} answers")
+    for subject in subjects:
+        try:
+            found = registry.by_subject(subject, "latest")
+        except (SchemaError, SchemaUnavailableError) as error:
+            yield ObservedCluster("critical", f"subject {subject}", error.message)
+        else:
+            yield ObservedCluster("ok", f"subject {subject}", f"its latest version is schema {found.id} ({found.type})")
+
+
+def _transactions(kafka: Any, options: KafkaSourceOptions, errors: Errors) -> ObservedCluster:
+    """Whether sinks may write in transactions, and read their own markers."""
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - an extra
+
+    common = {name: value for name, value in common_settings(options, "cep-doctor").items() if name not in CONSUMER}
+    errors.clear()
+    settings = common | {"transactional.id": TRANSACTIONS, "error_cb": errors.note}
+    producer = made(kafka.Producer, settings, "cep doctor kafka")
+    try:
+        producer.init_transactions(CALL_S)
+        admin = made(AdminClient, common, "cep doctor kafka")
+        asked = kafka.ConsumerGroupTopicPartitions(f"{TRANSACTIONS}/log")
+        admin.list_consumer_group_offsets([asked], request_timeout=CALL_S)[asked.group_id].result(CALL_S)
+    except kafka.KafkaException as error:
+        producer.poll(0)  # says why
+        wrong = error.args[0]
+        text = errors.text if errors.text and wrong.name() in WEAK else explained(wrong)
+        return ObservedCluster("critical", "transactions", text)
+    return ObservedCluster("ok", "transactions", "transactional ids and groups that begin with cep/ may be used")
 
 
 def _cluster(kafka: Any, consumer: Any, errors: Errors) -> Any:
@@ -142,6 +206,15 @@ def _group(kafka: Any, consumer: Any, group: str, topic: str) -> ObservedCluster
         return ObservedCluster("critical", what, explained(error.args[0]))
     committed = sum(one.offset >= 0 for one in told)
     return ObservedCluster("ok", what, f"may be used; {committed} of {len(told)} partitions of {topic} have offsets")
+
+
+def _password(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        return read_password(str(path))
+    except PasswordFileError as error:
+        raise ConfigError(f"--registry-password-file: {error}") from error
 
 
 def _option(text: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ import requests
 from click.testing import CliRunner
 from kafka_broker import PASSWORD, USER, Broker
 from kafka_topics import Topic
+from schema_registry import schema_registry
 from worker_world import World, alerts, until
 
 from cep_cli.doctor.commands import doctor_command
@@ -424,6 +425,22 @@ def test_the_doctor_says_what_is_there_and_what_is_wrong(kafka: Broker, tmp_path
     ):
         told = CliRunner().invoke(doctor_command, ["kafka", *asked])
         assert (told.exit_code, problem in told.output) == (1, True), told.output
+    with schema_registry() as registry:
+        number = registry.add('"string"', subject="flights-value")
+        asked = ["kafka", "--servers", kafka.servers, "--transactions", "--registry", registry.url]
+        told = CliRunner().invoke(doctor_command, [*asked, "--subject", "flights-value"])
+        assert told.exit_code == 0, told.output
+        assert "ok        transactions: transactional ids and groups that begin with cep/ may be used" in told.output
+        assert f"ok        subject flights-value: its latest version is schema {number} (AVRO)" in told.output
+        registry.user = "u:p"
+        (tmp_path / "registry").write_text("p\n")
+        user = ["--registry-user", "u", "--registry-password-file", str(tmp_path / "registry")]
+        told = CliRunner().invoke(doctor_command, [*asked, *user, "--subject", "nothing"])
+        assert "critical  subject nothing: the schema registry refuses" in told.output, told.output
+        told = CliRunner().invoke(doctor_command, asked)
+    assert (told.exit_code, "critical  registry: the schema registry refuses who asks" in told.output) == (1, True)
+    told = CliRunner().invoke(doctor_command, asked)
+    assert (told.exit_code, "critical  registry: " in told.output) == (1, True), told.output
     wrong = CliRunner().invoke(doctor_command, ["kafka", "--servers", kafka.servers, "--set", "sasl.username=u"])
     assert "sasl.username and sasl.password (or password.file) go together" in wrong.output
 
