@@ -23,7 +23,7 @@ from siddhi.errors import SiddhiError
 CLIFF = 300_000
 _FOLDER = Path(__file__).parent / "kinds"
 _FAST = ("compiled", "whole batches")
-_WARM_S = 0.1
+_WARM_S = 0.05
 
 
 def main() -> None:

@@ -62,6 +62,8 @@ class Aggregation(Stateful):
         self._group_texts = GroupTexts(self._groups)
         self._index = SlotIndex(len(analysed.durations))
         self._latest_ms = _LONG_AGO
+        self.version = 0
+        """It changes whenever answers may change."""
         self._first_ms = 0
         self._cleaned_ms = 0
 
@@ -111,6 +113,7 @@ class Aggregation(Stateful):
         for accumulator in self._measures.accumulators.values():
             accumulator.add(arrivals)
         self._latest_ms = max(self._latest_ms, int(times.max()))
+        self.version += 1
 
     def _times(self, evaluation: Evaluation) -> Int64Array:
         """Return the time of each row in milliseconds; rows without one fail."""
@@ -159,6 +162,7 @@ class Aggregation(Stateful):
         kept: Int64Array = np.delete(np.arange(self._index.count), self._index.older(kept_from))
         new_groups = self._keep_groups(np.unique(self._index.groups(kept)))
         self._index.keep(kept, new_groups)
+        self.version += 1
         for accumulator in self._measures.accumulators.values():
             accumulator.keep(kept)
 
@@ -250,4 +254,5 @@ class Aggregation(Stateful):
         self._index.restore(state["index"])
         for name, part in self._measures.accumulators.items():
             part.restore(state["kept"][name])
+        self.version += 1
         self._latest_ms, self._first_ms, self._cleaned_ms = state["latest"], state["first"], state["cleaned"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,36 +79,16 @@ class HeldRows(Held):
 
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
         stamps, columns = self._contents()
-        size = len(stamps)
 
         def fetch(name: str, places: Int64Array) -> Column:
             return columns[name].take(places)
 
-        if not size:
+        if not len(stamps):
             return _NO_PAIRS, fetch, None
         events = side.named(events)
         probes = np.arange(events.size) if rows is None else rows
-        condition = self._condition
-        named = {slot_column(self._slot, name): column for name, column in columns.items()}
-        if condition.keyed and size * len(probes) >= MIN_INDEXED_PAIRS:
-            held = EventBatch(stamps, None, None, None, named, only_current=True)
-            blocks, asked = self._equal(events, probes, held), condition.rest
-        else:
-            blocks, asked = _all(probes, size), condition.whole
-        judge = Judge(events, asked)
-        return _one(judge.narrowed(blocks, named)), fetch, judge.unanswered
-
-    def _equal(self, events: EventBatch, probes: Int64Array, held: EventBatch) -> Iterator[Pairs]:
-        """Yield the pairs of equal keys, block by block."""
-        keys, nulls = self._condition.key_rows(self._slot, held)
-        places = np.flatnonzero(~nulls) if len(nulls) else np.arange(held.size)
-        index = HashIndex([str(part) for part in range(keys.shape[1])])
-        index.add(places, keys[places])
-        asked = events if len(probes) == events.size else events.take(probes)
-        found, places = index.all(*self._condition.key_rows(1 - self._slot, asked))
-        for start in range(0, len(found), MAX_PAIRS_AT_ONCE):
-            block = slice(start, start + MAX_PAIRS_AT_ONCE)
-            yield Pairs(probes[found[block]], places[block])
+        pairs, judge = _matches(self._slot, self._condition, events, probes, stamps, columns)
+        return pairs, fetch, judge.unanswered
 
 
 class HeldThen(Held):
@@ -191,30 +171,68 @@ class HeldAggregation(Held):
         found: list[Pairs] = []
         parts: list[dict[str, Column]] = []
         events = side.named(events)
-        judge = Judge(events, self._condition.whole)
+        probes = np.arange(events.size) if rows is None else rows
+        whole = Judge(events, None)
         start = 0
-        for row in range(events.size) if rows is None else rows.tolist():
-            try:
-                columns = self._reader.read(events.slice(row, row + 1))
-            except SiddhiRuntimeError as error:
+        for asking, answer in self._reader.read_all(events, probes, in_order=self._condition.keeps_state):
+            if isinstance(answer, SiddhiRuntimeError):
                 reasons = Reasons()
-                reasons.add(np.array([row]), error.problems[0].message)
-                judge.fail(np.array([row]), reasons)
+                reasons.add(asking, answer.problems[0].message)
+                whole.fail(asking, reasons)
                 continue
-            size = len(columns[AGGREGATION_TIMESTAMP])
-            named = {slot_column(self._slot, name): column for name, column in columns.items()}
-            pairs = _one(judge.narrowed(_all(np.array([row]), size), named))
+            stamps = answer[AGGREGATION_TIMESTAMP].values
+            pairs, judge = _matches(self._slot, self._condition, events, asking, stamps, answer)
+            whole.fail_as(judge)
             found.append(Pairs(pairs.probes, pairs.places + start))
-            parts.append(columns)
-            start += size
+            parts.append(answer)
+            start += len(stamps)
 
         def fetch(name: str, places: Int64Array) -> Column:
-            return Column.concat([part[name] for part in parts]).take(places)
+            columns = [part[name] for part in parts]
+            return (columns[0] if len(columns) == 1 else Column.concat(columns)).take(places)
 
-        return _one(found), fetch, judge.unanswered
+        pairs = _one(found)
+        if len(found) > 1:
+            order = np.argsort(pairs.probes, kind="stable")
+            pairs = Pairs(pairs.probes[order], pairs.places[order])
+        return pairs, fetch, whole.unanswered
 
 
 _NO_PAIRS = Pairs(NO_POSITIONS, NO_POSITIONS)
+
+
+def _matches(
+    slot: int,
+    condition: JoinCondition,
+    events: EventBatch,
+    probes: Int64Array,
+    stamps: Int64Array,
+    columns: Mapping[str, Column],
+) -> tuple[Pairs, Judge]:
+    """Return the pairs of the events at `probes` and rows with these `columns` of side `slot`, and who judged them."""
+    named = {slot_column(slot, name): column for name, column in columns.items()}
+    if condition.keyed and len(stamps) * len(probes) >= MIN_INDEXED_PAIRS:
+        held = EventBatch(stamps, None, None, None, named, only_current=True)
+        blocks, asked = _equal(slot, condition, events, probes, held), condition.rest
+    else:
+        blocks, asked = _all(probes, len(stamps)), condition.whole
+    judge = Judge(events, asked)
+    return _one(judge.narrowed(blocks, named)), judge
+
+
+def _equal(
+    slot: int, condition: JoinCondition, events: EventBatch, probes: Int64Array, held: EventBatch
+) -> Iterator[Pairs]:
+    """Yield the pairs of equal keys, block by block."""
+    keys, nulls = condition.key_rows(slot, held)
+    places = np.flatnonzero(~nulls) if len(nulls) else np.arange(held.size)
+    index = HashIndex([str(part) for part in range(keys.shape[1])])
+    index.add(places, keys[places])
+    asked = events if len(probes) == events.size else events.take(probes)
+    found, places = index.all(*condition.key_rows(1 - slot, asked))
+    for start in range(0, len(found), MAX_PAIRS_AT_ONCE):
+        block = slice(start, start + MAX_PAIRS_AT_ONCE)
+        yield Pairs(probes[found[block]], places[block])
 
 
 def _all(probes: Int64Array, size: int) -> Iterator[Pairs]:

@@ -36,6 +36,11 @@ class Judge:
         self._failed[events] = True
         self._reasons = self._reasons.and_then(reasons)
 
+    def fail_as(self, other: Judge) -> None:
+        """Record the events for which the condition failed before `other`."""
+        if other._failed is not None:
+            self.fail(np.flatnonzero(other._failed), other._reasons)
+
     def narrowed(self, blocks: Iterable[Pairs], held: Mapping[str, Column]) -> Iterator[Pairs]:
         """Yield the pairs of the events and rows `held` for which the condition is true."""
         for pairs in blocks:
