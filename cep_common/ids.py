@@ -53,11 +53,15 @@ class PlanKey(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):
         return f"{self.plan}[{self.tenant}]"
 
 
-class Endpoint(msgspec.Struct, frozen=True, order=True):
-    """A host (name or address, no scheme) and a TCP port."""
+class Endpoint(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
+    """A host (name or address, no scheme) and a TCP port.
+
+    Where a process listens once for all of its plans, `channel` says which of them is meant.
+    """
 
     host: str
     port: int
+    channel: str = ""
 
     def url(self) -> str:
         """Return the address in ZeroMQ's form."""

@@ -43,6 +43,7 @@ from cep_worker.plans.declared_connectors import DeclaredConnectors
 from cep_worker.plans.extensions import ConnectorExtensions
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.runtime.lifecycle import Lifecycle
+from cep_worker.runtime.shared_links import SharedLinks
 from cep_worker.runtime.worker_metrics import WorkerParts
 from cep_worker.serving.context import PlanContext
 from cep_worker.serving.plan_flow import PlanSnapshot
@@ -99,10 +100,11 @@ class DataPlane:
         self._wal = wal
         self._removed: tuple[RemovedPlan, ...] = ()
         self._errors = FailedEventStore(config.errors, worker, clock.now_ms, config.wal.orphan_retention_ms)
+        self._links = SharedLinks(self._event_loop, context, config)
         plan_context = PlanContext(
             worker, config, self._event_loop, context, wal, self._disk_sync, self._prepared, self._changed, self._room,
             self._errors.keep_of_stream,
-            clock.now_ms,
+            clock.now_ms, self._links,
         )  # fmt: skip
         self._served = ServedPlans(plan_context, self._consumers)
         self._routes = PlanRoutes(self._served, self._limits, clock.monotonic_ms)
@@ -215,6 +217,7 @@ class DataPlane:
 
     def _tick(self, now_ms: int) -> None:
         self._limits.refill(now_ms)
+        self._links.tick(now_ms)
         self._ingress.tick(now_ms)
         self._sources.tick(now_ms)
         if self._served.tick(now_ms):
@@ -307,6 +310,7 @@ class DataPlane:
         self._sinks.close()
         self._egress.close()
         self._prepared.close()
+        self._links.close()
         self._event_loop.close()
 
     def _source_context(self, declaration: DeclaredConnector) -> SourceContext:
@@ -350,8 +354,7 @@ class DataPlane:
         if self._submissions.waiting():
             self._submissions.retry(now_ms)
         self._topics.retry(now_ms)
-        for outflows in self._served.outflows():
-            outflows.retry(now_ms)
+        self._served.retry(now_ms)
 
     def _changed(self) -> None:
         self._event_loop.defer(self._snapshot_and_tell)

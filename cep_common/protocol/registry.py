@@ -233,7 +233,8 @@ class WorkerRegistered(Message, frozen=True):
     `limits` are this worker's share of what tenants may send; tenants without one may send any number of events.
     `checkpoints` is for plans whose results wait in workers for their checkpoint. `managers` are all known managers,
     the leader first. `system` is the identity of the managers' database: a worker that serves another system ignores
-    the answer, unless a person has said that this one `adopts` it.
+    the answer, unless a person has said that this one `adopts` it. The answer renews the registrations of the worker's
+    endpoints but for the plans at the places `again` of its report: it must register those.
     """
 
     TYPE = "worker-registered"
@@ -244,6 +245,7 @@ class WorkerRegistered(Message, frozen=True):
     managers: tuple[Endpoint, ...] = ()
     system: str = ""
     adopts: bool = False
+    again: tuple[int, ...] = ()
 
 
 class StreamBinding(msgspec.Struct, frozen=True):

@@ -180,6 +180,44 @@ class TaskRegistered(Message, frozen=True):
     released: tuple[str, ...] = ()
 
 
+class RefreshedTask(msgspec.Struct, frozen=True):
+    """A task of a stage host, as it was registered."""
+
+    key: PlanKey
+    epoch: int
+    task: int
+    attempt: int
+
+
+class RefreshTasks(Message, frozen=True):
+    """The heartbeat of all tasks of `stage_host` of which nothing has changed since they were registered.
+
+    `version` counts the changes of which tasks these are; `tasks` names them, and is empty when the manager knows the
+    version.
+    """
+
+    TYPE = "refresh-tasks"
+    stage_host: str
+    version: int
+    tasks: tuple[RefreshedTask, ...] = ()
+
+
+class TasksRefreshed(Message, frozen=True):
+    """Answers `RefreshTasks`.
+
+    The tasks at the places `again` must register: the manager does not know them as they are, or has an order for
+    them. It does not know what `version` names unless it is `known`: then send `tasks`. `managers` are all known
+    managers, the leader first.
+    """
+
+    TYPE = "tasks-refreshed"
+    heartbeat_ms: int
+    lease_ms: int
+    known: bool = True
+    again: tuple[int, ...] = ()
+    managers: tuple[Endpoint, ...] = ()
+
+
 class FetchState(Message, frozen=True):
     """A task that stands by asks for the state of component instance `instance` of the plan's topology of `epoch`."""
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from cep_common.protocol.drivers import RegisterDriver
 from cep_common.protocol.registry import ListPlans, Message, RegisterEndpoint, RegisterWorker, RequestEndpoint
-from cep_common.protocol.tasks import RegisterTask
+from cep_common.protocol.tasks import RefreshTasks, RegisterTask
 
 
 class Role(StrEnum):
@@ -81,6 +81,7 @@ DOORS |= {door: _rule(owner, Role.MANAGER) for owner, door in INSIGHT_DOORS.item
 CONTROL_SENDERS: dict[str, Role] = {
     RegisterDriver.TYPE: Role.DRIVER,
     RegisterTask.TYPE: Role.STAGE,
+    RefreshTasks.TYPE: Role.STAGE,
     RegisterWorker.TYPE: Role.WORKER,
     ListPlans.TYPE: Role.WORKER,
 }

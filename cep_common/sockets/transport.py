@@ -22,9 +22,10 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, Envelope, decode, encode
 from cep_common.protocol.drivers import DriverRegistered
 from cep_common.protocol.registry import Message, Rejected, WorkerRegistered
-from cep_common.protocol.tasks import TaskRegistered
+from cep_common.protocol.tasks import TaskRegistered, TasksRefreshed
 from cep_common.security.context import about_silence, guard_connecting, guard_listening
 from cep_common.security.roles import Role, SocketKind, may_send
+from cep_common.sockets.shared_socket import SharedSocket
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -85,13 +86,17 @@ def _configure(socket: zmq.Socket[bytes], maximum_bytes: int, high_water_mark: i
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 6_000)
 
 
-def readable(socket: zmq.Socket[bytes]) -> bool:
+def readable(socket: zmq.Socket[bytes] | SharedSocket) -> bool:
     """Return whether a message can be received without waiting."""
+    if isinstance(socket, SharedSocket):
+        return socket.has_input
     return bool(int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
 
-def receive_now(socket: zmq.Socket[bytes]) -> list[bytes] | None:
+def receive_now(socket: zmq.Socket[bytes] | SharedSocket) -> list[bytes] | None:
     """Return the next message, or None when there is none yet."""
+    if isinstance(socket, SharedSocket):
+        return socket.next_message()
     try:
         return [bytes(frame.buffer) for frame in receive_frames(socket, zmq.NOBLOCK)]
     except zmq.Again:
@@ -130,7 +135,7 @@ def receive_frames(socket: zmq.Socket[bytes], flags: int = 0) -> list[zmq.Frame]
     return frames
 
 
-def send_now(socket: zmq.Socket[bytes], frames: Sequence[Any], copy: bool = True) -> bool:
+def send_now(socket: zmq.Socket[bytes] | SharedSocket, frames: Sequence[Any], copy: bool = True) -> bool:
     """Send the message, and return whether that was possible.
 
     A peer that is refused loses the connection for good, and ZeroMQ would wait for another one for ever.
@@ -306,7 +311,10 @@ class ControlClient:
         """Return the leader's answer, and remember the managers that it names."""
         if isinstance(answer, Rejected):
             raise RequestRejectedError(answer.code, answer.reason)
-        if isinstance(answer, WorkerRegistered | DriverRegistered | TaskRegistered) and answer.managers:
+        if (
+            isinstance(answer, WorkerRegistered | DriverRegistered | TaskRegistered | TasksRefreshed)
+            and answer.managers
+        ):
             self._managers = tuple(dict.fromkeys((*answer.managers, *self._configured)))
         return answer
 

@@ -22,7 +22,7 @@ from cep_common.protocol.registry import (
     RequestEndpoint,
     WorkerRegistered,
 )
-from cep_common.protocol.tasks import RegisterTask, StatisticsLevel, TaskRegistered
+from cep_common.protocol.tasks import RefreshTasks, RegisterTask, StatisticsLevel, TaskRegistered
 from cep_manager.config import QuotasConfig
 from cep_manager.control.committed_results import standing_results
 from cep_manager.control.deployment import state_transfer
@@ -32,6 +32,7 @@ from cep_manager.control.members import ClusterMembers
 from cep_manager.control.registry import EndpointRegistry
 from cep_manager.control.run_fence import RunFence
 from cep_manager.control.snapshot import ClusterSnapshot
+from cep_manager.control.task_refreshes import TaskRefreshes
 from cep_manager.control.worker_admission import WorkerAdmission
 from cep_manager.errors import NoDriverError
 from cep_manager.history.checkpoint_history import CheckpointHistory
@@ -47,7 +48,7 @@ from cep_manager.plans.record import PlanRecord, PlanToRun
 from cep_manager.plans.state import PlanState
 from cep_manager.plans.store import MOST_REMOVED
 
-HEARTBEATS = (RegisterEndpoint, RequestEndpoint, RegisterWorker, RegisterTask, RegisterDriver, ListPlans)
+HEARTBEATS = (RegisterEndpoint, RequestEndpoint, RegisterWorker, RegisterTask, RefreshTasks, RegisterDriver, ListPlans)
 """Messages that need not be news; what they say tells whether they are."""
 
 CHANGING_HEARTBEAT_MS = 100
@@ -91,6 +92,7 @@ class ControlPlane:
         self._samples = Samples()
         self._deployments = PlanDeployments(lease_ms, default_workers, quotas, default_host)
         self._fence = RunFence(self._deployments, self._members, self._registry, heartbeat_ms, lease_ms)
+        self._refreshes = TaskRefreshes(self._deployments, self._members, self._registry, self._samples, self._lease)
         self._quotas = quotas
         self._driver_lost = False
         self._reported: object = None
@@ -124,6 +126,8 @@ class ControlPlane:
                 return self._worker(peer, message, now_ms)
             case RegisterTask():
                 return self._task(peer, message, now_ms)
+            case RefreshTasks():
+                return self._refreshes.refresh(message, self._heartbeat_ms, self._lease_ms, now_ms), []
             case RegisterDriver():
                 answer, notes = self._driver(peer, message, now_ms)
                 accepted = isinstance(answer, DriverRegistered)
@@ -161,7 +165,14 @@ class ControlPlane:
             notes.append(LogLine("info", f"worker registered {where}"))
         limits = share_of_events(self._quotas, self._deployments.plans, self._members.live_workers(now_ms))
         checkpoints = standing_results(self._deployments.plans, self._members.live_driver(now_ms))
-        registered = WorkerRegistered(self._heartbeat_ms, self._revision, limits, checkpoints, system=self._system)
+        again = tuple(
+            place
+            for place, one in enumerate(message.plans)
+            if not self._registry.renew_worker(one.key, one.epoch, message.worker, one.publishers, now_ms)
+        )
+        registered = WorkerRegistered(
+            self._heartbeat_ms, self._revision, limits, checkpoints, system=self._system, again=again
+        )
         return registered, notes
 
     def _task(self, peer: bytes, message: RegisterTask, now_ms: int) -> tuple[Message, list[Instruction]]:
@@ -179,6 +190,7 @@ class ControlPlane:
             notes.append(LogLine("info", f"task registered plan={message.key.topology()} task={task!r}"))
         # The fence has let the message pass, so the plan exists.
         record = self._deployments.plans[message.key]
+        self._refreshes.registered(message, record)
         samples = self._samples.orders(message.key, now_ms)
         order, sources = state_transfer.order(record, message.epoch, self._members.tasks[message.key])
         if record.rests:  # no more events come: pausing shows when all have been processed
@@ -371,6 +383,7 @@ class ControlPlane:
         self.news = False
         self._adapt_lease(now_ms)
         instructions = self._registry.expire(now_ms)
+        self._refreshes.forget_silent(now_ms, self._lease_ms)
         for worker in self._members.expire_workers(now_ms):
             silence = f"silent_ms={now_ms - worker.heard_ms}"
             latest = worker.latest

@@ -26,7 +26,7 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_common.process.priority import raise_priority
 from cep_common.protocol.drivers import DriverRegistered
 from cep_common.protocol.registry import Message, Rejected, RemovedPlan, WorkerRegistered
-from cep_common.protocol.tasks import StatisticsLevel, TaskRegistered
+from cep_common.protocol.tasks import StatisticsLevel, TaskRegistered, TasksRefreshed
 from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
 from cep_common.sockets.transport import ControlServer
@@ -403,7 +403,7 @@ class ManagerControlLoop:
     def _signed(self, answer: Message) -> Message:
         """Return the answer with what the peer must know of the managers."""
         match answer:
-            case WorkerRegistered() | TaskRegistered():
+            case WorkerRegistered() | TaskRegistered() | TasksRefreshed():
                 return msgspec.structs.replace(answer, managers=self._leadership.managers())
             case DriverRegistered():
                 known = {"managers": self._leadership.managers(), "token": self._leadership.token()}

@@ -181,6 +181,23 @@ class ClusterMembers:
         tasks[report.epoch, report.task] = heard(before, report, peer, now_ms)
         return before is None or not same_process(before.latest, report)
 
+    def renew_task(self, key: PlanKey, epoch: int, task: int, attempt: int, now_ms: int) -> bool:
+        """Renew the lease of a task whose last report still holds; return whether it is known."""
+        tasks = self.tasks.get(key, {})
+        member = tasks.get((epoch, task))
+        if member is None or member.latest.attempt != attempt:
+            return False
+        earlier = tuple(timed for timed in member.earlier if now_ms - timed.at_ms <= RATE_WINDOW_MS)
+        latest = msgspec.structs.replace(member.latest, up_ms=member.latest.up_ms + now_ms - member.heard_ms)
+        tasks[epoch, task] = ClusterMember(
+            since_ms=member.since_ms,
+            heard_ms=now_ms,
+            latest=latest,
+            earlier=earlier or (Timed(member.heard_ms, member.latest),),
+            peer=member.peer,
+        )
+        return True
+
     def _note_gap(self, before: ClusterMember[Report] | None, report: Report, now_ms: int) -> None:
         if before is not None and same_process(before.latest, report):
             self._delays.heard(now_ms - before.heard_ms, now_ms)

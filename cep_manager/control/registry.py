@@ -141,6 +141,23 @@ class EndpointRegistry:
         for identity in [one for one in self._of(key) if one[2] not in epochs]:
             self._drop(identity)
 
+    def renew_receivers(self, key: PlanKey, epoch: int, now_ms: int) -> None:
+        """Renew the leases of the plan's receivers of `epoch`, which are as they were registered."""
+        mine = self._of(key)
+        for identity, record in mine.items():
+            if (identity[0], identity[2]) == ("receiver", epoch):
+                mine[identity] = msgspec.structs.replace(record, heard_ms=now_ms, warned=False)
+
+    def renew_worker(self, key: PlanKey, epoch: int, worker: str, connections: tuple[str, ...], now_ms: int) -> bool:
+        """Renew the lease of a worker's endpoint for the plan; return whether it is known, with these connections."""
+        mine = self._of(key)
+        identity: Identity = ("worker", key, epoch, worker)
+        record = mine.get(identity)
+        if record is None or record.connections != connections:
+            return False
+        mine[identity] = msgspec.structs.replace(record, heard_ms=now_ms, warned=False)
+        return True
+
     def receivers(self, key: PlanKey, epoch: int) -> int:
         """Return the number of known receivers that the plan has registered under `epoch`."""
         return sum((one[0], one[2]) == ("receiver", epoch) for one in self._of(key))

@@ -233,15 +233,6 @@ class SinkSupervisor:
             else:
                 found.sink.replay(events, attempt)
 
-    def error(self, key: PlanKey) -> str:
-        """Return what is wrong with a sink that takes the plan's events, or nothing."""
-        for running in self._running:
-            if any(member.key == key for member in running.declared.stream.members):
-                error = running.error or (redact(running.sink.last_error()) if running.sink is not None else "")
-                if error:
-                    return error
-        return ""
-
     def errors_found(self) -> Iterator[PlanError]:
         """Return each sink of each plan, and what is wrong with it."""
         for running in self._running:

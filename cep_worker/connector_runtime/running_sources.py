@@ -94,13 +94,6 @@ class SourceSupervisor:
                 same.source.reroute(declaration, now_ms)
             self._running.append(same)
 
-    def error(self, key: PlanKey) -> str:
-        """Return what is wrong with a source of the plan, or nothing."""
-        for running in self._running:
-            if running.error and any(member.key == key for member in running.declared.stream.members):
-                return running.error
-        return ""
-
     def errors_found(self) -> Iterator[PlanError]:
         """Return each source of each plan, and what is wrong with it."""
         for running in self._running:

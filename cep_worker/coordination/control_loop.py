@@ -123,6 +123,8 @@ class ControlLoop:
         self._receiver_tries = RetryTimer(config.registry.reconnect_ms)
         self._problem = ""
         self._time = TaskTime()
+        self._told: dict[PlanKey, object] = {}
+        """The endpoint of each plan as the manager knows it: heartbeats of the worker renew it."""
 
     def run(self) -> None:
         """Speaks with the managers until `stop`; that it leaves is the last that a worker tells them."""
@@ -184,14 +186,14 @@ class ControlLoop:
 
     def _register_worker(self) -> None:
         config = self._config
-        parts = self._flows.parts()
+        parts, snapshots = self._flows.parts(), self._flows.snapshots()
         answer = self._ask(
             RegisterWorker(
                 worker=self._worker,
                 host=config.host,
                 process_id=os.getpid(),
                 revision=max(self._revision, 0),
-                plans=tuple(snapshot.report for snapshot in self._flows.snapshots()),
+                plans=tuple(snapshot.report for snapshot in snapshots),
                 http_address=f"{config.http_scheme()}://{config.http.host}:{config.http.port}",
                 ingress=Endpoint(config.ingress.host, config.ingress.port),
                 egress=Endpoint(config.egress.host, config.egress.port),
@@ -214,6 +216,9 @@ class ControlLoop:
             self._flows.registered(registered=follows)
             if not follows:
                 return
+            for place in answer.again:
+                if place < len(snapshots):
+                    self._told.pop(snapshots[place].report.key, None)
             self._flows.limit(answer.limits)
             self._flows.checkpoints(answer.checkpoints)
             if answer.revision != self._revision:
@@ -273,10 +278,17 @@ class ControlLoop:
         self._revision = NO_REVISION
 
     def _register_outflows(self) -> None:
-        for snapshot in self._flows.snapshots():
+        """Register the endpoints that the manager does not know as they are."""
+        snapshots = self._flows.snapshots()
+        known, self._told = self._told, {}
+        for snapshot in snapshots:
+            report = snapshot.report
+            told = (report.epoch, snapshot.outflow, report.publishers)
             if snapshot.outflow is None:
                 continue
-            report = snapshot.report
+            if known.get(report.key) == told:
+                self._told[report.key] = told
+                continue
             answer = self._ask(
                 RegisterEndpoint(
                     role="worker",
@@ -289,6 +301,7 @@ class ControlLoop:
             )
             if isinstance(answer, EndpointRegistered):
                 self._endpoint_pace.interval_ms = answer.heartbeat_ms
+                self._told[report.key] = told
 
     def _request_receivers(self, now_ms: int) -> None:
         missing = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from cep_common.ids import PlanKey
+from cep_common.protocol.error_records import ErrorRecord
 from cep_common.protocol.worker_reports import MOST_CONNECTORS, ListenerReport
 from cep_worker.connector_runtime.running_sinks import SinkSupervisor
 from cep_worker.connector_runtime.running_sources import SourceSupervisor
@@ -47,6 +48,8 @@ class StatusCollector:
         """When each connector with an error began to fail, in time of day."""
         self._listeners: tuple[ListenerReport, ...] = ()
         self._taken: tuple[tuple[int, int], ...] = ()
+        self._snapshots: dict[PlanKey, tuple[PlanSnapshot, str, tuple[ErrorRecord, ...]]] = {}
+        """The last one of each plan, with the errors that it was made for."""
         self.plans: tuple[PlanSnapshot, ...] = ()
         """How the plans stand."""
 
@@ -62,20 +65,31 @@ class StatusCollector:
         on_disk = {
             (key, stream, name): rows
             for key, flow in self._served.flows.items()
+            if flow.stirred
             for (stream, name), rows in flow.outflows.waiting_rows().items()
         }
         self._connectors = self._with_since((*self._sources.metrics(), *self._sinks.metrics(on_disk)), day_ms)
         self._listeners = self._egress.reports(now_ms)
         self._taken = self._limits.taken()
-        self._error_tracker.look(self._find_errors(problems), day_ms)
+        sources, sinks = list(self._sources.errors_found()), list(self._sinks.errors_found())
         fed = self._topics.problems()
-        self.plans = tuple(
-            flow.snapshot(
-                problems.get(key) or self._sources.error(key) or self._sinks.error(key) or fed.get(key, ""),
-                self._error_tracker.of(key),
-            )
-            for key, flow in self._served.flows.items()
-        )
+        self._error_tracker.look(self._find_errors(problems, sources, sinks), day_ms)
+        wrong = _first_texts(sources), _first_texts(sinks), fed
+        before, self._snapshots = self._snapshots, {}
+        news = len(before) != len(self._served.flows)
+        for key, flow in self._served.flows.items():
+            error = problems.get(key) or next((texts[key] for texts in wrong if key in texts), "")
+            known = before.get(key)
+            records = self._error_tracker.of(key)
+            if known is not None and not flow.changed and known[1:] == (error, records):
+                self._snapshots[key] = known
+                continue
+            # A plan with which nothing has happened is as it was: a thousand of them cost a look, not a report each.
+            flow.changed = flow.stirred
+            self._snapshots[key] = (flow.snapshot(error, records), error, records)
+            news = True
+        if news:
+            self.plans = tuple(snapshot for snapshot, _, _ in self._snapshots.values())
 
     def parts(self, *, leaving: bool) -> WorkerParts:
         """Return the status of everything that does not belong to one plan."""
@@ -125,12 +139,28 @@ class StatusCollector:
                 noted.append(one)
         return tuple(noted)
 
-    def _find_errors(self, problems: Mapping[PlanKey, str]) -> Iterator[PlanError]:
-        yield from self._sources.errors_found()
-        yield from self._sinks.errors_found()
+    def _find_errors(
+        self, problems: Mapping[PlanKey, str], sources: Iterable[PlanError], sinks: Iterable[PlanError]
+    ) -> Iterator[PlanError]:
+        """Yield what is wrong now, and what has dropped events; a part with which all is well need not be named."""
+        for one in (*sources, *sinks):
+            if one.text or one.dropped_events:
+                yield one
         yield from self._topics.errors_found()
         for key, problem in problems.items():
-            yield PlanError(key, "declarations", "connector", problem)
+            if problem:
+                yield PlanError(key, "declarations", "connector", problem)
         for key, flow in self._served.flows.items():
-            for part, code, text in flow.errors_found():
-                yield PlanError(key, part, code, text)
+            # An idle plan has no error: one that has is not quiet.
+            for part, code, text in flow.errors_found() if flow.stirred else ():
+                if text:
+                    yield PlanError(key, part, code, text)
+
+
+def _first_texts(errors: Iterable[PlanError]) -> dict[PlanKey, str]:
+    """Return the first error of each plan that has one."""
+    found: dict[PlanKey, str] = {}
+    for one in errors:
+        if one.text:
+            found.setdefault(one.key, one.text)
+    return found

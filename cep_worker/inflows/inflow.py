@@ -17,6 +17,7 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.links import OpenLink, StreamSchema
 from cep_common.protocol.registry import DeployedPlan, EndpointAssigned, InflowReport, StreamBinding
 from cep_common.security.roles import SocketKind
+from cep_common.sockets.multiplexing import SharedConnections
 from cep_worker.config import WorkerConfig
 from cep_worker.inflows.backlog import MemoryBacklog
 from cep_worker.inflows.logged_backlog import KeepFailed, LoggedBacklog
@@ -36,6 +37,10 @@ from topology.events.frames import arrow_schema
 from topology.events.watermarks import NO_WATERMARK
 
 logger = logging.getLogger(__name__)
+
+
+def _ignore() -> None:
+    """Do nothing: nobody wants to know that something happens."""
 
 
 class Inflow:
@@ -58,6 +63,8 @@ class Inflow:
         failed: KeepFailed,
         now_ms: int,
         wall_ms: Callable[[], int],
+        shared: SharedConnections | None = None,
+        stir: Callable[[], None] = _ignore,
     ) -> None:
         """`log` is closed with the inflow.
 
@@ -94,8 +101,10 @@ class Inflow:
         self._failed = failed
         self._tell = changed
         self._out = ReceiverLink(
-            event_loop, context, SocketKind.RECEIVER, self._opening(), backlog, limits, self._changed, room, wall_ms
-        )
+            event_loop, context, SocketKind.RECEIVER, self._opening(), backlog, limits, self._changed, room, wall_ms,
+            shared, stir,
+        )  # fmt: skip
+        self._stir = stir
 
     @property
     def needs_endpoint(self) -> bool:
@@ -134,6 +143,7 @@ class Inflow:
 
     def join(self, source: Hashable, now_ms: int) -> None:
         """`source` may send from now on; until it has, its events are waited for."""
+        self._stir()
         if self.playback:
             self._watermark.join(source, now_ms)
             self._promise()
@@ -151,6 +161,7 @@ class Inflow:
 
     def pass_over(self, source: Hashable, batch: pa.RecordBatch, promised_ms: int, now_ms: int) -> None:
         """`batch` was taken before: nothing but time goes on."""
+        self._stir()
         if self.playback:
             self._watermark.advance(source, latest_timestamp_ms(batch), promised_ms, now_ms)
             self._promise()
@@ -169,6 +180,7 @@ class Inflow:
         `source` promises that later events are of `promised_ms` or after (`NO_WATERMARK`: no promise). A batch that may
         be sent again has an `origin`.
         """
+        self._stir()
         if self.playback:
             self._watermark.advance(source, latest_timestamp_ms(batch), promised_ms, now_ms)
             if batch.num_rows == 0:
@@ -189,12 +201,14 @@ class Inflow:
 
     def rest(self, source: Hashable) -> None:
         """`source` has nothing more to send for now."""
+        self._stir()
         if self.playback:
             self._watermark.rest(source)
             self._promise()
 
     def leave(self, source: Hashable) -> None:
         """`source` is gone."""
+        self._stir()
         if self.playback:
             self._watermark.leave(source)
             self._promise()
@@ -272,6 +286,12 @@ class Inflow:
     def drained(self) -> bool:
         """Return whether everything was sent and acknowledged."""
         return self._out.drained()
+
+    def is_quiet(self) -> bool:
+        """Return whether nothing of it changes until something happens: it need not be ticked often."""
+        log = self._log
+        secured = log is None or (not log.problem and log.secured >= log.last_position)
+        return secured and not self.last_error and self._out.is_quiet() and (not self.playback or self._watermark.idle)
 
     def take_out(self) -> list[pa.RecordBatch]:
         """End the link and return what it has not taken, as far as that is only in memory.

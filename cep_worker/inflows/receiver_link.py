@@ -15,6 +15,7 @@ from cep_common.ids import Endpoint
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.protocol.links import OpenLink
 from cep_common.security.roles import SocketKind
+from cep_common.sockets.multiplexing import SharedConnections
 from cep_worker.inflows.backlog import Backlog
 from cep_worker.inflows.batching import QueuedBatch, ReadyFrame
 from cep_worker.runtime.event_loop import EventLoop
@@ -49,6 +50,10 @@ STALLED_MS = 2_000
 """A full window from which the server has taken nothing for so long: what is accepted goes to the log meanwhile."""
 
 
+def _ignore() -> None:
+    """Do nothing: nobody wants to know that something happens."""
+
+
 class ReceiverLink:
     """Sends batches of one stream, in order.
 
@@ -57,7 +62,8 @@ class ReceiverLink:
     Where the opening `tells_time`, batches have the time at which they were accepted for their watermark, by the clock
     `wall_ms`, and the server learns when nothing waits any more.
 
-    `changed` is called when the link comes to stand or breaks, `room` when there is room after there was none.
+    `changed` is called when the link comes to stand or breaks, `room` when there is room after there was none, and
+    `stir` whenever something happens: until then an idle link need not be ticked often.
     """
 
     def __init__(
@@ -71,7 +77,11 @@ class ReceiverLink:
         changed: Callable[[], None],
         room: Callable[[], None],
         wall_ms: Callable[[], int],
+        shared: SharedConnections | None = None,
+        stir: Callable[[], None] = _ignore,
     ) -> None:
+        self._shared = shared
+        self._stir = stir
         self._event_loop = event_loop
         self._context = context
         self._door = door
@@ -178,6 +188,7 @@ class ReceiverLink:
 
         A batch that may be sent again has an `origin`.
         """
+        self._stir()
         self._resting = self.opening.tells_time
         self._told_resting = False
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
@@ -194,17 +205,21 @@ class ReceiverLink:
 
     def connect(self, endpoint: Endpoint, now_ms: int, attempt: int = 0) -> None:
         """Open a link to `endpoint`, of the topology's attempt `attempt`, in place of the former one."""
+        self._stir()
         self._leave()
         self.opening = msgspec.structs.replace(self.opening, attempt=attempt)
         self._connected_ms = now_ms
         self._asked_ms = self._wall_ms()
-        self._link = LinkSender(self._context, self._door, endpoint, self.opening, now_ms, patient=False)
+        self._link = LinkSender(
+            self._context, self._door, endpoint, self.opening, now_ms, patient=False, shared=self._shared
+        )
         for socket in self._link.sockets:
             self._event_loop.watch(socket, self._handle)
 
     def pause(self, paused: bool) -> None:
         """Send nothing while `paused`; what is accepted goes to the backlog as far as that can hold it."""
         if paused != self._paused:
+            self._stir()
             self._paused = paused
             self._room()
             self._event_loop.defer(self.pump)
@@ -216,6 +231,7 @@ class ReceiverLink:
         if not opening.tells_time:
             self._watermark_ms = NO_WATERMARK
         self._resting = opening.tells_time
+        self._stir()
         self._changed()
 
     def pump(self, now_ms: int) -> None:
@@ -245,6 +261,10 @@ class ReceiverLink:
     def drained(self) -> bool:
         """Return whether everything was sent and acknowledged."""
         return not self._backlog and (self._link is None or not self._link.outbox.pending)
+
+    def is_quiet(self) -> bool:
+        """Return whether there is a link that works, and nothing to send over it or to wait for."""
+        return self.connected and not self.asks and not self._paused and not self.problem and self.drained()
 
     def take_out(self) -> list[pa.RecordBatch]:
         """Leave the link and give what it has not taken over to the caller, in order."""
@@ -335,6 +355,7 @@ class ReceiverLink:
             self._ahead_ms -= offset_ms - before_ms
 
     def _handle(self, now_ms: int) -> None:
+        self._stir()
         link = self._link
         if link is None:
             return
@@ -391,6 +412,7 @@ class ReceiverLink:
                 self._stream.stream, text, link.state.value, self._stream.stream, self.peer, level=level
             )
             self._leave()
+            self._stir()
             self._changed()
 
     def _leave(self) -> None:

@@ -18,7 +18,6 @@ from typing import Protocol
 
 import msgspec
 import pyarrow as pa
-import zmq
 
 from cep_common.errors import ConfigError
 from cep_common.ids import Endpoint, PlanKey
@@ -26,8 +25,6 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_common.protocol.links import RESULTS_MISSING, STALE_ATTEMPT, Data, MarkCheckpoint, MarkIdle, OpenLink
 from cep_common.protocol.registry import DeployedPlan, OutflowReport, Rejected
 from cep_common.protocol.worker_reports import PublisherReport
-from cep_common.security.roles import SocketKind
-from cep_common.sockets.transport import readable
 from cep_worker.config import OutflowConfig
 from cep_worker.outflows.consumers import Consumers
 from cep_worker.outflows.in_flight import InFlightFrames, OfferedFrame
@@ -36,6 +33,7 @@ from cep_worker.outflows.transactional_log.prepared_results import PreparedResul
 from cep_worker.plans.event_trace import EventTrace
 from cep_worker.plans.stream_counts import StreamCounts
 from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.runtime.shared_links import SharedLinks
 from topology.links.server import FrameArrived, IncomingLink, LinkArrived, LinkGone, LinkServer
 
 logger = logging.getLogger(__name__)
@@ -71,14 +69,16 @@ class Outflow:
     def __init__(
         self,
         event_loop: EventLoop,
-        context: zmq.Context[zmq.Socket[bytes]],
+        shared: SharedLinks,
         plan: DeployedPlan,
         config: OutflowConfig,
-        advertised_host: str,
         consumers: Consumers,
         logs: ResultLogs,
         changed: Callable[[], None],
+        stir: Callable[[], None],
     ) -> None:
+        """Open the service; `stir` is called whenever something happens."""
+        self._stir = stir
         self._event_loop = event_loop
         self._logs = logs
         self._counts = logs.counts
@@ -98,16 +98,9 @@ class Outflow:
         self._parked: dict[IncomingLink, None] = {}
         self._attempt = 0
         self._leaving = False
-        self._server = LinkServer.listen(
-            context,
-            SocketKind.OUTFLOW,
-            config.host,
-            (config.first_port, config.last_port),
-            config.window_rows,
-            self._accept,
-            advertised_host=advertised_host,
-        )
-        event_loop.watch(self._server.socket, self._handle)
+        name = shared.channel_name(f"{plan.key.topology()}/{plan.epoch}")
+        self._server = LinkServer.share(shared.outflows(), name, config.window_rows, self._accept)
+        event_loop.watch(self._server.socket, self._readable)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -189,7 +182,7 @@ class Outflow:
                 if link.attachment.waits(now_ms):
                     self._spill(link, now_ms)
         # Messages that wait in the socket may be the sign of life of a publisher that looks silent.
-        if not readable(self._server.socket):
+        if not self._server.unread():
             for gone in self._server.expire(now_ms):
                 self._gone(gone)
 
@@ -223,6 +216,19 @@ class Outflow:
                 RESULTS_MISSING, f"{what}, of which those behind {prepared_to} are not all on this disk any more"
             )
         return None
+
+    def is_quiet(self) -> bool:
+        """Return whether its publishers are linked, and all that they gave is delivered and acknowledged."""
+        return (
+            (not self._schemas or bool(self._server.links))
+            and not self._parked
+            and not self._leaving
+            and self.delivered()
+        )
+
+    def _readable(self, now_ms: int) -> None:
+        self._stir()
+        self._handle(now_ms)
 
     def _handle(self, now_ms: int) -> None:
         if self._server.socket.closed:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import zmq
 
+from cep_common.sockets.shared_socket import SharedSocket
 from cep_common.sockets.wakeup import Wakeup
 
 Handler = Callable[[int], None]
@@ -26,17 +28,28 @@ class EventLoop:
         self._posted: deque[Callable[[], None]] = deque()
         self._deferred: dict[Handler, None] = {}
         self._timed: dict[Handler, int] = {}
+        self._called: dict[SharedSocket, None] = {}
+        """Parts of shared sockets that have something to read."""
         self._wakeup = Wakeup()
         self._poller.register(self._wakeup.handle, zmq.POLLIN)
 
-    def watch(self, socket: zmq.Socket[bytes], handler: Handler) -> None:
+    def watch(self, socket: zmq.Socket[bytes] | SharedSocket, handler: Handler) -> None:
         """Call `handler` whenever `socket` is readable; it may read some or all of the messages."""
-        self._poller.register(socket, zmq.POLLIN)
+        if isinstance(socket, SharedSocket):
+            socket.notify = partial(self._called.__setitem__, socket, None)
+            if socket.has_input:
+                socket.notify()
+        else:
+            self._poller.register(socket, zmq.POLLIN)
         self._handlers[socket] = handler
 
-    def unwatch(self, socket: zmq.Socket[bytes]) -> None:
+    def unwatch(self, socket: zmq.Socket[bytes] | SharedSocket) -> None:
         """`socket` is no longer waited for; it may be closed."""
-        self._poller.unregister(socket)
+        if isinstance(socket, SharedSocket):
+            socket.notify = _ignore
+            self._called.pop(socket, None)
+        else:
+            self._poller.unregister(socket)
         del self._handlers[socket]
 
     def post(self, call: Callable[[], None]) -> None:
@@ -59,7 +72,7 @@ class EventLoop:
         """Wait up to `timeout_ms` for something to do and does it; `now` gives the monotonic time."""
         if self._timed:
             timeout_ms = max(0, min(timeout_ms, min(self._timed.values()) - now()))
-        ready = self._poller.poll(0 if self._deferred or self._posted else timeout_ms)
+        ready = self._poller.poll(0 if self._deferred or self._posted or self._called else timeout_ms)
         now_ms = now()
         for due in [handler for handler, time_ms in self._timed.items() if time_ms <= now_ms]:
             del self._timed[due]
@@ -71,6 +84,14 @@ class EventLoop:
             handler = self._handlers.get(source)
             if handler is not None:  # closed by a handler before it in this turn
                 handler(now_ms)
+        called = list(self._called)
+        self._called.clear()
+        for shared in called:
+            handler = self._handlers.get(shared)
+            if handler is not None:
+                handler(now_ms)
+                if shared.has_input and shared in self._handlers:
+                    self._called[shared] = None
         for _ in range(len(self._posted)):
             self._posted.popleft()()
         while self._deferred:
@@ -81,3 +102,7 @@ class EventLoop:
     def close(self) -> None:
         """Close the wakeup socket. Other sockets are closed by their owners."""
         self._wakeup.close()
+
+
+def _ignore() -> None:
+    """Do nothing: the socket is not waited for."""

@@ -13,6 +13,7 @@ from cep_worker.config import WorkerConfig
 from cep_worker.inflows.wal.store import WalStore
 from cep_worker.outflows.transactional_log.store import TransactionalLogStore
 from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.runtime.shared_links import SharedLinks
 from cep_worker.storage.group_commit import DiskSync
 
 
@@ -36,3 +37,4 @@ class PlanContext:
     room: Callable[[], None]
     failed: Callable[[PlanKey, str, pa.RecordBatch, str], int]
     wall_ms: Callable[[], int]
+    links: SharedLinks

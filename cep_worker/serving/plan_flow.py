@@ -57,17 +57,27 @@ class PlanFlow:
         outflows: PlanOutflows | None = None,
     ) -> None:
         """Serve `plan`; results of an earlier plan of the name continue in its `outflows`."""
+        self.stirred = True
+        """Something has happened since the last `tick`, or still goes on: ticks must not wait."""
+        self.changed = True
+        """The same since the last `snapshot`."""
         self._plan_context = plan_context
         self.plan = plan
         self.inflows: dict[str, Inflow] = {}
         self._open_inflows(now_ms)
         if outflows is not None:
+            outflows.stir = self.stir
             outflows.update(plan, now_ms)
-        self.outflows = outflows or PlanOutflows(plan_context, plan, consumers)
+        self.outflows = outflows or PlanOutflows(plan_context, plan, consumers, self.stir)
         self._switch_traces()
+
+    def stir(self) -> None:
+        """Note that something happens: an idle plan is ticked often again, and its status is collected."""
+        self.stirred = self.changed = True
 
     def update(self, plan: DeployedPlan, now_ms: int) -> None:
         """Serve another deployment of the same plan: keep events of unchanged streams and open new links."""
+        self.stir()
         before, self.plan = self.plan, plan
         if before.key.plan != plan.key.plan:
             logger.info("plan renamed: plan=%s former=%s", plan.key.topology(), before.key.topology())
@@ -88,6 +98,8 @@ class PlanFlow:
             inflow.pause(full)
             inflow.tick(now_ms)
         self.outflows.tick(now_ms)
+        self.stirred = not (self.outflows.is_quiet() and all(one.is_quiet() for one in self.inflows.values()))
+        self.changed = self.changed or self.stirred
 
     def errors_found(self) -> Iterator[tuple[str, str, str]]:
         """Return what is wrong with its connections, or nothing: part, code, text."""
@@ -133,6 +145,7 @@ class PlanFlow:
         for inflow in self.inflows.values():
             self._close_inflow(inflow)
         self.inflows.clear()
+        self.stir()
 
     def _open_inflows(self, now_ms: int) -> None:
         """Open an inflow for each imported stream and take over those with the same schema.
@@ -176,6 +189,7 @@ class PlanFlow:
         return Inflow(
             around.event_loop, around.context, self.plan, binding, around.worker, around.config, log,
             around.changed, around.room, partial(around.failed, key, binding.stream), now_ms, around.wall_ms,
+            around.links.receivers, self.stir,
         )  # fmt: skip
 
     def _switch_traces(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -42,7 +42,11 @@ class PlanOutflows:
     Belongs to the data thread.
     """
 
-    def __init__(self, plan_context: PlanContext, plan: DeployedPlan, consumers: Consumers) -> None:
+    def __init__(
+        self, plan_context: PlanContext, plan: DeployedPlan, consumers: Consumers, stir: Callable[[], None]
+    ) -> None:
+        """Open the service; `stir` is called whenever something happens."""
+        self.stir = stir
         self._around = plan_context
         self._plan = plan
         self._consumers = consumers
@@ -59,6 +63,7 @@ class PlanOutflows:
 
     def update(self, plan: DeployedPlan, now_ms: int) -> None:
         """`plan` is another deployment, whose publishers will come; also when the former one was to end."""
+        self.stir()
         if plan.deployed_ms != self._plan.deployed_ms:
             for outflow in self._all():
                 outflow.followed_by(plan)
@@ -74,6 +79,7 @@ class PlanOutflows:
 
     def rename(self, plan: DeployedPlan) -> None:
         """Take the plan's new name; publishers and stored results are unchanged."""
+        self.stir()
         self._plan = msgspec.structs.replace(self._plan, key=plan.key)
         if self._prepared is not None:
             self._prepared.rename(plan.key)
@@ -103,6 +109,8 @@ class PlanOutflows:
 
     def apply_checkpoints(self, told: tuple[PlanCheckpoints, ...]) -> None:
         """Results that are held stand, and were undone, as it is `told` of the plan, and of others of its name."""
+        if told != self._told:
+            self.stir()
         self._told = told
         if self._prepared is not None:
             self._prepared.learn(told)
@@ -125,6 +133,14 @@ class PlanOutflows:
         elif self._ending_since_ms is None and now_ms >= self._reopen_ms:
             self._reopen_ms = now_ms + REOPEN_MS
             self._open()
+
+    def _stir(self) -> None:
+        self.stir()  # that of the plan that has these outflows now
+
+    def is_quiet(self) -> bool:
+        """Return whether nothing of it changes until something happens."""
+        idle = not self._former and self._ending_since_ms is None and not self.problem()
+        return idle and self._prepared is None and self.present is not None and self.present.is_quiet()
 
     def needs_epoch(self) -> int:
         """Results of the plan are taken under this epoch at the earliest: its own was given out before; 0: they are."""
@@ -158,6 +174,7 @@ class PlanOutflows:
 
     def end(self, now_ms: int) -> None:
         """Take what the topology of an undeployed plan still sends, until `ended`."""
+        self.stir()
         self._ending_since_ms = now_ms
 
     def ended(self, now_ms: int) -> bool:
@@ -231,8 +248,8 @@ class PlanOutflows:
                 self._await_epoch(before)
                 return
             self.present = Outflow(
-                around.event_loop, around.context, self._plan, around.config.outflow, around.config.host,
-                self._consumers, self, around.changed,
+                around.event_loop, around.links, self._plan, around.config.outflow, self._consumers, self,
+                around.changed, self._stir,
             )  # fmt: skip
         except (PortInUseError, ConfigError) as error:
             if error.message != before:

@@ -15,6 +15,9 @@ from cep_worker.serving.plan_outflows import PlanOutflows
 
 logger = logging.getLogger(__name__)
 
+REST_MS = 10_000
+"""So often a plan is ticked with which nothing happens."""
+
 
 class ServedPlans:
     """A flow for each plan; `consumers` are those of a plan's results.
@@ -32,6 +35,7 @@ class ServedPlans:
         self._ending: dict[PlanKey, PlanFlow] = {}
         """Of plans that are not deployed any more: results that their topologies still give are delivered."""
         self._told: dict[PlanKey, tuple[PlanCheckpoints, ...]] = {}
+        self._all_due_ms = 0
         self._kept: frozenset[PlanKey] = frozenset()
         """Deployed, and cannot run now."""
 
@@ -90,9 +94,19 @@ class ServedPlans:
 
     def tick(self, now_ms: int) -> bool:
         """Let time pass; return whether an undeployed plan is gone now."""
+        rests = now_ms < self._all_due_ms
+        if not rests:
+            self._all_due_ms = now_ms + REST_MS
         for flow in self._all():
-            flow.tick(now_ms)
+            if flow.stirred or not rests:
+                flow.tick(now_ms)
         return self._finish_ended(now_ms)
+
+    def retry(self, now_ms: int) -> None:
+        """Retry delivery to consumers that have room again."""
+        for flow in self._all():
+            if flow.stirred:
+                flow.outflows.retry(now_ms)
 
     def keys(self) -> set[PlanKey]:
         """Return all plans that have something here."""

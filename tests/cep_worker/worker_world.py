@@ -292,7 +292,7 @@ class FakePublisher:
         self.position = position
 
     def pump(self) -> None:
-        self.link.socket.poll(5)
+        self.link.sockets[0].poll(5)
         self.link.handle()
         self.link.tick(now_ms())
 
@@ -395,8 +395,8 @@ class World:
 
     def publisher(self, plan: DeployedPlan = PLAN, name: str = "publisher#0") -> FakePublisher:
         def registered() -> RegisterEndpoint | None:
-            message = self.manager.last(RegisterEndpoint)
-            return message if message is not None and message.epoch == plan.epoch and message.key == plan.key else None
+            found = (one for one in reversed(self.manager.heard) if isinstance(one, RegisterEndpoint))
+            return next((one for one in found if (one.key, one.epoch) == (plan.key, plan.epoch)), None)
 
         until(registered)
         message = registered()

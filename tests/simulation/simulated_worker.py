@@ -23,12 +23,14 @@ from cep_common.protocol.registry import (
     RequestEndpoint,
     WorkerRegistered,
 )
+from cep_common.sockets.shared_socket import SharedSocket
 from cep_worker.config import InflowConfig, OutflowConfig, ResultsConfig, WalConfig, WorkerConfig
 from cep_worker.inflows.wal.store import WalStore
 from cep_worker.outflows.consumers import FrameId, GroupId, Tap
 from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.outflows.transactional_log.store import TransactionalLogStore
 from cep_worker.runtime.event_loop import Handler
+from cep_worker.runtime.shared_links import SharedLinks
 from cep_worker.serving.context import PlanContext
 from cep_worker.serving.plan_flow import PlanFlow
 from cep_worker.storage.group_commit import DiskSync
@@ -40,6 +42,10 @@ TICK_MS = 200
 
 Ask = Callable[[Process, Message, Callable[[Any], None]], None]
 """Asks the manager; the answer may come late, or never."""
+
+
+def _has_input(socket: Any) -> bool:
+    return socket.has_input if isinstance(socket, SharedSocket) else bool(socket.inbox)
 
 
 class FakeReactor:
@@ -74,9 +80,9 @@ class FakeReactor:
             del self._timed[due]
             self._deferred[due] = None
         for socket, handler in list(self._handlers.items()):
-            if socket.inbox and socket in self._handlers:
+            if _has_input(socket) and socket in self._handlers:
                 handler(now_ms)
-                if socket.inbox and not socket.closed:
+                if _has_input(socket) and not socket.closed:
                     self._process.wake()
         while self._deferred:
             handlers, self._deferred = self._deferred, {}
@@ -189,6 +195,7 @@ class SimulatedWorker(Process):
             self.wake,
             lambda *_: 0,
             lambda: self.world.now_ms,
+            SharedLinks(self._event_loop, self.context, self.config),
         )
         self.flow: PlanFlow | None = None
         self._revision = -1
@@ -233,6 +240,7 @@ class SimulatedWorker(Process):
         self._event_loop.turn(now_ms)
         if self.flow is not None and now_ms - self._ticked_ms >= TICK_MS:
             self._ticked_ms = now_ms
+            self._around.links.tick(now_ms)
             self.flow.tick(now_ms)
         self._control(now_ms)
         self._event_loop.turn(now_ms)

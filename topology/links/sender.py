@@ -26,6 +26,8 @@ from cep_common.protocol.links import (
 )
 from cep_common.protocol.registry import Message, Rejected
 from cep_common.security.roles import SocketKind
+from cep_common.sockets.multiplexing import NOBODY_LISTENS, Connection, SharedConnections, SharedLink
+from cep_common.sockets.shared_socket import SharedSocket
 from cep_common.sockets.transport import connecting_socket, readable, receive_now, send_now
 from topology.links.protocol import Outbox, PendingFrame
 
@@ -66,7 +68,9 @@ class LinkSender:
         opening: OpenLink,
         now_ms: int,
         patient: bool = True,
+        shared: SharedConnections | None = None,
     ) -> None:
+        """Open a link; one to a channel goes over a `shared` connection if there are any, else over one of its own."""
         self.endpoint = endpoint
         self.opening = opening
         self.state = LinkState.CONNECTING
@@ -92,16 +96,28 @@ class LinkSender:
         self.silent = False
         """The link stands as far as this side can tell, but its server does not answer: there may be another one by
         now, which the manager knows."""
-        self.socket = connecting_socket(context, door, MAXIMUM_DATA_BYTES, high_water_mark=0)
-        nobody_listens = 0 if patient else zmq.EVENT_CONNECT_RETRIED
-        self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | nobody_listens)
-        self.socket.connect(endpoint.url())
+        self.socket: zmq.Socket[bytes] | SharedLink
+        self._monitor: zmq.Socket[bytes] | None = None
+        self._connection: Connection | None = None
+        """That which this link alone uses, to a process that listens once for all."""
+        if endpoint.channel and shared is not None:
+            self.socket = shared.open(endpoint)
+        elif endpoint.channel:
+            self._connection = Connection(context, door, Endpoint(endpoint.host, endpoint.port))
+            self.socket = self._connection.open(endpoint.channel)
+        else:
+            self.socket = connecting_socket(context, door, MAXIMUM_DATA_BYTES, high_water_mark=0)
+            nobody_listens = 0 if patient else zmq.EVENT_CONNECT_RETRIED
+            self._monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | nobody_listens)
+            self.socket.connect(endpoint.url())
         send_now(self.socket, encode(opening))  # where that finds no way the link is not opened in time, and lost
 
     @property
-    def sockets(self) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
+    def sockets(self) -> tuple[zmq.Socket[bytes] | SharedSocket, ...]:
         """What to poll."""
-        return self.socket, self.monitor
+        if self._connection is not None:
+            return self._connection.socket, self._connection.monitor
+        return (self.socket,) if self._monitor is None else (self.socket, self._monitor)
 
     @property
     def answered(self) -> bool:
@@ -152,6 +168,8 @@ class LinkSender:
     def handle(self) -> int:
         """Process received messages, and return the number of rows freed by acknowledgements."""
         freed = 0
+        if self._connection is not None:
+            self._connection.pump()
         while (frames := receive_now(self.socket)) is not None:
             try:
                 message = decode(frames).message
@@ -161,17 +179,27 @@ class LinkSender:
                 continue
             freed += self._take(message)
         # After the answers: what the server said before the connection ended still counts.
-        while readable(self.monitor):
-            recv_monitor_message(self.monitor)
-            if self.state in (LinkState.CONNECTING, LinkState.OPEN):
-                self.state = LinkState.LOST
+        lost = self._connection.lost if self._connection is not None else False
+        if isinstance(self.socket, SharedLink):
+            lost = lost or self.socket.lost
+            self.silent = self.socket.silent
+        while self._monitor is not None and readable(self._monitor):
+            recv_monitor_message(self._monitor)
+            lost = True
+        if lost and self.state in (LinkState.CONNECTING, LinkState.OPEN):
+            self.state = LinkState.LOST
         return freed
 
     def tick(self, now_ms: int) -> None:
         """Beats, notices that beats are not answered, and gives up a link that was not opened in time."""
-        self.silent = self._unanswered_ms is not None and now_ms - self._unanswered_ms >= SILENT_MS
         if self.state is LinkState.CONNECTING and now_ms - self._since_ms > OPEN_TIMEOUT_MS:
             self.state = LinkState.LOST
+        if isinstance(self.socket, SharedLink):  # its connection beats for all
+            if self._connection is not None:
+                self._connection.tick(now_ms)
+            self.silent = self.socket.silent
+            return
+        self.silent = self._unanswered_ms is not None and now_ms - self._unanswered_ms >= SILENT_MS
         if self.state is LinkState.OPEN and now_ms - self._beat_ms >= BEAT_MS:
             self._beat_ms = now_ms
             # The first unanswered beat counts, later ones must not extend the patience.
@@ -190,13 +218,18 @@ class LinkSender:
         A server that has not answered yet is notified as well: otherwise it would open the link later, and the
         topology would wait for its events.
         """
-        if self.state is LinkState.OPEN or not self._answered:
+        if isinstance(self.socket, SharedLink):
+            send_now(self.socket, encode(CloseLink()))
+        elif self.state is LinkState.OPEN or not self._answered:
             self.socket.setsockopt(zmq.LINGER, 500)
             send_now(self.socket, encode(CloseLink()))
         self.state = LinkState.CLOSED
-        self.socket.disable_monitor()
-        self.monitor.close(linger=0)
+        if self._monitor is not None and not isinstance(self.socket, SharedLink):
+            self.socket.disable_monitor()
+            self._monitor.close(linger=0)
         self.socket.close()
+        if self._connection is not None:
+            self._connection.close()
 
     def _take(self, message: Message) -> int:
         self._answered = True
@@ -214,6 +247,8 @@ class LinkSender:
                 return self.outbox.acknowledged(sequence)
             case SettleBundles(sequences=sequences):
                 self.settled.extend(sequences)
+            case Rejected(code=code) if code == NOBODY_LISTENS:  # as if its connection had broken
+                self.state = LinkState.LOST
             case Rejected():
                 self.refusals.append(message)
                 # A refused frame leaves the link open; any other refusal is about the link itself.

@@ -27,6 +27,7 @@ from cep_common.protocol.links import (
 )
 from cep_common.protocol.registry import Message, Rejected
 from cep_common.security.roles import SocketKind
+from cep_common.sockets.multiplexing import Channel, SharedListener
 from cep_common.sockets.transport import bind, bind_in_range, listening_socket, readable, receive_now
 from topology.events.frames import arrow_schema, decode_batch
 from topology.links.protocol import Inbox
@@ -108,7 +109,7 @@ class LinkServer:
     logs; `secure` must then be called.
     """
 
-    socket: zmq.Socket[bytes]
+    socket: zmq.Socket[bytes] | Channel
     endpoint: Endpoint
     window_rows: int
     accept: Accept
@@ -153,6 +154,30 @@ class LinkServer:
             socket.close()
             raise
         return cls(socket, Endpoint(advertised_host or host, port), window_rows, accept, trusted, resume, clock)
+
+    @classmethod
+    def share(
+        cls,
+        listener: SharedListener,
+        channel: str,
+        window_rows: int,
+        accept: Accept,
+        resume: Resume | None = None,
+        clock: Callable[[], int] | None = None,
+    ) -> LinkServer:
+        """Open a server at a channel of the process's listener."""
+        socket = listener.channel(channel)
+        return cls(socket, socket.endpoint, window_rows, accept, resume=resume, clock=clock)
+
+    def unread(self) -> bool:
+        """Return whether messages wait to be received."""
+        return self.socket.unread() if isinstance(self.socket, Channel) else readable(self.socket)
+
+    def heard_ms(self, link: IncomingLink) -> int:
+        """Return when the sender of the link was heard last."""
+        if isinstance(self.socket, Channel):
+            return max(link.heard_ms, self.socket.heard_ms(link.peer))
+        return link.heard_ms
 
     def receive(self, now_ms: int, limit: int = 64) -> Iterator[LinkEvent]:
         """Yield the events of at most `limit` received messages.
@@ -226,18 +251,17 @@ class LinkServer:
 
     def drop(self, link: IncomingLink, code: str, reason: str) -> None:
         """End a link from this side."""
-        self.links.pop(link.peer, None)
-        self._due.pop(link.peer, None)
+        self._forget(link.peer)
         self._refuse(link.peer, code, reason)
 
     def expire(self, now_ms: int) -> list[LinkGone]:
         """Forgets links whose sender has been silent for too long; none while messages wait to be received."""
         # A busy receiver hears late: beats may lie in the socket's queue, so silence counts only once it is empty.
-        if readable(self.socket):
+        if self.unread():
             return []
-        gone = [link for link in self.links.values() if self._is_gone(link, now_ms - link.heard_ms)]
+        gone = [link for link in self.links.values() if self._is_gone(link, now_ms - self.heard_ms(link))]
         for link in gone:
-            self.drop(link, "link-expired", f"silent for {now_ms - link.heard_ms} ms")
+            self.drop(link, "link-expired", f"silent for {now_ms - self.heard_ms(link)} ms")
         return [LinkGone(link, "silent") for link in gone]
 
     def _is_gone(self, link: IncomingLink, silent_ms: int) -> bool:
@@ -256,8 +280,7 @@ class LinkServer:
             # The sender has lost its state or the server's answer: what is unacknowledged on the old link will be sent
             # again on the new one.
             if link is not None:
-                self.links.pop(peer)
-                self._due.pop(peer, None)
+                self._forget(peer)
                 yield LinkGone(link, "opened anew")
             yield from self._open(peer, message, now_ms)
         elif link is None:
@@ -265,8 +288,7 @@ class LinkServer:
         elif isinstance(message, BeatLink):
             self._send(peer, Acknowledge(sequence=link.inbox.acknowledged))
         elif isinstance(message, CloseLink):
-            self.links.pop(peer, None)
-            self._due.pop(peer, None)
+            self._forget(peer)
             yield LinkGone(link, CLOSED)
         else:
             yield from self._frame(link, message, bodies)
@@ -332,6 +354,12 @@ class LinkServer:
         else:
             self.drop(link, code, reason)
             yield LinkGone(link, reason)
+
+    def _forget(self, peer: bytes) -> None:
+        self.links.pop(peer, None)
+        self._due.pop(peer, None)
+        if isinstance(self.socket, Channel):
+            self.socket.forget(peer)
 
     def _note_due(self, link: IncomingLink) -> None:
         if self.links.get(link.peer) is link:

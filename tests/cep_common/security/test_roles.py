@@ -8,7 +8,7 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.protocol.drivers import RegisterDriver
 from cep_common.protocol.message_types import message_types
 from cep_common.protocol.registry import ListPlans, RegisterEndpoint, RegisterWorker, RequestEndpoint
-from cep_common.protocol.tasks import RegisterTask
+from cep_common.protocol.tasks import RefreshTasks, RegisterTask
 from cep_common.security.roles import CONTROL_SENDERS, DOORS, INSIGHT_DOORS, Role, SocketKind, may_connect, may_send
 
 KEY = PlanKey(-1234, "P")
@@ -17,6 +17,7 @@ BY_ROLE = {
     Role.DRIVER: [RegisterDriver("d", "h", 1, "local", 1, 1)],
     Role.STAGE: [
         RegisterTask(KEY, 1, 0, "h", 1),
+        RefreshTasks("host-1", 1),
         RegisterEndpoint("receiver", KEY, 1, "r#0", WHERE),
         RequestEndpoint("worker", KEY, 1, "p#0", "h"),
     ],
@@ -60,6 +61,6 @@ def test_each_role_sends_its_own_messages_to_the_manager_and_no_others(role: Rol
 
 def test_every_request_to_the_manager_has_a_sender() -> None:
     """What registers, lists or asks at the control plane is in a table; a new message is refused until it is."""
-    asked = {name for name in message_types() if name.startswith("register-") or name == ListPlans.TYPE}
+    asked = {name for name in message_types() if name.startswith("register-")} | {ListPlans.TYPE, RefreshTasks.TYPE}
     assert asked == {*CONTROL_SENDERS, RegisterEndpoint.TYPE}
     assert {message.TYPE for messages in BY_ROLE.values() for message in messages} == {*asked, RequestEndpoint.TYPE}

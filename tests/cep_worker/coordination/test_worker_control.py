@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Callable
 
 import msgspec
@@ -162,15 +163,25 @@ def test_a_changed_schema_starts_an_inflow_anew_and_others_go_on(world: World) -
 
 def test_no_free_outflow_port_is_reported_and_healed(make_world: Callable[..., World]) -> None:
     first = make_world()
+    other = msgspec.structs.replace(PLAN, key=PlanKey(-1234, "Other"))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        first.config = msgspec.structs.replace(first.config, outflow=OutflowConfig(first_port=port, last_port=port))
+        first.start(PLAN, other)
+        until(lambda: all("no free port" in plan["last_error"] for plan in first.health()["plans"]))
+    until(lambda: [plan["last_error"] for plan in first.health()["plans"]] == ["", ""])
+
+
+def test_plans_share_one_outflow_port(make_world: Callable[..., World]) -> None:
+    first = make_world()
     port = free_port()
     first.config = msgspec.structs.replace(first.config, outflow=OutflowConfig(first_port=port, last_port=port))
-    other = msgspec.structs.replace(PLAN, key=PlanKey(-1234, "Other"))
-    first.start(PLAN, other)
-    until(lambda: any("no free port" in plan["last_error"] for plan in first.health()["plans"]))
-    blocked = next(plan["plan"] for plan in first.health()["plans"] if plan["last_error"])
-    left = other if blocked == "Other" else PLAN
-    first.manager.deploy(left)
-    until(lambda: [(plan["plan"], plan["last_error"]) for plan in first.health()["plans"]] == [(blocked, "")])
+    others = [msgspec.structs.replace(PLAN, key=PlanKey(-1234, f"Other{number}")) for number in range(20)]
+    first.start(PLAN, *others)
+    until(lambda: len(first.health()["plans"]) == 21)
+    assert not any(plan["last_error"] for plan in first.health()["plans"])
 
 
 @pytest.mark.parametrize("service", ["ingress", "egress", "http"])

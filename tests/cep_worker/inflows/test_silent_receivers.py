@@ -29,7 +29,9 @@ class FakeLink:
     position = secured = 0
     secures = silent = False
 
-    def __init__(self, _context: Any, _door: Any, endpoint: Endpoint, *_: Any, patient: bool) -> None:
+    def __init__(
+        self, _context: Any, _door: Any, endpoint: Endpoint, *_: Any, patient: bool, shared: Any = None
+    ) -> None:
         assert not patient
         self.endpoint, self.state, self.outbox = endpoint, LinkState.OPEN, Outbox(window_rows=100)
 

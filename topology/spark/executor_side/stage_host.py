@@ -38,9 +38,11 @@ from cep_common.protocol.registry import Message, Rejected
 from cep_common.protocol.stage_hosts import Blame, EndTask, HostedState, HostedTask, HostHeard, ReportHost, RunTask
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role, SocketKind
+from cep_common.sockets.ready_sockets import ReadySockets
 from cep_common.sockets.transport import ControlClient, connecting_socket, receive_now, send_now
 from siddhi.errors import SiddhiError
 from topology.errors import STATE_UNREADABLE, TopologyError
+from topology.links.shared import HostLinks
 from topology.spark.executor_side.heartbeat_monitor import HEARTBEAT_MONITOR
 from topology.spark.executor_side.task import address_of_task, build_task, start_task_log, unfit
 from topology.spark.reasons import Ending, describe_place, read_ending
@@ -129,11 +131,13 @@ class StageHost:
             opened.callback(door.close)
             door.answers_queries = self._ask
         self._memory = HostMemory(settings.task_memory_bytes)
-        self._loop = HostLoop(self._clock, self._at_work)
+        ready = ReadySockets()
+        self._links = HostLinks(self._context, address, settings.ports, ready)
+        self._loop = HostLoop(self._clock, self._at_work, ready, self._links.tick)
         self._builder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="builder")
         self._writing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
         client = ControlClient(self._context, settings.managers, settings.request_timeout_ms)
-        self._control = HostControl(client, assignment.priority, self._orphaned)
+        self._control = HostControl(client, assignment.priority, self._orphaned, assignment.host)
         self._socket = connecting_socket(self._context, SocketKind.HOSTS, MAXIMUM_CONTROL_BYTES)
         self._socket.connect(assignment.driver.url())
         self._agents = HostAgents(assignment.priority, self._each_turn, self._socket)
@@ -152,6 +156,7 @@ class StageHost:
             self._agents.close()
             HEARTBEAT_MONITOR.beat(0)
             self._writing.shutdown(wait=True)
+            self._links.close()
             self._socket.close()
             if self._trace is not None:
                 self._trace.close()
@@ -191,7 +196,7 @@ class StageHost:
             assignment = msgspec.json.decode(data, type=TaskAssignment)
             settings = msgspec.structs.replace(assignment.settings, host=self._settings.host)
             asks = StatusRequest(self._control.wake)
-            task, writer = build_task(assignment, 0, settings, self._context, asks)
+            task, writer = build_task(assignment, 0, settings, self._context, asks, self._links)
         except (SiddhiError, TopologyError, ConfigError) as failure:
             self._note_end(hosted, task_id, unfit(failure, task_id[0].plan))
             return

@@ -29,6 +29,7 @@ from topology.checkpoint.model import Manifest
 from topology.checkpoint.storage.store import open_store
 from topology.checkpoint.storage.writer import PartWriter
 from topology.errors import STATE_UNREADABLE, TopologyError
+from topology.links.shared import HostLinks
 from topology.model import Topology
 from topology.spark.errors import UnfitPlanError
 from topology.spark.executor_side.heartbeat_monitor import HEARTBEAT_MONITOR
@@ -127,6 +128,7 @@ def build_task(
     settings: StageSettings,
     context: GuardedContext,
     asks: threading.Event | None = None,
+    links: HostLinks | None = None,
 ) -> tuple[Task, PartWriter | None]:
     """Return task `index` with its initial state, and the writer of its checkpoints, if they are taken.
 
@@ -136,7 +138,9 @@ def build_task(
     plan = read_xml(assignment.query_plan)
     topology = Topology(assignment.key, assignment.epoch, plan, assignment.tasks, assignment.attempt)
     secures = bool(assignment.checkpoint_location)
-    task = Task(topology, index, settings, context, SystemClock(), assignment.stands_by, secures=secures, asks=asks)
+    task = Task(
+        topology, index, settings, context, SystemClock(), assignment.stands_by, secures=secures, asks=asks, links=links
+    )
     try:
         return task, _begin_from_checkpoint(assignment, task)
     except BaseException:

@@ -13,14 +13,17 @@ from dataclasses import dataclass, field
 
 import zmq
 
-from cep_common.errors import PeerError
+from cep_common.errors import PeerError, RequestRejectedError
+from cep_common.monitoring.paced_log import PacedLog
 from cep_common.process.priority import ControlPriority, raise_priority
+from cep_common.protocol.tasks import RefreshedTask, RefreshTasks, TasksRefreshed
 from cep_common.sockets.transport import ControlClient
 from topology.stages.tasks.checkpoint_agent import CLOSING_S, LOOK_MS, CheckpointReporter
 from topology.stages.tasks.control import TaskReporter
 from topology.stages.tasks.task import Task
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 IDLE_LOOK_MS = 100
 """How often the thread looks after tasks that have nothing to say; what comes from the driver wakes it."""
@@ -47,13 +50,17 @@ class _Registered:
     task: Task
     speaker: TaskReporter
     due_s: float = 0.0
+    told: object | None = None
+    """What the manager knows of it: `standing` as of its last registration; None when that must be said again."""
 
 
 class HostControl(threading.Thread):
     """Registers all tasks of the host at the manager, each when it is due, until `close`."""
 
-    def __init__(self, client: ControlClient, priority: ControlPriority, orphaned: Callable[[], None]) -> None:
-        """`orphaned` is called once the process that started this one has gone."""
+    def __init__(
+        self, client: ControlClient, priority: ControlPriority, orphaned: Callable[[], None], host: str = ""
+    ) -> None:
+        """`orphaned` is called once the process that started this one has gone; `host` is the stage host's name."""
         super().__init__(name="control of the stage host", daemon=True)
         self.wake = threading.Event()
         self.client = client
@@ -65,6 +72,10 @@ class HostControl(threading.Thread):
         self._registered: list[_Registered] = []
         self._gone: list[_Registered] = []
         self._closing = False
+        self._host = host
+        self._version = 0
+        self._refreshed: tuple[RefreshedTask, ...] = ()
+        self._refresh_s = 0.0
 
     def add(self, task: Task, speaker: TaskReporter) -> None:
         """Speak for `task` from now on; called by any thread."""
@@ -93,11 +104,21 @@ class HostControl(threading.Thread):
                 registered, gone, self._gone = list(self._registered), self._gone, []
             for one in gone:
                 one.speaker.close()
+            now_s = time.monotonic()
+            stands: list[_Registered] = []
             for one in registered:
-                if one.task.asks.is_set() or one.due_s <= time.monotonic():
-                    one.task.asks.clear()
-                    if not self._speak(one):
-                        break
+                asks = one.task.asks.is_set()
+                if not asks and one.due_s > now_s:
+                    continue
+                if not asks and one.told is not None and one.told == one.speaker.standing():
+                    stands.append(one)
+                    continue
+                one.task.asks.clear()
+                if not self._speak(one):
+                    break
+            else:
+                if stands:
+                    self._refresh(stands)
             if os.getppid() != self._parent:
                 self._orphaned()
                 break
@@ -109,19 +130,59 @@ class HostControl(threading.Thread):
 
     def _speak(self, one: _Registered) -> bool:
         """Speak for one task, and return False when no manager answers, so that the other tasks do not ask in turn."""
+        standing, one.told = one.speaker.standing(), None
         try:
             reason = one.speaker.speak()
         except PeerError:
-            later_s = time.monotonic() + RETRY_S
-            with self._lock:
-                for other in self._registered:
-                    other.due_s = max(other.due_s, later_s)
+            self._wait_for_a_manager()
             return False
         if reason is not None:
             logger.warning("task stops: topology=%s reason=%s", one.task.topology.run(), reason)
             one.task.stop(reason)
+        elif one.speaker.steady:
+            one.told = standing
+            # All tasks that stand as they are told of together.
+            one.due_s = max(self._refresh_s, time.monotonic())
+            return True
         one.due_s = time.monotonic() + one.speaker.heartbeat_ms / 1000
         return True
+
+    def _refresh(self, stands: list[_Registered]) -> None:
+        """Tell the manager once for all of these tasks that they are as they were registered."""
+        tasks = tuple(one.speaker.reference() for one in stands)
+        known = tasks == self._refreshed
+        if not known:
+            self._version, self._refreshed = self._version + 1, tasks
+        try:
+            answer = self.client.request(RefreshTasks(self._host, self._version, () if known else tasks))
+            if isinstance(answer, TasksRefreshed) and not answer.known:  # another manager leads by now
+                answer = self.client.request(RefreshTasks(self._host, self._version, tasks))
+        except RequestRejectedError as refusal:
+            paced_logger.problem("refresh", "manager refused: code=%s reason=%s", refusal.reason_code, refusal)
+            answer = None
+        except PeerError as error:
+            paced_logger.problem("manager", "no manager: %s", error)
+            self._wait_for_a_manager()
+            return
+        now_s = time.monotonic()
+        if not isinstance(answer, TasksRefreshed):
+            self._refreshed = ()
+            for one in stands:
+                one.told = None
+            return
+        paced_logger.over("manager", "a manager answers again: host=%s", self._host)
+        self._refresh_s = now_s + answer.heartbeat_ms / 1000
+        for one in stands:
+            one.due_s = self._refresh_s
+        for place in answer.again:
+            if place < len(stands):
+                stands[place].told, stands[place].due_s = None, now_s
+
+    def _wait_for_a_manager(self) -> None:
+        later_s = time.monotonic() + RETRY_S
+        with self._lock:
+            for other in self._registered:
+                other.due_s = max(other.due_s, later_s)
 
 
 @dataclass(slots=True, eq=False)

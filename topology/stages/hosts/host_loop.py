@@ -7,14 +7,14 @@ plan costs nothing for all others. What a task raises ends that task alone.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import logging
 import queue
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-
-import zmq
 
 from cep_common.clock import Clock
 from cep_common.sockets.ready_sockets import ReadySockets
@@ -29,10 +29,11 @@ TURN_MS = 20
 """A task that has more to do than this waits for its next turn, as long as other plans are in the host."""
 IDLE_TICK_MS = 1_000
 """How often a task ticks that has nothing to do: links must beat well within their lease."""
-REST_TICK_MS = 4_000
-"""How often it ticks when besides it is connected, and its last checkpoint holds all that it has."""
+REST_TICK_MS = 30_000
+"""How often it ticks when besides it is connected, and its checkpoints hold all that it has: links share heartbeats."""
 WAIT_MS = 1_000
-"""How long a host without tasks waits for one; a wakeup ends the wait."""
+"""How long a host waits at most; a wakeup ends the wait."""
+NEVER_MS = -1
 
 Ended = Callable[[BaseException | None], None]
 """Called by the loop when a task has ended and is closed, with its error if there is one."""
@@ -54,7 +55,7 @@ class _Member:
     task: Task
     time: HostedTime
     ended: Ended
-    wake_ms: int = 0
+    wake_ms: int = NEVER_MS
     sources: list[Any] = field(default_factory=list)
     """What is waited for on its behalf."""
 
@@ -62,14 +63,28 @@ class _Member:
 class HostLoop:
     """`run` gives turns until `stop` was called and all tasks have ended."""
 
-    def __init__(self, clock: Clock, at_work: Callable[[Task | None], None]) -> None:
-        """`at_work` is called before each turn with the task that gets it, and with None after it."""
+    def __init__(
+        self,
+        clock: Clock,
+        at_work: Callable[[Task | None], None],
+        ready: ReadySockets | None = None,
+        tick: Callable[[int], int] | None = None,
+    ) -> None:
+        """`at_work` is called before each turn with the task that gets it, and with None after it.
+
+        `tick` is called with the monotonic time between turns, and returns when it wants to be called again. `ready`
+        is what the loop waits with; it is closed with the loop.
+        """
         self._clock = clock
         self._at_work = at_work
-        self._members: list[_Member] = []
+        self._members: dict[_Member, None] = {}
+        self._wakes: list[tuple[int, int, _Member]] = []
+        """When tasks want their next turns, as a heap; entries of tasks that want another time by now are ignored."""
+        self._numbers = itertools.count()
         self._new: queue.SimpleQueue[_Member] = queue.SimpleQueue()
         self._wakeup = Wakeup()
-        self._ready = ReadySockets()
+        self._tick = tick
+        self._ready = ready or ReadySockets()
         self._ready.add(self._wakeup.handle)
         self._owners: dict[Any, _Member] = {}
         """Whose each source is that is waited for."""
@@ -99,24 +114,51 @@ class HostLoop:
     def _round(self) -> None:
         while not self._new.empty():
             member = self._new.get()
-            self._members.append(member)
+            self._members[member] = None
             self._give(member, None)
         now_ms = self._clock.monotonic_ms()
-        due_ms = min((member.wake_ms for member in self._members), default=now_ms + WAIT_MS)
+        due_ms = self._next_wake_ms(now_ms + WAIT_MS)
+        if self._tick is not None:
+            due_ms = min(due_ms, self._tick(now_ms))
         readable = self._ready.poll(max(0, due_ms - now_ms))
         if self._wakeup.handle in readable:
             self._wakeup.silence()
         now_ms = self._clock.monotonic_ms()
-        called = {self._owners[source] for source in readable if source in self._owners}
-        for member in list(self._members):
-            if self._stopping:
+        called = {self._owners[source]: None for source in readable if source in self._owners}
+        if self._stopping:
+            for member in self._members:
                 member.task.stop()
+            called |= self._members
+        for member in called | self._due(now_ms):
             if member.task.stopping:
                 self._end(member, None)
-            elif member.wake_ms <= now_ms or member in called:
+            else:
                 self._give(member, readable)
 
-    def _watch(self, member: _Member, sockets: list[zmq.Socket[bytes]]) -> None:
+    def _wake_at(self, member: _Member, wake_ms: int) -> None:
+        if wake_ms != member.wake_ms:
+            member.wake_ms = wake_ms
+            heapq.heappush(self._wakes, (wake_ms, next(self._numbers), member))
+
+    def _next_wake_ms(self, latest_ms: int) -> int:
+        """Return when the next task wants its turn, at `latest_ms` at the latest; forget wishes that have changed."""
+        while self._wakes:
+            wake_ms, _, member = self._wakes[0]
+            if member in self._members and member.wake_ms == wake_ms:
+                return min(wake_ms, latest_ms)
+            heapq.heappop(self._wakes)
+        return latest_ms
+
+    def _due(self, now_ms: int) -> dict[_Member, None]:
+        """Return the tasks whose time has come."""
+        due: dict[_Member, None] = {}
+        while self._next_wake_ms(now_ms + 1) <= now_ms:
+            _, _, member = heapq.heappop(self._wakes)
+            member.wake_ms = NEVER_MS  # its turn says when next
+            due[member] = None
+        return due
+
+    def _watch(self, member: _Member, sockets: list[Any]) -> None:
         """Wait for these sockets of `member`, and for its wakeup; it has used all of them."""
         wanted = [member.task.wakeup, *sockets]
         for source in [one for one in member.sources if one not in wanted]:
@@ -150,7 +192,7 @@ class HostLoop:
                 if task.wakeup in readable:
                     task.silence()
                 task.turn(readable)
-            member.wake_ms = task.prepare() + self._clock.monotonic_ms()
+            wake_ms = task.prepare() + self._clock.monotonic_ms()
             sockets = task.sockets()
         except (Exception, TookTooLongError) as failure:  # noqa: BLE001 - the border between plans
             self._end(member, failure)
@@ -160,10 +202,11 @@ class HostLoop:
             self._at_work(None)
             member.time.turns_ns += time.thread_time_ns() - since_ns
         self._watch(member, sockets)
+        self._wake_at(member, wake_ms)
 
     def _end(self, member: _Member, failure: BaseException | None) -> None:
         task = member.task
-        self._members.remove(member)
+        self._members.pop(member, None)
         self._unwatch(member)
         if failure is not None and task.expects(failure):
             failure = None

@@ -14,6 +14,7 @@ import zmq
 from cep_common.ids import Endpoint
 from cep_common.protocol.links import RESULTS_MISSING, STALE_ATTEMPT, Data, MarkCheckpoint, OpenLink
 from cep_common.security.roles import SocketKind
+from cep_common.sockets.multiplexing import SharedConnections
 from topology.errors import TopologyError
 from topology.events.bundle import Bundle
 from topology.events.frames import arrow_schema, concatenate, decode_batch, encode_batch, without_clocks
@@ -85,8 +86,9 @@ class Publisher:
         lost: Callable[[], None],
         exactly_once: bool = False,
         keeps: bool = False,
+        shared: SharedConnections | None = None,
     ) -> None:
-        """Create a publisher.
+        """Create a publisher, whose links go over `shared` connections if there are any.
 
         `lost` is called when an open link is lost: another worker must be requested at once. With `keeps` the worker
         keeps on its disk what its sinks do not deliver, and acknowledges the marker of a checkpoint when all results
@@ -103,6 +105,7 @@ class Publisher:
         self._queue_rows = queue_rows
         self._resequencer = resequencer
         self._lost = lost
+        self._shared = shared
         self._exactly_once = exactly_once
         self._tells = exactly_once or keeps
         self._log = uuid.uuid4().hex
@@ -148,7 +151,9 @@ class Publisher:
             self.name, streams, topology.key, topology.epoch,
             attempt=topology.attempt, log=self._log, position=position,
         )  # fmt: skip
-        self.link = LinkSender(self._context, SocketKind.OUTFLOW, endpoint, opening, monotonic_ms, patient=False)
+        self.link = LinkSender(
+            self._context, SocketKind.OUTFLOW, endpoint, opening, monotonic_ms, patient=False, shared=self._shared
+        )
         self.worker = self.former = worker
 
     def needs_worker(self) -> bool:

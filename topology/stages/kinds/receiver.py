@@ -13,14 +13,14 @@ import zmq
 from cep_common.protocol.links import Data, MarkIdle, OpenLink
 from cep_common.protocol.registry import Rejected
 from cep_common.security.roles import SocketKind
-from cep_common.sockets.transport import readable
+from cep_common.sockets.multiplexing import SharedListener
 from topology.acks import Ack, AckLedger
 from topology.events.bundle import Bundle
 from topology.events.frames import shifted, with_clocks
 from topology.events.watermarks import NO_WATERMARK
 from topology.links.positions import Positions
-from topology.links.sender import BEAT_MS
 from topology.links.server import CLOSED, FrameArrived, IncomingLink, LinkArrived, LinkEvent, LinkGone, LinkServer
+from topology.links.shared import STALLED_MS
 from topology.model import RECEIVER, Topology
 from topology.stages.contract import NO_STATE, Emit, InstanceStatistics, Parts
 
@@ -31,8 +31,6 @@ SECURED = "secured"
 checkpoint is yet to come; a checkpoint holds all that it says was taken."""
 WRONG_MS = 5_000
 """Where a sender's clock differs by more, one of the two is wrong, and its events' times are, too."""
-STALLED_MS = 3 * BEAT_MS
-"""Processing time waits for a sender that has not even beaten for so long."""
 
 
 @dataclass(slots=True)
@@ -69,8 +67,12 @@ class Receiver:
         window_rows: int,
         secures: bool = False,
         clock: Callable[[], int] | None = None,
+        shared: SharedListener | None = None,
     ) -> None:
-        """Create a receiver; `clock` is the time of day, against which senders set theirs."""
+        """Create a receiver; `clock` is the time of day, against which senders set theirs.
+
+        It listens at a channel of `shared`, or at a port of its own.
+        """
         self.name = name
         self.statistics = InstanceStatistics(topology.plan.receiver.name, RECEIVER)
         self._positions = Positions()
@@ -89,10 +91,14 @@ class Receiver:
         """It begins from a checkpoint, perhaps not from the newest: senders give again what follows that."""
         self.connections: tuple[str, ...] = ()
         """The workers' links that stand now; replaced as a whole, so that another thread may read it."""
-        self.server = LinkServer.listen(
-            context, SocketKind.RECEIVER, host, ports, window_rows, self._accept,
-            resume=self._resume if secures else None, clock=clock,
-        )  # fmt: skip
+        resume = self._resume if secures else None
+        if shared is not None:
+            channel = f"{topology.key.topology()}/{topology.epoch}/{topology.attempt}/{name}"
+            self.server = LinkServer.share(shared, channel, window_rows, self._accept, resume, clock)
+        else:
+            self.server = LinkServer.listen(
+                context, SocketKind.RECEIVER, host, ports, window_rows, self._accept, resume=resume, clock=clock
+            )
 
     def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
         if POSITIONS in state:
@@ -102,13 +108,14 @@ class Receiver:
         """Take in what the workers sent."""
         for event in self.server.receive(monotonic_ms):
             self._take(event)
+        self._look_at_silence(monotonic_ms)
 
     def pace(self, *, full: bool) -> None:
         """Read nothing while the topology is `full`; called each turn.
 
         Under the system clock, time waits until what arrived meanwhile has been read.
         """
-        if not self._by_clock or full == self._paused or (not full and readable(self.server.socket)):
+        if not self._by_clock or full == self._paused or (not full and self.server.unread()):
             return
         self._paused = full
         for link in self.server.links.values():
@@ -125,12 +132,20 @@ class Receiver:
         for gone in self.server.expire(now_ms):
             self._take(gone)
         self._note_clock(now_ms)
-        unread = readable(self.server.socket)
+        unread = self._look_at_silence(now_ms)
         for link in self.server.links.values():
-            stalled = link.opening.tells_time and not unread and now_ms - link.heard_ms > STALLED_MS
-            changed, link.attachment.stalled = stalled != link.attachment.stalled, stalled
-            if unread or link.inbox.held_rows or changed:
+            if unread or link.inbox.held_rows:
                 self._pass_on(link)
+
+    def _look_at_silence(self, now_ms: int) -> bool:
+        """Let processing time wait for senders that have fallen silent; return whether something is unread."""
+        unread = self.server.unread()
+        for link in self.server.links.values():
+            stalled = link.opening.tells_time and not unread and now_ms - self.server.heard_ms(link) >= STALLED_MS
+            if stalled != link.attachment.stalled:
+                link.attachment.stalled = stalled
+                self._pass_on(link)
+        return unread
 
     def _note_clock(self, monotonic_ms: int) -> None:
         """Senders set their clocks by this one when a link opens: what this is set by afterwards is added here."""

@@ -19,7 +19,7 @@ from cep_common.ids import InspectionAddress
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.process.priority import ControlPriority, raise_priority
 from cep_common.protocol.registry import EndpointAssigned, Message, RegisterEndpoint, RequestEndpoint
-from cep_common.protocol.tasks import RegisterTask, StateSource, TaskRegistered
+from cep_common.protocol.tasks import RefreshedTask, RegisterTask, StateSource, TaskRegistered
 from cep_common.sockets.transport import ControlClient
 from topology.errors import TopologyError
 from topology.stages.settings import StageSettings
@@ -72,6 +72,8 @@ class TaskReporter:
         self._shared_by = shared_by
         self.heartbeat_ms = FIRST_HEARTBEAT_MS
         """How soon to speak again."""
+        self.steady = False
+        """The last registration was answered, and neither side waits for anything."""
 
     def close(self) -> None:
         """Give no more state to other topologies."""
@@ -104,8 +106,26 @@ class TaskReporter:
             paced_logger.over("manager", "a manager answers again: task=%s", self._task.index)
         return None
 
+    def reference(self) -> RefreshedTask:
+        """Return the name of the task."""
+        topology = self._task.topology
+        return RefreshedTask(topology.key, topology.epoch, self._task.index, topology.attempt)
+
+    def standing(self) -> object | None:
+        """Return all that a registration would say but for usage, and None while more than that is to be said.
+
+        As long as it is the same, and the registration was answered, the stage host's heartbeat says enough.
+        """
+        task = self._task
+        if not task.met or task.sampler.on or task.state_transfer or self._door is not None:
+            return None
+        connections = tuple(receiver.connections for receiver in task.receivers)
+        connected = all(one.is_connected() and not one.needs_worker() for one in task.publishers)
+        return (task.reports, connections, task.left()) if connected else None
+
     def _beat(self) -> None:
         task, topology = self._task, self._task.topology
+        self.steady = False
         self._keep_door()
         components, counted_ago_ms = task.counted()
         answer = self._client.request(
@@ -150,6 +170,8 @@ class TaskReporter:
         connected = self._ask_for_workers()
         if isinstance(answer, TaskRegistered):
             self.heartbeat_ms = answer.heartbeat_ms if connected else min(answer.heartbeat_ms, FIRST_HEARTBEAT_MS)
+            calm = answer.order == "work" and not answer.samples and answer.heartbeat_ms > FIRST_HEARTBEAT_MS
+            self.steady = connected and calm
 
     def _keep_door(self) -> None:
         """Keep the state endpoint open as long as there is a state to transfer."""

@@ -12,6 +12,7 @@ from cep_common.protocol.tasks import ComponentReport, StatisticsLevel
 from query_plan.model import instance_stage
 from topology.events.bundle import Bundle
 from topology.events.resequencer import Resequencer
+from topology.links.shared import HostLinks
 from topology.model import Component, Topology
 from topology.stages.contract import Emit, StageInstance
 from topology.stages.kinds.processor import Processor
@@ -40,6 +41,8 @@ class InstanceContext:
     deliver: Callable[[str, Bundle], None]
     lost: Callable[[], None]
     secures: bool
+    links: HostLinks | None = None
+    """What the plans of a stage host share."""
 
 
 class TaskInstances(Mapping[str, StageInstance]):
@@ -115,6 +118,7 @@ class TaskInstances(Mapping[str, StageInstance]):
                 receiver = Receiver(
                     name, topology, self.emitter(name, component), around.context, settings.host, settings.ports,
                     settings.window_rows, secures=around.secures, clock=around.clock.now_ms,
+                    shared=around.links.receivers if around.links is not None else None,
                 )  # fmt: skip
                 self.receivers.append(receiver)
                 return receiver
@@ -131,6 +135,7 @@ class TaskInstances(Mapping[str, StageInstance]):
                 publisher = Publisher(
                     name, topology, around.context, settings.publisher_queue_rows, resequencer, around.lost,
                     plan.delivery == "exactly-once", plan.delivery == "at-least-once",
+                    around.links.workers if around.links is not None else None,
                 )  # fmt: skip
                 self.publishers.append(publisher)
                 return publisher

@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import zmq
@@ -26,6 +27,7 @@ from cep_common.sockets.wakeup import Wakeup
 from siddhi.errors import SnapshotError
 from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.events.bundle import Bundle
+from topology.links.shared import HostLinks
 from topology.model import Topology
 from topology.stages.contract import NO_STATE, Parts
 from topology.stages.kinds.processor import Processor
@@ -92,8 +94,9 @@ class Task:
         stands_by: bool = False,
         secures: bool = False,
         asks: threading.Event | None = None,
+        links: HostLinks | None = None,
     ) -> None:
-        """Create task `index` of a topology.
+        """Create task `index` of a topology; in a stage host it uses the host's `links`.
 
         With `stands_by` it begins when the manager says so. With `secures` checkpoints will be taken, and workers
         learn what they hold.
@@ -139,7 +142,7 @@ class Task:
         self.pace = Pace()
         self._counted: tuple[tuple[ComponentReport, ...], int] = ((), clock.monotonic_ms())
         self._measure_ms = 0
-        self._watched: list[zmq.Socket[bytes]] = []
+        self._watched: list[Any] = []
         self._poller = zmq.Poller()
         self._poller.register(self._wakeup.handle, zmq.POLLIN)
         self.sampler = Sampler()
@@ -147,7 +150,15 @@ class Task:
         self.exchange = TaskExchange(topology, index, context, settings.host, settings.ports, self._deliver)
         self._instances = self._place(
             InstanceContext(
-                settings, context, clock, self.sampler, self.exchange, self._deliver, self.asks.set, secures=secures
+                settings=settings,
+                context=context,
+                clock=clock,
+                sampler=self.sampler,
+                exchange=self.exchange,
+                deliver=self._deliver,
+                lost=self.asks.set,
+                secures=secures,
+                links=links,
             )
         )
         self.receivers, self.publishers = self._instances.receivers, self._instances.publishers
@@ -198,6 +209,7 @@ class Task:
         """Tells the loop what its instances shall count from the next tick on; called by the control thread."""
         if level != self._level:
             self._level = level
+            self.pace.next_tick_ms = 0  # ticks of a task that rests are far apart
             self.wake()
 
     def bring(self, former: Mapping[str, Parts]) -> None:
@@ -264,7 +276,7 @@ class Task:
     def rests(self) -> bool:
         """Whether it is connected, and nothing has happened since its last checkpoint."""
         connected = all(one.is_connected() and not one.needs_worker() for one in self.publishers)
-        return connected and self._works() and self.checkpointing.idle
+        return connected and self._works() and self.checkpointing.idle and not self._triggers
 
     @property
     def stopping(self) -> bool:
@@ -307,7 +319,7 @@ class Task:
             wait_ms = min(wait_ms, min(pace.due_ms.values()) - self._clock.now_ms())
         return max(0, wait_ms)
 
-    def turn(self, readable: set[zmq.Socket[bytes]]) -> None:
+    def turn(self, readable: set[Any]) -> None:
         """Process the `readable` ones of `sockets`, and what is due. Raise what ends the task.
 
         Plans follow the time of day; links and ticks the monotonic time: a corrected clock breaks no link.
@@ -419,10 +431,10 @@ class Task:
         """Take note that the wakeup has rung."""
         self._wakeup.silence()
 
-    def sockets(self) -> list[zmq.Socket[bytes]]:
+    def sockets(self) -> list[Any]:
         """Return the sockets to wait for now."""
         server = self.exchange.server
-        watched: list[zmq.Socket[bytes]] = [server.socket] if self.met and server is not None else []
+        watched: list[Any] = [server.socket] if self.met and server is not None else []
         for publisher in self.publishers:
             if publisher.link is not None:
                 watched += publisher.link.sockets
@@ -433,7 +445,7 @@ class Task:
             watched += [receiver.server.socket for receiver in self.receivers]
         return watched
 
-    def _wait(self, timeout_ms: int) -> set[zmq.Socket[bytes]]:
+    def _wait(self, timeout_ms: int) -> set[Any]:
         """Wait at most so long for a readable socket or the wakeup of another thread; return the readable sockets."""
         watched = self.sockets()
         if watched != self._watched:
@@ -446,7 +458,7 @@ class Task:
             self._wakeup.silence()
         return readable
 
-    def _take_in(self, readable: set[zmq.Socket[bytes]], now_ms: int, monotonic_ms: int) -> None:
+    def _take_in(self, readable: set[Any], now_ms: int, monotonic_ms: int) -> None:
         while not self._assigned.empty():
             name, assignment = self._assigned.get()
             for publisher in self.publishers:

@@ -1,0 +1,373 @@
+"""Many links over one connection: what looks like a socket of each link is a part of one that a process shares.
+
+A thousand plans of a stage host talk to the same few workers. With sockets of their own each plan costs connections,
+heartbeats of ZeroMQ and of links, and a port, also while nothing happens. Here a process listens once for all of them
+(`SharedListener`) and connects once to each of its peers (`SharedConnections`):
+
+    link of plan A ─┐                                                   ┌─ channel of plan A
+    link of plan B ─┼─ DEALER ── [number, channel] + message ──▶ ROUTER ─┼─ channel of plan B
+    link of plan C ─┘      ◀── [number] + message                        └─ channel of plan C
+
+A link is known by the number that its sender gave it and the connection that it came over. The channel is part of the
+endpoint that the manager assigns. Number 0 belongs to the connection itself: one heartbeat for all links.
+
+Nothing here limits what waits for a link whose owner does not read: links have a window of unacknowledged rows.
+Everything belongs to one thread, except that any thread may open a channel.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from cep_common.ids import Endpoint
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, encode
+from cep_common.protocol.links import Acknowledge, BeatLink
+from cep_common.protocol.registry import Rejected
+from cep_common.security.roles import SocketKind
+from cep_common.sockets.shared_socket import SharedSocket
+from cep_common.sockets.transport import (
+    bind_in_range,
+    connecting_socket,
+    listening_socket,
+    readable,
+    receive_now,
+    send_now,
+)
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+NUMBER_BYTES = 4
+CONNECTION = bytes(NUMBER_BYTES)
+"""The number of what concerns the connection itself."""
+NOBODY_LISTENS = "channel-closed"
+"""Why a link is lost whose channel does not exist, or not any more."""
+BEAT_MS = 1_000
+SILENT_MS = 1_000
+"""A peer that has not answered a heartbeat for so long may hang or be cut off."""
+FORGOTTEN_MS = 60_000
+"""A connection that has been silent for so long is forgotten."""
+UNUSED_MS = 10_000
+"""A connection without links is closed after so long."""
+MESSAGES_AT_ONCE = 256
+
+
+# ---- the listening side ---------------------------------------------------------------------------------------------
+
+
+class Channel(SharedSocket):
+    """The listening socket of one link server; the first frame of each message names the link it came from."""
+
+    def __init__(self, listener: SharedListener, name: str) -> None:
+        super().__init__()
+        self._listener = listener
+        self.name = name
+        self.endpoint = Endpoint(listener.endpoint.host, listener.endpoint.port, name)
+
+    def unread(self) -> bool:
+        """Return whether something may wait that was not handed out yet, here or in the connection."""
+        return self.has_input or readable(self._listener.socket)
+
+    def heard_ms(self, link: bytes) -> int:
+        """Return when the connection of the link was heard last; 0: never."""
+        return self._listener.heard_ms(link)
+
+    def forget(self, link: bytes) -> None:
+        """Note that the link has ended."""
+        self._listener.forget(link)
+
+    def send_multipart(self, frames: Sequence[Any], flags: int = 0, copy: bool = True) -> None:
+        link, *message = frames
+        self._listener.send(link, message, copy)
+
+    def close(self, linger: int | None = None) -> None:
+        if not self.closed:
+            self.closed = True
+            self._waiting.clear()
+            self._listener.close_channel(self)
+
+
+@dataclass(slots=True)
+class _Peer:
+    """A connection that was heard at `heard_ms`; the links over it, by number, and to which channels they go."""
+
+    heard_ms: int
+    links: dict[bytes, str] = field(default_factory=dict)
+    silent: bool = False
+
+
+class SharedListener:
+    """A port for the link servers of a whole process, each of which has a channel."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        kind: SocketKind,
+        host: str,
+        ports: tuple[int, int],
+        advertised_host: str | None = None,
+    ) -> None:
+        """Listen on the first free one of `ports`.
+
+        Raises:
+            PortInUseError: When none is free.
+        """
+        self.socket = listening_socket(context, kind, host, MAXIMUM_DATA_BYTES, high_water_mark=0)
+        self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        try:
+            port = bind_in_range(self.socket, host, ports)
+        except BaseException:
+            self.socket.close()
+            raise
+        self.endpoint = Endpoint(advertised_host or host, port)
+        self._channels: dict[str, Channel] = {}
+        self._peers: dict[bytes, _Peer] = {}
+
+    def channel(self, name: str) -> Channel:
+        """Open the channel `name`; called by any thread."""
+        channel = self._channels[name] = Channel(self, name)
+        return channel
+
+    def pump(self, now_ms: int) -> None:
+        """Hand out what has come to the channels."""
+        for _ in range(MESSAGES_AT_ONCE):
+            frames = receive_now(self.socket)
+            if frames is None:
+                return
+            self._hand_out(frames, now_ms)
+
+    def tick(self, now_ms: int, silent_ms: int) -> None:
+        """Let channels look at links whose connection has fallen silent for `silent_ms`, or speaks again."""
+        for peer, known in list(self._peers.items()):
+            silent = now_ms - known.heard_ms >= silent_ms
+            if silent != known.silent:
+                known.silent = silent
+                for name in set(known.links.values()):
+                    if name in self._channels:
+                        self._channels[name].notify()
+            if now_ms - known.heard_ms >= FORGOTTEN_MS:
+                del self._peers[peer]
+
+    def heard_ms(self, link: bytes) -> int:
+        """Return when the connection of the link was heard last; 0: never."""
+        known = self._peers.get(link[:-NUMBER_BYTES])
+        return known.heard_ms if known is not None else 0
+
+    def forget(self, link: bytes) -> None:
+        """Note that the link has ended."""
+        known = self._peers.get(link[:-NUMBER_BYTES])
+        if known is not None:
+            known.links.pop(link[-NUMBER_BYTES:], None)
+
+    def send(self, link: bytes, message: Sequence[Any], copy: bool = True) -> None:
+        """Send a message to the sender of the link. Raise ZMQError when its connection is gone."""
+        self.socket.send_multipart([link[:-NUMBER_BYTES], link[-NUMBER_BYTES:], *message], copy=copy)
+
+    def close_channel(self, channel: Channel) -> None:
+        """Tell the links to the channel that nobody listens there any more."""
+        if self._channels.get(channel.name) is not channel:
+            return
+        del self._channels[channel.name]
+        for peer, known in self._peers.items():
+            for number in [one for one, name in known.links.items() if name == channel.name]:
+                del known.links[number]
+                self._refuse(peer, number, channel.name)
+
+    def close(self) -> None:
+        """Close the port."""
+        self.socket.close(linger=200)
+
+    def _hand_out(self, frames: list[bytes], now_ms: int) -> None:
+        peer, *rest = frames
+        known = self._peers.get(peer)
+        if known is None:
+            known = self._peers[peer] = _Peer(now_ms)
+        known.heard_ms = now_ms
+        if not rest or len(rest[0]) < NUMBER_BYTES:
+            paced_logger.problem("frames", "a message without the number of its link was dropped")
+            return
+        number, name = rest[0][:NUMBER_BYTES], rest[0][NUMBER_BYTES:].decode(errors="replace")
+        if number == CONNECTION:
+            self._answer(peer, [number, *encode(Acknowledge(sequence=0))])
+            return
+        channel = self._channels.get(name)
+        if channel is None:
+            self._refuse(peer, number, name)
+            return
+        known.links[number] = name
+        channel.put([peer + number, *rest[1:]])
+
+    def _refuse(self, peer: bytes, number: bytes, name: str) -> None:
+        self._answer(peer, [number, *encode(Rejected(NOBODY_LISTENS, f"nothing listens at {name} now"))])
+
+    def _answer(self, peer: bytes, frames: list[Any]) -> None:
+        try:
+            self.socket.send_multipart([peer, *frames])
+        except zmq.ZMQError as error:  # it is gone
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+
+
+# ---- the connecting side --------------------------------------------------------------------------------------------
+
+
+class SharedLink(SharedSocket):
+    """The sending socket of one link; `lost` once its connection is."""
+
+    def __init__(self, connection: Connection, number: bytes, channel: str) -> None:
+        super().__init__()
+        self.lost = False
+        self._connection = connection
+        self._head = number + channel.encode()
+        self.number = number
+
+    @property
+    def silent(self) -> bool:
+        """Whether the peer does not answer the heartbeats of the connection."""
+        return self._connection.silent
+
+    def send_multipart(self, frames: Sequence[Any], flags: int = 0, copy: bool = True) -> None:
+        if self.lost or self.closed:
+            raise zmq.Again
+        self._connection.socket.send_multipart([self._head, *frames], flags=zmq.NOBLOCK, copy=copy)
+
+    def lose(self) -> None:
+        """Note that the connection is gone."""
+        self.lost = True
+        self.notify()
+
+    def close(self, linger: int | None = None) -> None:
+        if not self.closed:
+            self.closed = True
+            self._waiting.clear()
+            self._connection.links.pop(self.number, None)
+
+
+class Connection:
+    """The connection to one process, of all links that go there."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], kind: SocketKind, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.links: dict[bytes, SharedLink] = {}
+        self.silent = False
+        self.lost = False
+        self.unused_ms: int | None = None
+        self._numbers = itertools.count(1)
+        self._beat_ms = 0
+        self._unanswered_ms: int | None = None
+        self.socket = connecting_socket(context, kind, MAXIMUM_DATA_BYTES, high_water_mark=0)
+        self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | zmq.EVENT_CONNECT_RETRIED)
+        self.socket.connect(endpoint.url())
+
+    def open(self, channel: str) -> SharedLink:
+        """Open a link to the channel."""
+        number = (next(self._numbers) & 0xFFFFFFFF).to_bytes(NUMBER_BYTES, "big")
+        link = self.links[number] = SharedLink(self, number, channel)
+        return link
+
+    def pump(self) -> None:
+        """Hand out what has come; a broken connection loses all links."""
+        for _ in range(MESSAGES_AT_ONCE):
+            frames = receive_now(self.socket)
+            if frames is None:
+                break
+            self._unanswered_ms, self.silent = None, False
+            link = self.links.get(frames[0])
+            if link is not None:
+                link.put(frames[1:])
+        # After the messages: what the peer said before the connection ended still counts.
+        while readable(self.monitor):
+            recv_monitor_message(self.monitor)
+            self.lost = True
+
+    def tick(self, now_ms: int) -> None:
+        """Send the heartbeat that is due, and notice that one is not answered."""
+        silent = self._unanswered_ms is not None and now_ms - self._unanswered_ms >= SILENT_MS
+        if silent and not self.silent:
+            self.silent = True
+            for link in self.links.values():  # their owners ask the manager whether there is another peer
+                link.notify()
+        if now_ms - self._beat_ms < BEAT_MS:
+            return
+        self._beat_ms = now_ms
+        # The first unanswered heartbeat counts, later ones must not extend the patience.
+        if self._unanswered_ms is None:
+            self._unanswered_ms = now_ms
+        send_now(self.socket, [CONNECTION, *encode(BeatLink())])
+
+    def close(self) -> None:
+        """Close the connection; what was sent still goes out."""
+        self.socket.disable_monitor()
+        self.monitor.close(linger=0)
+        self.socket.close(linger=500)
+
+
+class SharedConnections:
+    """The connections of a process to the listeners of others. Wait for the sockets that `watch` is called with."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        kind: SocketKind,
+        watch: Callable[[Connection], None],
+        unwatch: Callable[[Connection], None],
+    ) -> None:
+        """Call `watch` with each new connection, and `unwatch` before it is closed."""
+        self._context = context
+        self._kind = kind
+        self._watch = watch
+        self._unwatch = unwatch
+        self._connections: dict[Endpoint, Connection] = {}
+
+    def open(self, endpoint: Endpoint) -> SharedLink:
+        """Open a link to the channel of `endpoint`, over the connection to its process."""
+        process = Endpoint(endpoint.host, endpoint.port)
+        connection = self._connections.get(process)
+        if connection is None:
+            connection = self._connections[process] = Connection(self._context, self._kind, process)
+            self._watch(connection)
+        connection.unused_ms = None
+        return connection.open(endpoint.channel)
+
+    def pump(self, connection: Connection) -> None:
+        """Hand out what has come over the connection."""
+        connection.pump()
+        if connection.lost:
+            links = list(connection.links.values())
+            self._drop(connection)  # before the links ask for another one
+            for link in links:
+                link.lose()
+
+    def tick(self, now_ms: int) -> None:
+        """Let time pass: heartbeats, and connections that no link uses."""
+        for connection in list(self._connections.values()):
+            connection.tick(now_ms)
+            if connection.links:
+                connection.unused_ms = None
+            elif connection.unused_ms is None:
+                connection.unused_ms = now_ms
+            elif now_ms - connection.unused_ms >= UNUSED_MS:
+                self._drop(connection)
+
+    def sockets(self) -> list[zmq.Socket[bytes]]:
+        """Return the sockets of all connections, which sends may have used."""
+        return [connection.socket for connection in self._connections.values()]
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+
+    def _drop(self, connection: Connection) -> None:
+        if self._connections.get(connection.endpoint) is connection:
+            del self._connections[connection.endpoint]
+            self._unwatch(connection)
+            connection.close()

@@ -1,0 +1,43 @@
+"""A part of a socket that many links share, with the calls of a ZeroMQ socket that links use."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def _ignore() -> None:
+    """Do nothing: nobody waits for the socket."""
+
+
+class SharedSocket:
+    """What a link uses in place of a socket: `receive_now`, `send_now` and `readable` take both."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.notify: Callable[[], None] = _ignore
+        """Called when there is something to read."""
+        self._waiting: deque[list[bytes]] = deque()
+
+    @property
+    def has_input(self) -> bool:
+        """Whether a message waits."""
+        return bool(self._waiting)
+
+    def next_message(self) -> list[bytes] | None:
+        """Return the next message, or None when there is none yet."""
+        return self._waiting.popleft() if self._waiting else None
+
+    def put(self, message: list[bytes]) -> None:
+        """Add a message that has come for this socket."""
+        self._waiting.append(message)
+        self.notify()
+
+    def send_multipart(self, frames: Sequence[Any], flags: int = 0, copy: bool = True) -> None:
+        """Send a message. Raise zmq.Again or a ZMQError when the peer is not connected."""
+        raise NotImplementedError
+
+    def close(self, linger: int | None = None) -> None:
+        """Close this socket; the connection stays."""
+        raise NotImplementedError

@@ -1,0 +1,76 @@
+"""Heartbeats of idle plans: their stage hosts say once for all of them that nothing has changed. Pure."""
+
+from __future__ import annotations
+
+from cep_common.lease import AdaptiveLease
+from cep_common.protocol.tasks import RefreshedTask, RefreshTasks, RegisterTask, TasksRefreshed
+from cep_manager.control.deployment.deployments import PlanDeployments
+from cep_manager.control.members import ClusterMembers
+from cep_manager.control.registry import EndpointRegistry
+from cep_manager.history.samples import Samples
+from cep_manager.plans.record import PlanRecord
+from cep_manager.plans.state import PlanState
+
+STEADY = (PlanState.ACTIVE, PlanState.INACTIVE)
+
+
+class TaskRefreshes:
+    """Renews the leases of tasks and receivers, and has those register that the manager has something to say to."""
+
+    def __init__(
+        self,
+        deployments: PlanDeployments,
+        members: ClusterMembers,
+        registry: EndpointRegistry,
+        samples: Samples,
+        delays: AdaptiveLease,
+    ) -> None:
+        self._deployments = deployments
+        self._members = members
+        self._registry = registry
+        self._samples = samples
+        self._delays = delays
+        self._hosts: dict[str, tuple[int, tuple[RefreshedTask, ...]]] = {}
+        self._heard_ms: dict[str, int] = {}
+        self._told: dict[tuple[object, int, int], PlanRecord] = {}
+        """The plan of each task as it was when the task registered last: what the task was told follows from that."""
+
+    def registered(self, task: RegisterTask, record: PlanRecord) -> None:
+        """Note what a task of a stage host was told when it registered."""
+        if task.stage_host:
+            self._told[task.key, task.epoch, task.task] = record
+
+    def refresh(self, message: RefreshTasks, heartbeat_ms: int, lease_ms: int, now_ms: int) -> TasksRefreshed:
+        """Return which tasks must register, having renewed the leases of all others."""
+        if message.tasks:
+            self._hosts[message.stage_host] = message.version, message.tasks
+        version, tasks = self._hosts.get(message.stage_host, (0, ()))
+        if version != message.version:
+            return TasksRefreshed(heartbeat_ms, lease_ms, known=False)
+        before_ms = self._heard_ms.get(message.stage_host)
+        if before_ms is not None:
+            self._delays.heard(now_ms - before_ms, now_ms)
+        self._heard_ms[message.stage_host] = now_ms
+        again = tuple(place for place, task in enumerate(tasks) if not self._renew(task, now_ms))
+        return TasksRefreshed(heartbeat_ms, lease_ms, again=again)
+
+    def forget_silent(self, now_ms: int, lease_ms: int) -> None:
+        """Forget stage hosts that have been silent for several leases."""
+        for host in [one for one, heard_ms in self._heard_ms.items() if now_ms - heard_ms >= 4 * lease_ms]:
+            del self._heard_ms[host]
+            for task in self._hosts.pop(host, (0, ()))[1]:
+                self._told.pop((task.key, task.epoch, task.task), None)
+
+    def _renew(self, task: RefreshedTask, now_ms: int) -> bool:
+        """Renew the lease of a task that is known as it is, and has nothing new to be told."""
+        record = self._deployments.plans.get(task.key)
+        if record is None or record is not self._told.get((task.key, task.epoch, task.task)):
+            return False
+        if record.state not in STEADY or record.trial is not None or record.rests:
+            return False
+        if self._samples.orders(task.key, now_ms):
+            return False
+        if not self._members.renew_task(task.key, task.epoch, task.task, task.attempt, now_ms):
+            return False
+        self._registry.renew_receivers(task.key, task.epoch, now_ms)
+        return True
