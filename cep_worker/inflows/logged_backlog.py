@@ -21,7 +21,7 @@ from cep_common.errors import DecodeError
 from cep_common.protocol.links import StreamSchema
 from cep_worker.inflows.backlog import frame_again
 from cep_worker.inflows.batching import BatchingQueue, QueuedBatch, ReadyFrame
-from cep_worker.inflows.poison_pills import STRIKES, PoisonPillDetector
+from cep_worker.inflows.poison_pills import PoisonPillDetector
 from cep_worker.inflows.wal.errors import BatchTooLargeError, WalFullError
 from cep_worker.inflows.wal.log import StreamLog
 from cep_worker.inflows.wal.reader import LogReader
@@ -38,6 +38,8 @@ KeepFailed = Callable[[pa.RecordBatch, str], int]
 ACCEPTED_SHARE = 2
 """While what waits on disk is being sent, one event is accepted for so many that leave: it becomes less and less, and
 sources are slowed rather than stopped."""
+
+_LONGEST_TICK_MS = 500
 
 
 class LoggedBacklog:
@@ -73,6 +75,8 @@ class LoggedBacklog:
         self._furthest = log.secured
         self._secures = False
         self._watch = PoisonPillDetector()
+        self._now_ms = self._silent_ms = 0
+        """The time of the last tick, and how long frames have been under way without an acknowledgement."""
         self._given_up = log.given_up()
 
     @property
@@ -189,12 +193,15 @@ class LoggedBacklog:
 
     def sent(self, sequence: int, frame: ReadyFrame) -> None:
         if frame.position:
+            if not self._sent:
+                self._silent_ms = 0
             self._sent.append((sequence, frame.position))
 
     def acknowledged(self, sequence: int) -> None:
         before = self._taken_over
         while self._sent and self._sent[0][0] < sequence:
             self._taken_over = self._sent.popleft()[1]
+        self._silent_ms = 0
         # Without checkpoints an acknowledgement is all there is; with them only a checkpoint may free the log.
         if self._taken_over > before and not self._secures:
             self._log.secure(self._taken_over)
@@ -204,7 +211,8 @@ class LoggedBacklog:
 
     def give_back(self, frames: Iterable[PendingFrame]) -> None:
         again = [frame_again(frame) for frame in frames if frame.bodies]
-        self._watch.link_lost([frame.position for frame in again if frame.position], self._taken_over)
+        under_way = [frame.position for frame in again if frame.position]
+        self._watch.link_lost(under_way, self._taken_over, self._silent_ms)
         # In front of everything else, in the old order: events of a stream are never reordered.
         self._again.extendleft(reversed([frame for frame in again if frame.position]))
         self._sent.clear()
@@ -226,6 +234,9 @@ class LoggedBacklog:
         return batches
 
     def tick(self, now_ms: int) -> None:
+        # A longer time without a tick is one in which this process did not run: it says nothing about the topology.
+        self._silent_ms += min(now_ms - self._now_ms, _LONGEST_TICK_MS)
+        self._now_ms = now_ms
         self._log.tick(now_ms)
 
     def close(self) -> None:
@@ -318,7 +329,7 @@ class LoggedBacklog:
             if batch.num_rows > 1 and not conversion_problem(had, log.identity.attributes):
                 alone = self._append_again(converted(batch, log.identity.attributes), found[0].watermark_ms)
             if alone < batch.num_rows:
-                text = f"poison: the topology ended {STRIKES} times while it worked on this alone"
+                text = "poison: the topology ended each time that it worked on this"
                 lost = self._keep_failed(batch.slice(alone), text)
                 if lost:
                     log.note_lost(lost, f"given up at {position}")

@@ -4,6 +4,10 @@
                  each begins at the same position of the log                a record that is under way when the topology
                                                                             ends again is given up the second time
 
+Where the topology fell silent with frames under way before it ended, as code that no timer interrupts makes it, the
+first end is enough to send one by one, and the next one to give a record up. A process that was killed breaks its link
+at once.
+
 A record is given up alone: everything before and behind it continues. Events that were accepted together are appended
 again one by one first, so that those beside the culprit go on as well.
 """
@@ -17,6 +21,8 @@ RESTARTS = 3
 """How many attempts in a row must end at the same position before records are sent one by one."""
 STRIKES = 2
 """So often a topology must have ended while a record that went alone was under way."""
+SILENT_MS = 1_500
+"""A topology that acknowledges nothing for so long before it ends has hung. Less than the lease of a task."""
 
 
 Zone = tuple[int, int]
@@ -36,6 +42,7 @@ class PoisonPillDetector:
     _began: int = -1
     _ends: int = 0
     _under_way: tuple[int, ...] = ()
+    _hung: bool = False
     _acknowledged: int = 0
     _from: int | None = None
     _strikes: dict[int, int] = field(default_factory=dict)
@@ -48,9 +55,10 @@ class PoisonPillDetector:
         """Return where the next zone begins behind the position `before`; 0: nowhere."""
         return min((first for first, _ in self.zones if first > before), default=0)
 
-    def link_lost(self, under_way: Sequence[int], acknowledged: int) -> None:
-        """Note what was sent and not acknowledged when the link broke, and up to where all was."""
+    def link_lost(self, under_way: Sequence[int], acknowledged: int, silent_ms: int) -> None:
+        """Note what was not acknowledged when the link broke, up to where all was, and for how long nothing was."""
         self._under_way, self._acknowledged = tuple(under_way), acknowledged
+        self._hung = silent_ms >= SILENT_MS
 
     def link_established(self, position: int, attempt: int) -> int:
         """Note that attempt `attempt` goes on behind `position`; return the record to give up, 0: none."""
@@ -69,11 +77,11 @@ class PoisonPillDetector:
         self._from = self._acknowledged if self._from is None else min(self._from, self._acknowledged)
         first = min(under_way)
         if self.is_isolated(first - 1):
-            self._strikes[first] = self._strikes.get(first, 0) + 1
+            self._strikes[first] = self._strikes.get(first, 0) + (STRIKES if self._hung else 1)
             if self._strikes[first] >= STRIKES:
                 del self._strikes[first]
                 return first
-        elif self._ends >= RESTARTS:
+        elif self._hung or self._ends >= RESTARTS:
             self.zones.append((max(self._from, position), max(under_way)))
         return 0
 

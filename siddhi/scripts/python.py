@@ -2,8 +2,8 @@
 
 A script sees `data`, the list of its arguments, the names in `BUILTINS` and `math`; no imports, no names or attributes
 that start with an underscore, nothing that outlives a call. One that runs for ever is stopped
-(`siddhi.engine.time_limits`), and cannot catch that. Its use of memory is not limited, so only trusted users
-should be allowed to deploy scripts.
+(`siddhi.engine.time_limits`), and cannot catch that; a single step makes no more than `bounded_steps` allows. Its use
+of memory over many steps is not limited, so only trusted users should be allowed to deploy scripts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import operator
 import re
 import symtable
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from RestrictedPython.compile import compile_restricted_function
@@ -22,23 +22,22 @@ from RestrictedPython.Guards import (
     full_write_guard,
     guarded_iter_unpack_sequence,
     guarded_unpack_sequence,
-    safer_getattr_raise,
 )
 
+from siddhi.scripts.bounded_steps import (
+    BoundedSteps,
+    attribute,
+    binary,
+    formatted,
+    in_place,
+    numbers,
+    power,
+    rounded,
+    total,
+)
 from siddhi.scripts.language import Script, ScriptError, ScriptLanguage
 
 _FUNCTION = "script"
-
-LONGEST_RANGE = 10_000_000
-"""What goes through a longer one at a single step, as `sum` does, could not be stopped."""
-
-
-def _range(*bounds: int) -> range:
-    numbers = range(*bounds)
-    if numbers[LONGEST_RANGE:]:
-        raise ValueError(f"a range may have {LONGEST_RANGE} numbers in a script")
-    return numbers
-
 
 BUILTINS: Mapping[str, object] = {
     builtin.__name__: builtin
@@ -60,30 +59,13 @@ BUILTINS: Mapping[str, object] = {
             max,
             min,
             ord,
-            pow,
         ),
-        *(reversed, round, set, sorted, str, sum, tuple, zip),
+        *(reversed, set, sorted, str, tuple, zip),
         *(ArithmeticError, Exception, IndexError, KeyError, LookupError, OverflowError, TypeError, ValueError),
         ZeroDivisionError,
     )
-} | {"range": _range}
+} | {"pow": power, "range": numbers, "round": rounded, "sum": total}
 """What a script may call besides `math`."""
-
-_IN_PLACE: Mapping[str, Callable[[Any, Any], Any]] = {
-    "+=": operator.iadd,
-    "-=": operator.isub,
-    "*=": operator.imul,
-    "/=": operator.itruediv,
-    "%=": operator.imod,
-    "**=": operator.ipow,
-    "<<=": operator.ilshift,
-    ">>=": operator.irshift,
-    "|=": operator.ior,
-    "^=": operator.ixor,
-    "&=": operator.iand,
-    "//=": operator.ifloordiv,
-}
-
 
 _REFUSED: Mapping[type[ast.AST], str] = {
     ast.Import: "a script cannot import anything; it has `math`",
@@ -107,7 +89,7 @@ def compile_python(body: str) -> Script:
         tree = ast.parse(text)
         _check_form(tree)
         _check_names(text, tree)
-        result = compile_restricted_function("data", tree, _FUNCTION)
+        result = compile_restricted_function("data", tree, _FUNCTION, policy=BoundedSteps)
     except SyntaxError as error:
         raise ScriptError(error.msg, error.lineno or 1) from error
     except (ValueError, RecursionError, MemoryError) as error:
@@ -126,13 +108,15 @@ def _names() -> dict[str, object]:
     return {
         "math": math,
         "__name__": _FUNCTION,
-        "_getattr_": safer_getattr_raise,
+        "_binary_": binary,
+        "_format_": formatted,
+        "_getattr_": attribute,
         "_getitem_": operator.getitem,
         "_getiter_": iter,
         "_iter_unpack_sequence_": guarded_iter_unpack_sequence,
         "_unpack_sequence_": guarded_unpack_sequence,
         "_write_": full_write_guard,
-        "_inplacevar_": lambda sign, left, right: _IN_PLACE[sign](left, right),
+        "_inplacevar_": in_place,
         "_apply_": lambda function, *positional, **named: function(*positional, **named),
     }
 

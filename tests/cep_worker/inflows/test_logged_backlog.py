@@ -18,6 +18,7 @@ from cep_common.protocol.links import Data, StreamSchema
 from cep_common.protocol.registry import StreamBinding
 from cep_worker.inflows.batching import QueuedBatch, ReadyFrame
 from cep_worker.inflows.logged_backlog import LoggedBacklog
+from cep_worker.inflows.poison_pills import SILENT_MS
 from cep_worker.inflows.wal.errors import WalFullError
 from cep_worker.inflows.wal.identity import new_identity, read_identity
 from cep_worker.inflows.wal.log import LogLimits, StreamLog
@@ -384,8 +385,9 @@ class Topology:
     """Takes what a backlog sends, and ends whenever an event in `poison` is among it. `checkpoint_at` is what it begins
     from; `rows` is what it has worked on since then."""
 
-    def __init__(self, desk: Desk, poison: set[int]) -> None:
-        self.desk, self.poison = desk, poison
+    def __init__(self, desk: Desk, poison: set[int], *, hangs: bool = False) -> None:
+        self.desk, self.poison, self.hangs = desk, poison, hangs
+        self.now_ms = 1_000
         self.attempt, self.checkpoint_at = 0, 0
         self.before: list[int] = []
         self.rows: list[int] = []
@@ -408,7 +410,13 @@ class Topology:
                 return True
             first = pending[0]
             found = [row[0] for row in values(decode_batch(first.bodies[0], SCHEMA, first.rows))]
+            self.now_ms += 10
+            backlog.tick(self.now_ms)
             if self.poison.intersection(found):
+                if self.hangs:
+                    for _ in range(SILENT_MS // 100):
+                        self.now_ms += 100
+                        backlog.tick(self.now_ms)
                 backlog.give_back(pending)
                 self.attempt += 1
                 return False
@@ -437,6 +445,23 @@ def test_a_poison_event_alone_fails_and_ends_its_topology_a_few_times(sizes: lis
         desk.open()
         topology.desk, topology.attempt = desk, 0
         assert topology.run(), "the next process of the worker knows it, too"
+
+
+@pytest.mark.parametrize(("sizes", "most"), [([1] * 20, 2), ([1, 3, 1, 5, 1], 3)])
+@pytest.mark.parametrize("poison", [0, 2, 7])
+def test_an_event_that_hangs_its_topology_ends_it_twice_at_most(
+    tmp_path: Path, sizes: list[int], most: int, poison: int
+) -> None:
+    desk = Desk(tmp_path)
+    for rows in sizes:
+        assert desk.offer(rows)
+    topology = Topology(desk, {poison}, hangs=True)
+    ends = 0
+    while not topology.run():
+        ends += 1
+    assert ends <= most, "one more where events came together: each of them is tried alone"
+    assert sorted(topology.rows) == sorted(set(desk.accepted) - {poison})
+    assert [count for count, _ in desk.failed] == [1]
 
 
 def test_a_topology_that_ends_at_other_places_gives_nothing_up(tmp_path: Path) -> None:

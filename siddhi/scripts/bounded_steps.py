@@ -1,0 +1,266 @@
+"""What a single step of a Python script may do: whatever could take long is bounded beforehand.
+
+The interpreter looks for signals between the steps of a script, so a timer stops loops. Within a step it does not:
+`7 ** 10 ** 9` or `'a' * 10 ** 10` would hold the process, and the heartbeats of its stage, until they are done. So
+operators and methods that can make much of little look at the size of their result first. It fails like any other
+error of the script.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from RestrictedPython.Guards import safer_getattr_raise
+from RestrictedPython.transformer import RestrictingNodeTransformer
+
+MOST_BITS = 1 << 18
+"""A whole number may have so many: divided by another, which takes the square of that, it is done in milliseconds."""
+MOST_BITS_OF_MODULUS = 4_096
+"""The same of the numbers in `pow(a, b, c)`, whose time goes with the cube."""
+MOST_ITEMS = 4 * 1024 * 1024
+"""A text, list or tuple that a step makes may have so many characters or items."""
+WIDEST = 100_000
+"""The greatest width and precision of a value in a text."""
+LONGEST_RANGE = 10_000_000
+"""What goes through a longer one at a single step, as `sum` does, could not be stopped."""
+
+Step = Callable[..., Any]
+_SEQUENCES = (str, list, tuple)
+
+
+def _fit_bits(bits: int) -> None:
+    if bits > MOST_BITS:
+        raise ValueError(f"a number may have {MOST_BITS} bits in a script")
+
+
+def _fit_items(count: int) -> None:
+    if count > MOST_ITEMS:
+        raise ValueError(f"a step may make {MOST_ITEMS} characters or items in a script")
+
+
+def _fit_widths(text: str, values: Iterable[object] = ()) -> None:
+    widths = [int(digits) if len(digits) < len(str(WIDEST)) + 1 else WIDEST + 1 for digits in re.findall(r"\d+", text)]
+    if "*" in text:
+        widths += [abs(value) for value in values if isinstance(value, int)]
+    if any(width > WIDEST for width in widths):
+        raise ValueError(f"a value in a text may be {WIDEST} characters wide in a script")
+
+
+def _add(left: Any, right: Any) -> None:
+    if isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
+        _fit_items(len(left) + len(right))
+
+
+def _multiply(left: Any, right: Any) -> None:
+    if isinstance(left, _SEQUENCES):
+        left, right = right, left
+    if isinstance(left, int) and isinstance(right, int):
+        _fit_bits(left.bit_length() + right.bit_length())
+    elif isinstance(left, int) and isinstance(right, _SEQUENCES):
+        _fit_items(left * len(right))
+
+
+def _power(base: Any, exponent: Any) -> None:
+    if isinstance(base, int) and isinstance(exponent, int) and exponent > 0 and abs(base) > 1:
+        _fit_bits(base.bit_length() * exponent)
+
+
+def _shift(left: Any, right: Any) -> None:
+    if isinstance(left, int) and isinstance(right, int) and left:
+        _fit_bits(left.bit_length() + right)
+
+
+def _rest(left: Any, right: Any) -> None:
+    if isinstance(left, str):
+        _fit_widths(left, right if isinstance(right, tuple) else (right,))
+
+
+_SIGNS: Mapping[type[ast.operator], str] = {
+    ast.Add: "+", ast.Mult: "*", ast.Pow: "**", ast.LShift: "<<", ast.Mod: "%",
+}  # fmt: skip
+_BOUNDS: Mapping[str, Callable[[Any, Any], None]] = {
+    "+": _add, "*": _multiply, "**": _power, "<<": _shift, "%": _rest,
+}  # fmt: skip
+_OPERATORS: Mapping[str, Step] = {
+    "+": operator.add, "*": operator.mul, "**": operator.pow, "<<": operator.lshift, "%": operator.mod,
+}  # fmt: skip
+_IN_PLACE: Mapping[str, Step] = {
+    "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv, "%=": operator.imod,
+    "**=": operator.ipow, "<<=": operator.ilshift, ">>=": operator.irshift, "|=": operator.ior, "^=": operator.ixor,
+    "&=": operator.iand, "//=": operator.ifloordiv,
+}  # fmt: skip
+
+
+def binary(sign: str, left: Any, right: Any) -> Any:
+    """Return `left sign right`."""
+    _BOUNDS[sign](left, right)
+    return _OPERATORS[sign](left, right)
+
+
+def in_place(sign: str, left: Any, right: Any) -> Any:
+    """Return what `left sign right` makes of `left`."""
+    if (bound := _BOUNDS.get(sign[:-1])) is not None:
+        bound(left, right)
+    return _IN_PLACE[sign](left, right)
+
+
+def formatted(value: object, specification: str) -> str:
+    """Return `value` as an f-string writes it."""
+    _fit_widths(specification)
+    return format(value, specification)
+
+
+def power(base: Any, exponent: Any, modulus: Any = None) -> Any:
+    """Do what `pow` does."""
+    if modulus is None:
+        return binary("**", base, exponent)
+    if any(isinstance(n, int) and n.bit_length() > MOST_BITS_OF_MODULUS for n in (base, exponent, modulus)):
+        raise ValueError(f"`pow` with a modulus takes numbers of {MOST_BITS_OF_MODULUS} bits in a script")
+    return pow(base, exponent, modulus)
+
+
+def rounded(number: Any, digits: int | None = None) -> Any:
+    """Do what `round` does."""
+    if digits is not None and isinstance(number, int):
+        _fit_bits(4 * abs(digits))
+    return round(number, digits)
+
+
+def total(values: Iterable[Any], start: Any = 0) -> Any:
+    """Do what `sum` does, of numbers."""
+    if not isinstance(start, int | float):
+        raise TypeError("`sum` adds numbers in a script")
+    return sum(values, start)
+
+
+def numbers(*bounds: int) -> range:
+    """Do what `range` does."""
+    found = range(*bounds)
+    if found[LONGEST_RANGE:]:
+        raise ValueError(f"a range may have {LONGEST_RANGE} numbers in a script")
+    return found
+
+
+def _product(values: Iterable[Any], *, start: Any = 1) -> Any:
+    for value in values:
+        start = binary("*", start, value)
+    return start
+
+
+def _chosen(function: Callable[..., int]) -> Step:
+    def choose(n: int, k: int | None = None) -> int:
+        _fit_bits(int(n).bit_length() * int(n if k is None else min(k, n)))
+        return function(n) if k is None else function(n, k)
+
+    return choose
+
+
+def _least_multiple(*values: int) -> int:
+    _fit_bits(sum(value.bit_length() for value in values))
+    return math.lcm(*values)
+
+
+_OF_MATH: Mapping[str, Step] = {
+    "factorial": _chosen(math.factorial),
+    "perm": _chosen(math.perm),
+    "comb": _chosen(math.comb),
+    "prod": _product,
+    "lcm": _least_multiple,
+}
+
+
+def _widened(text: str, name: str) -> Step:
+    def widen(width: int, *more: Any) -> Any:
+        _fit_items(width)
+        return getattr(text, name)(width, *more)
+
+    return widen
+
+
+def _replaced(text: str) -> Step:
+    def replace(old: str, new: str, count: int = -1) -> str:
+        times = text.count(old) if count < 0 else min(text.count(old), count)
+        _fit_items(len(text) + times * len(new))
+        return text.replace(old, new, count)
+
+    return replace
+
+
+def _joined(text: str) -> Step:
+    def join(parts: Iterable[str]) -> str:
+        held = list(parts)
+        _fit_items(sum(map(len, held)) + len(text) * len(held))
+        return text.join(held)
+
+    return join
+
+
+def _translated(text: str) -> Step:
+    def translate(table: Any) -> str:
+        values = table.values() if isinstance(table, dict) else table
+        _fit_items(len(text) * max((len(value) for value in values if isinstance(value, str)), default=1))
+        return text.translate(table)
+
+    return translate
+
+
+def _tabs(text: str) -> Step:
+    def expand(tabsize: int = 8) -> str:
+        _fit_items(len(text) + text.count("\t") * tabsize)
+        return text.expandtabs(tabsize)
+
+    return expand
+
+
+_WIDTHS = ("ljust", "rjust", "center", "zfill")
+_OF_TEXTS: Mapping[str, Callable[[str], Step]] = {
+    "replace": _replaced,
+    "join": _joined,
+    "translate": _translated,
+    "expandtabs": _tabs,
+}
+
+
+def attribute(owner: Any, name: str, *default: Any) -> Any:
+    """Return `owner.name`, as far as a script may have it."""
+    found = safer_getattr_raise(owner, name, *default)  # type: ignore[no-untyped-call]
+    if owner is math:
+        return _OF_MATH.get(name, found)
+    if isinstance(owner, str):
+        if name in _WIDTHS:
+            return _widened(owner, name)
+        return _OF_TEXTS[name](owner) if name in _OF_TEXTS else found
+    if isinstance(owner, int) and name == "to_bytes":
+        raise AttributeError("a script has no bytes")
+    return found
+
+
+class BoundedSteps(RestrictingNodeTransformer):
+    """Puts calls of `_binary_` and `_format_` in the place of operators and of values in f-strings."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:  # noqa: N802 - named after the node
+        """Replace an operator that can make much of little."""
+        node = self.node_contents_visit(node)
+        sign = _SIGNS.get(type(node.op))
+        if sign is None:
+            return node
+        name = ast.Name("_binary_", ast.Load())
+        call = ast.Call(func=name, args=[ast.Constant(sign), node.left, node.right], keywords=[])
+        return ast.fix_missing_locations(ast.copy_location(call, node))
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:  # noqa: N802 - named after the node
+        """Replace a value that has a width."""
+        node = self.node_contents_visit(node)
+        if node.format_spec is None:
+            return node
+        value: ast.expr = node.value
+        if node.conversion != -1:
+            value = ast.JoinedStr([ast.FormattedValue(value, node.conversion, None)])
+        name = ast.Name("_format_", ast.Load())
+        call = ast.Call(func=name, args=[value, node.format_spec], keywords=[])
+        return ast.fix_missing_locations(ast.copy_location(ast.FormattedValue(call, -1, None), node))

@@ -1,0 +1,82 @@
+"""No single step of a script holds its process: what could take long fails beforehand, as an error of the script."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from siddhi.scripts.python import compile_python
+
+COSTLY = [
+    "return 7 ** (10 ** data[0])",
+    "return pow(7, 10 ** data[0])",
+    "return pow(3 ** 100000, 3 ** 100000, 5 ** 100000)",
+    "return 1 << 10 ** data[0]",
+    "x = 7\nx **= 10 ** data[0]\nreturn x",
+    "x = 1\nx <<= 10 ** data[0]\nreturn x",
+    "x = 3 ** 100000\nfor _ in range(40):\n    x *= x\nreturn x",
+    "return len('a' * 10 ** data[0])",
+    "return len(10 ** data[0] * [1])",
+    "x = [1]\nx *= 10 ** data[0]\nreturn len(x)",
+    "x = 'abcd'\nfor _ in range(60):\n    x = x + x\nreturn len(x)",
+    "x = 'abcd'\nfor _ in range(60):\n    x += x\nreturn len(x)",
+    "x = (1, 2)\nfor _ in range(60):\n    x += x\nreturn len(x)",
+    "return len('%999999999999d' % 1)",
+    "return len('%*d' % (10 ** data[0], 1))",
+    "return len(f'{1:9999999999}')",
+    "return len(f'{1.5:.{10 ** data[0]}f}')",
+    "return len(f'{1!r:>{10 ** data[0]}}')",
+    "return len('a'.ljust(10 ** data[0]))",
+    "return len('a'.zfill(10 ** data[0]))",
+    "f = 'a'.center\nreturn len(f(10 ** data[0]))",
+    "return len('\\t'.expandtabs(10 ** data[0]))",
+    "x = 'a' * 10000\nreturn len(x.replace('a', x))",
+    "x = 'a' * 10000\nreturn len(x.replace('', x))",
+    "x = 'a' * 10000\nreturn len(x.join(x))",
+    "x = 'a' * 10000\nreturn len(x.translate({97: x}))",
+    "return math.factorial(10 ** data[0])",
+    "return math.perm(10 ** data[0])",
+    "return math.comb(10 ** data[0], 10 ** data[0] // 2)",
+    "return math.prod([3 ** 100000] * 100)",
+    "return math.lcm(3 ** 100000, 5 ** 100000, 7 ** 90000)",
+    "return round(12345, 0 - 10 ** data[0])",
+    "return len(sum([[1]] * 100000, []))",
+    "return sum(range(10 ** data[0] * 1000))",
+    "return (1).to_bytes(10 ** data[0], 'big')",
+]
+
+
+@pytest.mark.parametrize("body", COSTLY)
+def test_a_step_that_would_take_long_fails_at_once(body: str) -> None:
+    script = compile_python(body)
+    begin = time.thread_time()
+    with pytest.raises((ValueError, TypeError, AttributeError)):
+        script([9])
+    assert time.thread_time() - begin < 0.5
+
+
+@pytest.mark.parametrize(
+    ("body", "result"),
+    [
+        ("return 2 ** 10 + 3 * 4 - 7 % 4 + (1 << 4)", 1049),
+        ("return 2.0 ** 0.5 * 2.0 ** 0.5 > 1.99", True),
+        ("return 2 ** (0 - 1)", 0.5),
+        ("return pow(3, 4, 5) + pow(2, 3)", 9),
+        ("return 'a' * 3 + 'b'", "aaab"),
+        ("return [1] * 2 + [3]", [1, 1, 3]),
+        ("return (1,) + (2,)", (1, 2)),
+        ("return '%05.1f|%s' % (1.25, 'x')", "001.2|x"),
+        ("return f'{1.5:8.3f}|{data[0]!r:>4}|{data[0]}'", "   1.500|   9|9"),
+        ("return 'a'.ljust(3, '.') + '7'.zfill(3) + 'a-a'.replace('a', 'b', 1)", "a..007b-a"),
+        ("return ', '.join(str(n) for n in range(3))", "0, 1, 2"),
+        ("return 'ab'.translate({97: 'x'}) + 'a\\tb'.expandtabs(4)", "xba   b"),
+        ("return math.factorial(5) + math.comb(5, 2) + math.perm(4, 2) + math.prod([2, 3]) + math.lcm(4, 6)", 160),
+        ("return round(2.675, 1) + round(1250, 0 - 2) + round(2.5)", 1204.7),
+        ("return sum([1, 2.5]) + sum([1], 2)", 6.5),
+        ("x = [1]\nx += (2,)\nx *= 2\nreturn x", [1, 2, 1, 2]),
+        ("return math.sqrt(16.0) + math.pi * 0", 4.0),
+    ],
+)
+def test_ordinary_steps_are_those_of_python(body: str, result: object) -> None:
+    assert compile_python(body)([9]) == result
