@@ -16,16 +16,14 @@ import socket
 import ssl
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import httptools
 
-from cep_common.security.web_limits import BodyRefusal
+from cep_common.security.web_limits import BodyHead, BodyRefusal, WebLimits
 from cep_common.web.answers import refusal
+from cep_common.web.connections import ConnectionTable
 from cep_common.web.requests import Exchange, Request
-
-if TYPE_CHECKING:
-    from cep_common.web.server_loop import ServerLoop
 
 logger = logging.getLogger(__name__)
 
@@ -48,10 +46,36 @@ SMALL_BODY_BYTES = 65_536
 UNAVAILABLE, UNAUTHENTICATED = 503, 401
 
 
+class ConnectionServer(Protocol):
+    """What a connection needs of its server."""
+
+    loop: asyncio.AbstractEventLoop
+    limits: WebLimits
+    table: ConnectionTable
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """Return the context for TLS; None for plain text."""
+
+    def now(self) -> float:
+        """Return the time of the server's loop in seconds."""
+
+    def admit(self, head: BodyHead) -> BodyRefusal | None:
+        """Return why a body is not read, going by who sends it."""
+
+    def too_large(self, length: int) -> BodyRefusal | None:
+        """Return why a body of the length is not read."""
+
+    def direct(self, exchange: Exchange) -> bool:
+        """Return whether a direct call answers the exchange."""
+
+    def run_app(self, exchange: Exchange) -> None:
+        """Have the application answer."""
+
+
 class Connection(asyncio.Protocol):
     """Belongs to the thread of the server's loop, but for `lost` and `writable`."""
 
-    def __init__(self, server: ServerLoop) -> None:
+    def __init__(self, server: ConnectionServer) -> None:
         self._server = server
         self.address = ""
         self.port = 0

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.security.web_limits import BodyRefusal, WebLimits
-
-if TYPE_CHECKING:
-    from cep_common.web.connection import Connection
+from cep_common.web.requests import AnsweredConnection
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -24,8 +21,8 @@ class _Client:
     __slots__ = ("bodies_bytes", "connections", "half_open", "replaced")
 
     def __init__(self) -> None:
-        self.connections: dict[Connection, None] = {}
-        self.half_open: dict[Connection, None] = {}
+        self.connections: dict[AnsweredConnection, None] = {}
+        self.half_open: dict[AnsweredConnection, None] = {}
         self.bodies_bytes = 0
         self.replaced = 0
 
@@ -41,13 +38,13 @@ class ConnectionTable:
         self._limits = limits
         self._most = most
         self._clients: dict[str, _Client] = {}
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[AnsweredConnection, None] = {}
         self.bodies_bytes = 0
 
     def __len__(self) -> int:
         return len(self.connections)
 
-    def arrived(self, connection: Connection) -> bool:
+    def arrived(self, connection: AnsweredConnection) -> bool:
         """Add a connection, and end another one where there are too many. Return whether it may stay."""
         client = self._clients.get(connection.address)
         if client is None:
@@ -66,7 +63,7 @@ class ConnectionTable:
             self._end(busiest, busiest.half_open or busiest.connections, "security.limits.connections")
         return True
 
-    def left(self, connection: Connection) -> None:
+    def left(self, connection: AnsweredConnection) -> None:
         """Forget a connection."""
         client = self._clients.get(connection.address)
         if client is None or connection not in client.connections:
@@ -76,7 +73,7 @@ class ConnectionTable:
         client.half_open.pop(connection, None)
         self._forget(connection.address, client)
 
-    def half_open(self, connection: Connection, *, half_open: bool) -> None:
+    def half_open(self, connection: AnsweredConnection, *, half_open: bool) -> None:
         """Note whether a request, or the first one, is not there as a whole."""
         client = self._clients.get(connection.address)
         if client is None or connection not in client.connections:
@@ -86,7 +83,7 @@ class ConnectionTable:
         else:
             client.half_open.pop(connection, None)
 
-    def used(self, connection: Connection) -> None:
+    def used(self, connection: AnsweredConnection) -> None:
         """Note that a connection has brought a whole request: others are ended before it."""
         client = self._clients.get(connection.address)
         if client is None or connection not in client.connections:
@@ -95,7 +92,7 @@ class ConnectionTable:
         del client.connections[connection]
         client.connections[connection] = None
 
-    def reserve(self, connection: Connection, length: int) -> BodyRefusal | None:
+    def reserve(self, connection: AnsweredConnection, length: int) -> BodyRefusal | None:
         """Reserve room for so many bytes of a body, or return why there is none."""
         client = self._clients.get(connection.address)
         if client is None:
@@ -108,7 +105,7 @@ class ConnectionTable:
         self.bodies_bytes += length
         return None
 
-    def release(self, connection: Connection, length: int) -> None:
+    def release(self, connection: AnsweredConnection, length: int) -> None:
         """Give back room that was reserved."""
         self.bodies_bytes -= length
         client = self._clients.get(connection.address)
@@ -130,7 +127,7 @@ class ConnectionTable:
     def _busiest(self) -> _Client:
         return max(self._clients.values(), key=lambda client: len(client.connections))
 
-    def _end(self, client: _Client, among: dict[Connection, None], key: str) -> None:
+    def _end(self, client: _Client, among: dict[AnsweredConnection, None], key: str) -> None:
         connection = next(iter(among))
         paced_logger.problem(key, "a connection made room for others: address=%s see=%s", connection.address, key)
         client.replaced += 1

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 import tempfile
-from typing import IO, TYPE_CHECKING
+import threading
+from typing import IO, Protocol
 
 from cep_common.security.web_limits import BodyHead
-
-if TYPE_CHECKING:
-    from cep_common.web.connection import Connection
 
 IN_MEMORY_BYTES = 1_048_576
 """What a body has beyond this goes to a temporary file."""
@@ -100,12 +98,39 @@ class Request:
         )
 
 
+class AnsweredConnection(Protocol):
+    """What answers go to: one client's connection. `lost` and `writable` may be used by any thread."""
+
+    address: str
+    port: int
+    lost: threading.Event
+    writable: threading.Event
+
+    def busy(self) -> bool:
+        """Return whether something is not answered."""
+
+    def overdue(self, now: float) -> bool:
+        """Return whether it has been waited for long enough."""
+
+    def flush(self) -> None:
+        """Send the answers that are there, in the order of their requests."""
+
+    def write(self, data: bytes) -> None:
+        """Send a part of the answer that the application gives piece by piece."""
+
+    def end(self) -> None:
+        """Finish the exchange that the application has answered piece by piece."""
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+
+
 class Exchange:
     """A request and its answer. Used by the server's thread, but where it says otherwise."""
 
     __slots__ = ("answer", "closes", "connection", "general", "request")
 
-    def __init__(self, connection: Connection, request: Request) -> None:
+    def __init__(self, connection: AnsweredConnection, request: Request) -> None:
         self.connection = connection
         self.request = request
         self.answer: bytes | None = None

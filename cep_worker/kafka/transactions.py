@@ -62,7 +62,7 @@ class Refusals:
 
 
 @dataclass(slots=True)
-class _Outcome:
+class _TransactionOutcome:
     """What the brokers said of the messages of a transaction."""
 
     waiting: int = 0
@@ -138,7 +138,7 @@ class Transactions:
     ) -> None:
         """Commit the events of a group that the brokers do not have, without those that are excluded. `refuse` says why
         a target takes nothing now. Raises NotNowError; `refusals` may hold more then."""
-        outcome = _Outcome()
+        outcome = _TransactionOutcome()
         shapes: dict[Row, tuple[Target, int]] = {}
         try:
             self._producer.begin_transaction()
@@ -193,7 +193,7 @@ class Transactions:
         frames: Iterator[tuple[FrameId, pa.RecordBatch]],
         messages: Messages,
         refuse: Callable[[Target], str],
-        outcome: _Outcome,
+        outcome: _TransactionOutcome,
         shapes: dict[Row, tuple[Target, int]],
         refusals: Refusals,
         stopping: threading.Event,
@@ -223,7 +223,7 @@ class Transactions:
         target: Target,
         payload: bytes,
         headers: Headers,
-        outcome: _Outcome,
+        outcome: _TransactionOutcome,
         refusals: Refusals,
         stopping: threading.Event,
     ) -> None:
@@ -250,21 +250,21 @@ class Transactions:
         if alone:
             self._drain(outcome, stopping)
 
-    def _drain(self, outcome: _Outcome, stopping: threading.Event) -> None:
+    def _drain(self, outcome: _TransactionOutcome, stopping: threading.Event) -> None:
         """Wait until the brokers have answered for all messages. Raises NotNowError when the sink ends before."""
         while outcome.waiting and not outcome.failed:
             self._poll(outcome)
             if stopping.is_set() and outcome.waiting:
                 raise NotNowError("the sink ended before it was delivered")
 
-    def _poll(self, outcome: _Outcome) -> None:
+    def _poll(self, outcome: _TransactionOutcome) -> None:
         before = outcome.waiting
         self._producer.poll(POLL_S)
         if outcome.waiting < before:
             self.steps += 1
             self._errors.clear()
 
-    def _require(self, outcome: _Outcome, shapes: dict[Row, tuple[Target, int]], refusals: Refusals) -> None:
+    def _require(self, outcome: _TransactionOutcome, shapes: dict[Row, tuple[Target, int]], refusals: Refusals) -> None:
         """Raise NotNowError unless all messages were taken. Those that are refused for good are left out next time."""
         if not outcome.failed:
             return
