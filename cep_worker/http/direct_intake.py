@@ -138,9 +138,12 @@ class DirectIntake:
 
     def _refuse(self, exchange: Exchange, principal: Principal | None) -> bool:
         """Refuse a request for which there is nothing; False: there may be something."""
-        if (principal is not None and principal.tenant is not None) or b"tenant" in exchange.request.headers:
+        request = exchange.request
+        if (principal is not None and principal.tenant is not None) or b"tenant" in request.headers:
             return False
-        refused = self._unknown.answer(exchange.request, self._gateway.imported())
+        if self._gateway.http_source(f"{self._address}{request.target.decode('latin-1')}") is not None:
+            return False  # of a format that is read in a thread
+        refused = self._unknown.answer(request, self._gateway.imported())
         if refused is None:
             return False
         if not self._gate.admit(exchange.connection.address):
