@@ -265,6 +265,10 @@ class ManagerClient:
         """Return one plan with its text and status."""
         return self._call("GET", f"/plans/{quote(plan)}")
 
+    def child_apps(self, plan: str) -> Any:
+        """Return what each instance of the plan's execution groups runs."""
+        return self._call("GET", f"/plans/{quote(plan)}/apps")
+
     def topology(self, plan: str) -> Any:
         """Return the plan's live graph."""
         return self._call("GET", f"/plans/{quote(plan)}/topology")

@@ -62,6 +62,24 @@ def plan_status(plan: Any) -> str:
     return "\n".join(lines)
 
 
+def child_app(one: Any, texts: bool) -> str:
+    """Return a child app: its parent, the node that runs it, its streams and topics, and its text if wanted."""
+    where = "no task runs it yet"
+    if one["state"] != "expected":
+        silent = ", silent" if one["state"] == "silent" else ""
+        where = f"task {one['task']} on {one['host']} (process {one['process_id']}{silent})"
+    lines = [f"{one['parent']} → {one['name']} → {where}"]
+    for word, streams, topics, rate in (
+        ("in", one["inputs"], one["topics_read"], one["received_per_second"]),
+        ("out", one["outputs"], one["topics_written"], one["emitted_per_second"]),
+    ):
+        of = f" (topics {', '.join(topics)})" if topics else ""
+        lines.append(f"\t{word:<3} : {', '.join(streams) or 'nothing'}{of}, {rate:,.1f} events/s")
+    if texts:
+        lines += ["", *(f"\t{line}" if line else "" for line in one["text"].splitlines()), ""]
+    return "\n".join(lines)
+
+
 def _partition(one: Any) -> str:
     """Return a partition of a topic that a source reads."""
     committed = one["committed"] if one["committed"] >= 0 else "nothing yet"

@@ -13,7 +13,7 @@ import click
 from cep_cli.client.options import JSON_OPTION, POLL_S, manager_options
 from cep_cli.client.rest import ManagerClient
 from cep_cli.errors import FAILED, CommandRefusedError, with_readable_errors
-from cep_cli.monitor.status_text import managers_status, plan_line, plan_status
+from cep_cli.monitor.status_text import child_app, managers_status, plan_line, plan_status
 from cep_cli.plan_commands.edit_preview import show_preview
 from cep_cli.plan_commands.plan_text import PLAN_FILE, SET_OPTION, read_plan
 from cep_cli.terminal import printable
@@ -242,14 +242,28 @@ def plans_command(as_json: bool, client: ManagerClient) -> None:
 @click.command("status")
 @click.argument("plan", required=False)
 @click.option("--watch", is_flag=True, help="Refresh the status each second until interrupted.")
+@click.option("--apps", is_flag=True, help="Show child apps instead: parent, child, node, streams, topics and rates.")
+@click.option("--texts", is_flag=True, help="With --apps: also the SiddhiQL that each child app runs.")
 @JSON_OPTION
 @manager_options
 @with_readable_errors
-def status_command(plan: str | None, watch: bool, as_json: bool, client: ManagerClient) -> None:
+def status_command(
+    plan: str | None, watch: bool, apps: bool, texts: bool, as_json: bool, client: ManagerClient
+) -> None:
     """Show the deployment status of PLAN, or of all plans: topology, inflow and outflow connections.
 
     Without PLAN it also tells what is critical of workers and managers; see `cep overview` for the rest.
     """
+    while apps:
+        names = [plan] if plan else [one["plan"] for one in client.plans()]
+        found = [one for name in names for one in client.child_apps(name)]
+        if watch:
+            click.clear()
+        lines = (printable(child_app(one, texts)) for one in found)
+        click.echo(json.dumps(found) if as_json else "\n".join(lines) or "no plan is deployed")
+        if not watch:
+            return
+        time.sleep(1)
     while True:
         plans = [client.plan(plan)] if plan else client.plans()
         managers = [] if plan or as_json else client.managers()

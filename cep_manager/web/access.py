@@ -24,6 +24,7 @@ CALLS: dict[str, Permission] = {
     "api.show_query_plan": Permission.SEE,
     "api.show_topology": Permission.SEE,
     "api.draw_topology": Permission.SEE,
+    "api.list_child_apps": Permission.SEE,
     "api.list_components": Permission.SEE,
     "api.show_component": Permission.SEE,
     "api.list_samples": Permission.SEE,

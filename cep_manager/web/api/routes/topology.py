@@ -19,6 +19,7 @@ from cep_manager.errors import (
     UnknownPlanError,
     unknown_plan,
 )
+from cep_manager.graph.child_apps import ChildApp, child_apps
 from cep_manager.graph.topology_view.component import component_view
 from cep_manager.graph.topology_view.mermaid import mermaid
 from cep_manager.graph.topology_view.model import ComponentView, TopologyView, WindowName
@@ -83,6 +84,19 @@ def topology_routes(api: Api, view: ManagerView) -> None:
         if key not in overview.snapshot.plans:
             raise unknown_plan(key)
         return component_view(overview, key, component, query.window)
+
+    @api.get(
+        "/plans/<name>/apps",
+        "The plan's child apps: what each instance of its execution groups runs, where, and how fast",
+        answers=list[ChildApp],
+        fails=(UnknownPlanError,),
+    )
+    def list_child_apps(name: str) -> list[ChildApp]:
+        key, snapshot = plan_key(view, name), view.overview().snapshot
+        record = snapshot.plans.get(key)
+        if record is None:
+            raise unknown_plan(key)
+        return list(child_apps(snapshot, record))
 
     @api.get(
         "/plans/<name>/topology.mmd",

@@ -1,0 +1,102 @@
+"""The child apps of a plan: what each instance of an execution group runs, where, and how fast. Pure.
+
+A plan is one app to its author, and as many engines as its groups have instances. Each engine runs a SiddhiQL app of
+its own, named as WSO2 SP named them: `<plan>-<group>-<number>`, numbers from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from cep_common.protocol.registry import Connector
+from cep_manager.control.snapshot import ClusterSnapshot
+from cep_manager.graph.model import GraphNode
+from cep_manager.graph.stages import stage_instances, stage_node
+from cep_manager.plans.compiled_plan import CompiledPlan
+from cep_manager.plans.record import PlanRecord
+from query_plan.model import instance_stage, stage_app
+from query_plan.secrets import cover_in
+from query_plan.xml import read_xml
+from siddhi.language.printer import print_app
+
+MOST_TEXT = 2_000_000
+"""So many characters of texts are told of a plan; the texts of further instances are left out."""
+_TOPICS = {"source": "topic.list", "sink": "topic"}
+
+
+class ChildApp(msgspec.Struct, frozen=True):
+    """An instance of an execution group, as an app of its own.
+
+    `name` is that of the app, `instance` that of the stage's instance. `state` is `expected` until a task runs it, then
+    `live` or `silent`; `host`, `task` (-1: none) and `process_id` say where. `text` is the SiddhiQL that its engine
+    runs, with secrets covered (empty: the plan has more of them than are told). `topics_read` are topics of Kafka whose
+    messages become events of its `inputs`, `topics_written` those to which sinks write its `outputs`. Rates are events
+    per second over the last seconds.
+    """
+
+    parent: str
+    name: str
+    group: str
+    instance: str
+    state: Literal["expected", "live", "silent"]
+    host: str
+    task: int
+    process_id: int
+    text: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    topics_read: tuple[str, ...]
+    topics_written: tuple[str, ...]
+    received_per_second: float
+    emitted_per_second: float
+
+
+def child_apps(snapshot: ClusterSnapshot, record: PlanRecord) -> tuple[ChildApp, ...]:
+    """Return the child apps of a plan in order of flow; none for a plan whose text no longer compiles."""
+    compiled = record.compiled
+    if compiled is None:
+        return ()
+    nodes = {one.id: stage_node(one, 0, snapshot.now_ms) for one in stage_instances(snapshot, record.key, compiled)}
+    return tuple(_apps(record, compiled, nodes))
+
+
+def _apps(record: PlanRecord, compiled: CompiledPlan, nodes: dict[str, GraphNode]) -> Iterator[ChildApp]:
+    plan = read_xml(compiled.query_plan)
+    left = MOST_TEXT
+    for stage in plan.processors:
+        inputs = tuple(one.stream.id for one in stage.inputs)
+        outputs = tuple(one.id for one in stage.outputs)
+        text = cover_in(print_app(stage_app(plan, stage)), record.text)
+        for index in range(stage.parallel):
+            node = nodes[f"{stage.name}#{index}"]
+            if stage.labels and left > 0:  # each instance has ranges of its own
+                text = cover_in(print_app(stage_app(plan, instance_stage(stage, index))), record.text)
+            left -= len(text)
+            yield ChildApp(
+                parent=record.key.plan,
+                name="-".join((plan.name, *((stage.name,) if stage.name != plan.name else ()), str(index + 1))),
+                group=stage.name,
+                instance=node.id,
+                state=node.state,  # type: ignore[arg-type]
+                host=node.host,
+                task=node.task,
+                process_id=node.process_id,
+                text=text if left >= 0 else "",
+                inputs=inputs,
+                outputs=outputs,
+                topics_read=_topics(compiled.sources, "source", inputs),
+                topics_written=_topics(compiled.sinks, "sink", outputs),
+                received_per_second=node.received_per_second,
+                emitted_per_second=node.emitted_per_second,
+            )
+
+
+def _topics(
+    connectors: Iterable[Connector], kind: Literal["source", "sink"], streams: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the topics of the connectors of type kafka on these streams."""
+    found = (one.options.get(_TOPICS[kind], "") for one in connectors if one.type == "kafka" and one.stream in streams)
+    return tuple(topic.strip() for text in found for topic in text.split(",") if topic.strip())
