@@ -28,7 +28,7 @@ def pages() -> dict[Path, str]:
     return {
         page: _with_reference(page.read_text(encoding="utf-8"), reference)
         for page, reference in (
-            (_DOCS / "siddhiql.md", _builtins()),
+            (_DOCS / "siddhiql" / "built-ins.md", _builtins()),
             (_DOCS / "extensions.md", "\n".join(map(_pack, packs()))),
         )
     }

@@ -96,7 +96,7 @@ def _finding(
     if fault.kind is FaultKind.IDLE:
         text = f"{fault.option} {fault.message}" if fault.option else fault.message
         return IDLE_OPTION.broken(f"{owner}: {text}", fault.hint or "take it out", span)
-    hint = fault.hint or "see the options in docs/connectors.md"
+    hint = fault.hint or "see the pages of docs/connectors"
     return WRONG_OPTION.broken(f"{owner}: {named_option}{fault.message}", hint, span)
 
 

@@ -17,7 +17,7 @@ from siddhi.language import ast
 NOT_ALLOWED = error_rule(
     "not-allowed",
     "a source, sink or store reaches for what the processes that would run it let no plan reach",
-    "see [what plans may reach](connectors.md#what-plans-may-reach)",
+    "see [what plans may reach](connectors/reach.md#what-plans-may-reach)",
 )
 _KINDS: tuple[Kind, ...] = ("source", "sink")
 _OPTIONS_OF_URLS = ("url", "jdbc.url", "password.file")

@@ -15,7 +15,7 @@ from siddhi.language import ast
 STORE_UNUSABLE = error_rule(
     "store-unusable",
     "`@store(type='rdbms')` names no database, or says something about it that cannot be",
-    "see [tables in a database](connectors.md#tables-in-a-database)",
+    "see [tables in a database](connectors/database.md#tables-in-a-database)",
 )
 STORE_UNUSED = warning_rule(
     "store-kept-in-memory",

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "siddhiql.md"
+PAGE = HERE.parents[1] / "docs" / "siddhiql" / "differences.md"
 
 
 def _section(title: str) -> str:

@@ -1,7 +1,7 @@
 """Cases that random testing against Siddhi found, and the right answers to events that fail.
 
 Each line of `found_cases.jsonl` is a case of `siddhi.testing`. `difference` names the entry of the table of deliberate
-differences in docs/siddhiql.md when the answer that is expected is not Siddhi's.
+differences in docs/siddhiql/differences.md when the answer that is expected is not Siddhi's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from siddhi.testing import Between, Case, load_cases, restored, run_case
 
 HERE = Path(__file__).parent
 CASES = list(load_cases(HERE / "found_cases.jsonl"))
-PAGE = (HERE.parents[1] / "docs" / "siddhiql.md").read_text(encoding="utf-8")
+PAGE = (HERE.parents[1] / "docs" / "siddhiql" / "differences.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])

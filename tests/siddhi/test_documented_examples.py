@@ -20,20 +20,22 @@ define stream Orders (item string, customer string, price double);
 """
 
 
-def blocks(page: str, language: str) -> list[str]:
+def blocks(pages: str, language: str) -> list[str]:
     """The code blocks of that language."""
-    text = (DOCS / page).read_text(encoding="utf-8")
+    text = "\n".join(page.read_text(encoding="utf-8") for page in sorted(DOCS.glob(pages)))
     found = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     return [block for named, block in found if named == language]
 
 
-@pytest.mark.parametrize("example", [*blocks("siddhiql.md", "sql"), *blocks("extensions.md", "sql")])
+@pytest.mark.parametrize(
+    "example", [*blocks("siddhiql.md", "sql"), *blocks("siddhiql/*.md", "sql"), *blocks("extensions.md", "sql")]
+)
 def test_every_example_of_a_plan_runs(example: str) -> None:
     AppRuntime(analyse(parse(STREAMS + example)))
 
 
 def test_an_error_looks_as_the_page_shows_it() -> None:
-    shown = next(block for block in blocks("siddhiql.md", "") if "[unknown-stream]" in block)
+    shown = next(block for block in blocks("siddhiql/*.md", "") if "[unknown-stream]" in block)
     text = "define stream Departures (origin string);\nfrom Departure select origin insert into Out;"
     with pytest.raises(SiddhiError) as refused:
         analyse(parse(text))

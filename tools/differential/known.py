@@ -1,6 +1,7 @@
 """Known differences from Siddhi, each with its reason.
 
-They are those of docs/siddhiql.md, and faults of Siddhi's that random cases trigger and no plan should rely on.
+They are those of docs/siddhiql/differences.md, and faults of Siddhi's that random cases trigger and no plan should
+rely on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Document = Mapping[str, Any]
 class KnownDifference:
     """A known difference.
 
-    It has a name (that in the table of docs/siddhiql.md, if it is there), a reason, and a test of which cases may
+    It has a name (that of docs/siddhiql/differences.md, if it is there), a reason, and a test of which cases may
     show it.
     """
 

@@ -16,7 +16,10 @@ from query_plan.connectors.judging import CONNECTORS, KEY_VALUE, MAPPERS
 from query_plan.connectors.options import Options
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = {page: page.read_text(encoding="utf-8") for page in (DOCS / "connectors.md", DOCS / "connectors" / "kafka.md")}
+PAGES = {
+    page: page.read_text(encoding="utf-8")
+    for page in (DOCS / "connectors.md", *sorted((DOCS / "connectors").glob("*.md")))
+}
 
 
 def sections(text: str) -> dict[str, str]:
