@@ -32,6 +32,12 @@ MOST_INSTANCES = 1_024
 """So many instances a stage, and a plan in all, has at most: no cluster of this kind places more, and the manager keeps
 each of them, with what connects it, in its pictures and status."""
 LONGEST_COUNT = 6
+SNAPSHOT_MINUTES = "siddhi.persistence.snapshot.time.interval.minutes"
+DISTRIBUTED = "siddhi.enable.distributed.processing"
+"""The runtime configuration of CEP 2.0, options of `@Plan:config`."""
+MOST_MINUTES = 10_080
+"""A week: the write-ahead logs of a plan reach back to its last checkpoint."""
+DEFAULT_REPLICAS = 2
 MOST_CORES = 999
 LEAST_MEMORY_BYTES = 256 * 2**20
 _MEMORY = re.compile(r"(\d{1,9})\s*([mg])b?", re.ASCII | re.IGNORECASE)
@@ -64,6 +70,13 @@ class Header:
     cores: AnnotationValue | None
     memory: AnnotationValue | None
     labels: AnnotationValue | None
+    snapshot_minutes: AnnotationValue | None = None
+    distributed: AnnotationValue | None = None
+
+    @property
+    def shares_state(self) -> bool:
+        """Whether the whole plan is one group with shared state (CEP 2.0's distributed processing)."""
+        return self.distributed is not None and self.distributed.text.strip().casefold() == "true"
 
     @property
     def name(self) -> str:
@@ -117,6 +130,7 @@ def first(annotations: Iterable[ast.Annotation], key: str | None) -> AnnotationV
 
 def read_header(app: ast.App) -> Header:
     dist, resources = tuple(of_header(app, "dist")), tuple(of_header(app, "resources"))
+    config = tuple(of_header(app, "config"))
     description = first(of_header(app, "description"), None)
     written_name = next((_value(annotation) for annotation in of_header(app, "name")), None)
     return Header(
@@ -134,6 +148,8 @@ def read_header(app: ast.App) -> Header:
         cores=first(resources, "cores"),
         memory=first(resources, "memory"),
         labels=first(resources, "labels"),
+        snapshot_minutes=first(config, SNAPSHOT_MINUTES),
+        distributed=first(config, DISTRIBUTED),
     )
 
 
@@ -169,6 +185,24 @@ def positive(value: AnnotationValue | None) -> int | None:
         return None
     number = int(text)
     return number if 1 <= number <= MOST_INSTANCES else None
+
+
+def minutes_of(value: AnnotationValue | None) -> int | None:
+    """Return `value` as minutes from 0 to `MOST_MINUTES`; None when it is absent or invalid."""
+    text = value.text.strip() if value is not None else ""
+    if not (text.isascii() and text.isdigit()) or len(text) > LONGEST_COUNT:
+        return None
+    return int(text) if int(text) <= MOST_MINUTES else None
+
+
+def checkpoint_interval_of(header: Header) -> int | None:
+    """Return how often the plan's checkpoints are taken, in milliseconds; None: as the driver's configuration says.
+
+    An interval of 0 turns periodic checkpoints off. With distributed processing it says, as in CEP 2.0, only that the
+    plan's instances keep the state: checkpoints are taken as of other plans.
+    """
+    minutes = minutes_of(header.snapshot_minutes)
+    return None if minutes is None or header.shares_state else minutes * 60_000
 
 
 def delivery_of(value: AnnotationValue | None) -> Delivery | None:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from query_plan.annotations import delivery_of, labels_of, memory_of, named, positive, read_cores
+from query_plan.annotations import (
+    checkpoint_interval_of,
+    delivery_of,
+    labels_of,
+    memory_of,
+    named,
+    positive,
+    read_cores,
+)
 from query_plan.components.bindings import definition_of
 from query_plan.components.elements import syntax_of
 from query_plan.components.members import Member
@@ -55,6 +63,7 @@ def build_surveyed(plan: Survey) -> QueryPlan:
             read_cores(header.cores) or 1, memory_of(header.memory) or 0, labels_of(header.labels) or ()
         ),
         delivery=delivery_of(header.delivery) or "at-least-once",
+        checkpoint_interval_ms=checkpoint_interval_of(header),
         receiver=ReceiverStage(
             parallel=positive(header.receiver_parallel) or 1,
             streams=tuple(binding.stream for binding in plan.bindings.imported),

@@ -196,6 +196,8 @@ class QueryPlan:
     `dialect_3x` says that the plan is written as for CEP 4 (`@Plan:name`), whose dialect of SiddhiQL is Siddhi 3's.
     `playback` None means that the system clock drives the plan; `workers` None that the plan leaves the number of
     topology workers to the configuration. `delivery` is what becomes of events and results when something dies.
+    `checkpoint_interval_ms` None means that checkpoints are taken as often as the driver's configuration says, 0 that
+    none are taken by time.
     """
 
     name: str
@@ -209,6 +211,7 @@ class QueryPlan:
     workers: int | None = None
     resources: Resources = Resources()
     delivery: Delivery = "at-least-once"
+    checkpoint_interval_ms: int | None = None
 
     def processor(self, name: str) -> ProcessingStage:
         """Return the processing stage called `name`. Raise KeyError when there is none."""

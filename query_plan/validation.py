@@ -45,6 +45,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     SyntaxCheck(header.plan_name_is_usable, (header.NAME_EMPTY, header.NAME_INVALID)),
     SyntaxCheck(header.parallel_is_a_positive_integer, (header.NOT_POSITIVE,)),
     SyntaxCheck(header.delivery_is_known, (header.DELIVERY_UNKNOWN,)),
+    SyntaxCheck(shared_state.modes_are_usable, (shared_state.MODE_UNKNOWN,)),
     SyntaxCheck(header.host_is_known, (header.HOST_UNKNOWN, header.HOST_CONTRADICTED)),
     SyntaxCheck(header.statistics_level_is_known, (header.STATISTICS_UNKNOWN,)),
     SyntaxCheck(header.dist_says_things_once, (header.DIST_REPEATED,)),

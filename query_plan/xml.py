@@ -6,6 +6,7 @@ Reading trusts nothing: the text is bounded, document types and entities are ref
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
@@ -43,6 +44,8 @@ _SOME_DEFINITION = "define stream S ( a int ); "
 SYNC_ROLES: tuple[SyncRole, ...] = ("entry", "log", "replica")
 _KEYED = (GroupingKind.FIELDS, GroupingKind.EXPRESSION, GroupingKind.RANGES)
 
+_CHECKPOINT_INTERVAL = re.compile(r'(?:<\?[^>]*>\s*)?<query-plan [^>]*?checkpointIntervalMs="(\d{1,12})"')
+
 _Definition = TypeVar("_Definition", bound=ast.Definition)
 
 
@@ -79,16 +82,7 @@ def _plan_element(plan: QueryPlan) -> etree._Element:
         if plan.playback.idle_ms is not None and plan.playback.increment_ms is not None:
             root.set("playbackIdleMs", str(plan.playback.idle_ms))
             root.set("playbackIncrementMs", str(plan.playback.increment_ms))
-    if plan.workers is not None:
-        root.set("workers", str(plan.workers))
-    if plan.resources.cores > 1:
-        root.set("cores", str(plan.resources.cores))
-    if plan.resources.memory_bytes:
-        root.set("memoryBytes", str(plan.resources.memory_bytes))
-    if plan.resources.labels:
-        root.set("labels", " ".join(plan.resources.labels))
-    if plan.delivery != "at-least-once":
-        root.set("delivery", plan.delivery)
+    _set_run_options(root, plan)
     receiver = _child(root, "event-receiver", name=plan.receiver.name, parallel=str(plan.receiver.parallel))
     _streams(receiver, "streams", plan.receiver.streams)
     for stage in plan.processors:
@@ -101,6 +95,22 @@ def _plan_element(plan: QueryPlan) -> etree._Element:
     _streams(publisher, "input-streams", plan.publisher.streams)
     _streams(publisher, "output-streams", plan.publisher.streams)
     return root
+
+
+def _set_run_options(root: etree._Element, plan: QueryPlan) -> None:
+    """Write how the plan is run; what is as usual is left out."""
+    resources = plan.resources
+    options = {
+        "workers": plan.workers,
+        "cores": resources.cores if resources.cores > 1 else None,
+        "memoryBytes": resources.memory_bytes or None,
+        "labels": " ".join(resources.labels) or None,
+        "delivery": plan.delivery if plan.delivery != "at-least-once" else None,
+        "checkpointIntervalMs": plan.checkpoint_interval_ms,
+    }
+    for name, value in options.items():
+        if value is not None:
+            root.set(name, str(value))
 
 
 def _processor_element(root: etree._Element, stage: ProcessingStage) -> None:
@@ -133,6 +143,12 @@ def _processor_element(root: etree._Element, stage: ProcessingStage) -> None:
         _streams(element, "internal-streams", stage.internal)
     _child(element, "queries").text = "\n\n".join(f"{print_element(one)};" for one in stage.elements)
     _streams(element, "output-streams", stage.outputs)
+
+
+def read_checkpoint_interval(text: str) -> int | None:
+    """Return `checkpoint_interval_ms` of the query plan that `write_xml` has written, without reading the rest."""
+    found = _CHECKPOINT_INTERVAL.match(text)
+    return int(found[1]) if found is not None else None
 
 
 def partition_text(grouping: Grouping) -> str | None:
@@ -199,6 +215,7 @@ def read_xml(text: str) -> QueryPlan:
             labels=tuple(root.get("labels", "").split()),
         ),
         delivery=next((one for one in DELIVERIES if one == root.get("delivery")), "at-least-once"),
+        checkpoint_interval_ms=_number(root.get("checkpointIntervalMs")),
         receiver=ReceiverStage(_count(receiver), _read_streams(_only(receiver, "streams"))),
         processors=tuple(_read_processor(element) for element in root.findall("event-processor")),
         triggers=tuple(_read_trigger(element) for element in root.findall("trigger")),

@@ -140,8 +140,8 @@ def _state_shape(plan: QueryPlan) -> str:
     receiver = replace(plan.receiver, streams=(), parallel=1)
     publisher = replace(plan.publisher, streams=(), parallel=1)
     bare = replace(
-        plan, description="", workers=None, resources=Resources(), delivery="at-least-once", receiver=receiver,
-        publisher=publisher,
+        plan, description="", workers=None, resources=Resources(), delivery="at-least-once",
+        checkpoint_interval_ms=None, receiver=receiver, publisher=publisher,
     )  # fmt: skip
     return hashlib.sha256(write_xml(bare).encode()).hexdigest()
 

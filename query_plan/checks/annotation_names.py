@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from query_plan.annotations import DISTRIBUTED, SNAPSHOT_MINUTES
 from query_plan.findings import Finding, warning_rule
 from siddhi.language import ast
 
@@ -56,7 +57,7 @@ _HEADER = (
     KnownNames("resources", judged=True),
     _DIST,
     KnownNames("async", idle=_NO_BUFFER),
-    KnownNames("config", idle=_NO_BUFFER),
+    KnownNames("config", (SNAPSHOT_MINUTES, DISTRIBUTED), dict.fromkeys(("async",), _NO_BUFFER)),
     KnownNames("enforceOrder", idle=_IN_ORDER),
     KnownNames("transportChannelCreationEnabled", idle="sources and sinks are always opened by the worker"),
 )

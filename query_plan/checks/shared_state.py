@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from query_plan.annotations import AnnotationValue, named
+from query_plan.annotations import (
+    DISTRIBUTED,
+    MOST_MINUTES,
+    SNAPSHOT_MINUTES,
+    AnnotationValue,
+    delivery_of,
+    minutes_of,
+    named,
+    read_header,
+)
 from query_plan.findings import Finding, error_rule
 from query_plan.planning.groups import ExecutionGroup
 from query_plan.planning.shared_state import entry_name, log_name
@@ -39,7 +48,33 @@ STATE_NAME_TAKEN = error_rule(
     "choose another name",
 )
 
+MODE_UNKNOWN = error_rule(
+    "plan-config-unusable",
+    "an option of `@Plan:config` has a value that there is not, or two of them contradict each other",
+    "write an interval in whole minutes up to 10080, and either an interval above 0 or distributed processing",
+)
+
 _SYNCS = ("builtin",)
+
+
+def modes_are_usable(app: ast.App) -> Iterator[Finding]:
+    """Check the runtime configuration of CEP 2.0: persistence by time, or distributed processing."""
+    header = read_header(app)
+    interval, distributed = header.snapshot_minutes, header.distributed
+    minutes = minutes_of(interval)
+    if interval is not None and minutes is None:
+        message = f"{SNAPSHOT_MINUTES}='{interval.text[:40]}' is no whole number from 0 to {MOST_MINUTES}"
+        yield MODE_UNKNOWN.broken(message, "write minutes, or 0 to take no checkpoints by time", interval.span)
+    if distributed is not None and distributed.text.strip().casefold() not in ("true", "false"):
+        message = f"{DISTRIBUTED}='{distributed.text[:40]}' is neither true nor false"
+        yield MODE_UNKNOWN.broken(message, "write 'true' or 'false'", distributed.span)
+    if interval is not None and minutes and header.shares_state:
+        message = f"{DISTRIBUTED}='true' keeps the state in several instances, an interval above 0 keeps it in a store"
+        yield MODE_UNKNOWN.broken(message, "write 0 minutes, or 'false'", interval.span)
+    exactly_once = delivery_of(header.delivery) == "exactly-once"
+    if interval is not None and minutes == 0 and exactly_once and not header.shares_state:
+        message = "the plan delivers exactly once: results leave with a checkpoint, and with 0 minutes there is none"
+        yield MODE_UNKNOWN.broken(message, "write an interval, or another delivery", interval.span)
 
 
 def shared_state_is_known(plan: Survey) -> Iterator[Finding]:

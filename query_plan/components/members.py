@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from query_plan.annotations import Distribution, positive, read_distribution
+from query_plan.annotations import (
+    DEFAULT_REPLICAS,
+    AnnotationValue,
+    Distribution,
+    Header,
+    positive,
+    read_distribution,
+    read_header,
+)
 from query_plan.components.elements import queries_of, sources, syntax_of
 from query_plan.components.names import ElementName, element_names
 from query_plan.model import ALL, GLOBAL, SHUFFLE, Grouping, by_expression, by_ranges, fields
@@ -85,7 +93,21 @@ def members(app: model.AnalysedApp) -> tuple[Member, ...]:
     handled = _handled_faults(app)
     named = zip(app.elements, element_names(app), strict=True)
     elements = tuple(_element(element, name, handled) for element, name in named)
-    return elements + tuple(_aggregation(aggregation) for aggregation in app.aggregations.values())
+    found = elements + tuple(_aggregation(aggregation) for aggregation in app.aggregations.values())
+    header = read_header(app.syntax)
+    return tuple(_with_shared_state(one, header) for one in found) if header.shares_state else found
+
+
+def _with_shared_state(member: Member, header: Header) -> Member:
+    """Return `member` in the one group of a plan whose instances share their state."""
+    if member.distribution.present or header.distributed is None:
+        return member
+    span = header.distributed.span
+    replicas = header.workers or AnnotationValue(str(DEFAULT_REPLICAS), span)
+    shared = Distribution(
+        present=True, group=AnnotationValue(header.name, span), parallel=replicas, state=AnnotationValue("shared", span)
+    )
+    return replace(member, distribution=shared)
 
 
 def state_kept(query: model.AnalysedQuery) -> str | None:

@@ -16,6 +16,7 @@ from cep_manager.monitoring.overview.alerts import RECENT_MS, Alert, AlertContex
 from cep_manager.monitoring.status import WorkerReports, plan_status, worker_reports
 from cep_manager.plans.record import PlanRecord
 from cep_manager.plans.state import PlanState
+from query_plan.xml import read_checkpoint_interval
 
 LASTING_MS = 15_000
 """What has lasted for so long does not heal by itself any more."""
@@ -326,7 +327,11 @@ def _checkpoints(case: PlanAlertContext) -> Iterator[Alert]:
     settings = driver.latest.checkpointing
     if settings is None or not settings.interval_ms or not settings.location:
         return
-    bound_ms = MISSED_CHECKPOINTS * (settings.interval_ms + settings.pause_ms) + settings.timeout_ms
+    own_ms = read_checkpoint_interval(record.compiled.query_plan) if record.compiled is not None else None
+    interval_ms = settings.interval_ms if own_ms is None else own_ms
+    if not interval_ms:  # the plan asks for none
+        return
+    bound_ms = MISSED_CHECKPOINTS * (interval_ms + settings.pause_ms) + settings.timeout_ms
     began_ms = picture.time_of_day(record.state_since_ms)
     last_ms = max([began_ms, *(_end(one) for one in ended if one.state == "complete")])
     if picture.now_ms - last_ms > bound_ms:

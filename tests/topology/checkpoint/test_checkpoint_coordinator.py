@@ -112,6 +112,23 @@ def to_both(message: Message) -> list[tuple[bytes, Message]]:
     return [(b"0", message), (b"1", message)]
 
 
+@pytest.mark.parametrize(("interval_ms", "expected"), [(0, 0), (60_000, 10), (300_000, 2)])
+def test_a_plan_with_an_interval_of_its_own_has_checkpoints_as_often(interval_ms: int, expected: int) -> None:
+    """All plans have one second; this one has none, one each minute, or one in five minutes."""
+    world = World()
+    world.coordinator.begin_run(RUN, world.tasks, FIRST, interval_ms)
+    world.coordinator.job_runs(RUN, world.now_ms)
+    taken = 0
+    for _ in range(601):
+        begun = [one.message for one in world.pass_ms(1_000) if isinstance(one, Push)]
+        for number in {one.checkpoint for one in begun if isinstance(one, BeginCheckpoint)}:
+            world.report(number, 0, 1)
+            world.written(number)
+            taken += 1
+        world.coordinator.numbers_reserved(RUN, 10_000)
+    assert taken == expected
+
+
 @pytest.mark.parametrize(("phase", "move"), list(itertools.product(Phase, RunTransition)))
 def test_every_move_in_every_phase_does_what_the_table_says_or_nothing(phase: Phase, move: RunTransition) -> None:
     world = World()

@@ -100,14 +100,17 @@ class Coordinator:
 
     # ---- runs -------------------------------------------------------------------------------------------------------
 
-    def begin_run(self, run: RunId, tasks: int, opening: Opening | None) -> list[Instruction]:
+    def begin_run(
+        self, run: RunId, tasks: int, opening: Opening | None, interval_ms: int | None = None
+    ) -> list[Instruction]:
         """Begin an attempt.
 
-        `opening` is None when it begins beside an older epoch, or nothing is stored.
+        `opening` is None when it begins beside an older epoch, or nothing is stored. `interval_ms` is the plan's own
+        distance of checkpoints, None for that of all plans.
         """
         before = self.runs.get((run.key, run.epoch))
         instructions = self.end_run(before.id, "the topology was started again") if before is not None else []
-        new = CheckpointedRun(run, tasks)
+        new = CheckpointedRun(run, tasks, self._timing.interval_ms if interval_ms is None else interval_ms)
         new.history, new.failures = self._past.pop((run.key, run.epoch), (new.history, 0))
         self.runs[run.key, run.epoch] = new
         if opening is not None:
@@ -176,8 +179,8 @@ class Coordinator:
         )
         run.look_ms = min(run.look_ms, now_ms) if message.idle else now_ms
         if len(run.seen) == run.tasks and self._move(run, RunTransition.JOINED):
-            first_ms = FIRST_MS if run.begins_again else self._timing.interval_ms
-            run.distance_ms = min(first_ms, self._timing.interval_ms)
+            first_ms = FIRST_MS if run.begins_again else run.interval_ms
+            run.distance_ms = min(first_ms, run.interval_ms)
             run.due_ms = now_ms + run.distance_ms
         timing = self._timing
         return TopologyJoined(timing.heartbeat_ms * stretched, timing.lease_ms * stretched, run.exchanges())
@@ -292,7 +295,7 @@ class Coordinator:
             return now_ms
         probe_ms = PROBE_LEASES * self._timing.lease_ms
         heard_ms = min(seen.heard_ms + int(probe_ms * seen.stretched) for seen in run.seen.values())
-        due_ms = max(run.due_ms, run.free_ms) if self._timing.interval_ms > 0 else heard_ms
+        due_ms = max(run.due_ms, run.free_ms) if run.interval_ms > 0 else heard_ms
         return min(heard_ms, due_ms)
 
     def _watch(self, run: CheckpointedRun, now_ms: int) -> list[Instruction]:
@@ -329,7 +332,7 @@ class Coordinator:
         if run.opening is None:
             return self._ask(run, OpenRun(run.id), now_ms) if self._is_the_plans(run) else []
         asked = bool(run.wishes) or run.drain_until_ms is not None
-        due = self._timing.interval_ms > 0 and now_ms >= max(run.due_ms, run.free_ms)
+        due = run.interval_ms > 0 and now_ms >= max(run.due_ms, run.free_ms)
         if not (asked or due):
             return []
         idle = run.last_complete and all(seen.idle for seen in run.seen.values())
@@ -344,11 +347,11 @@ class Coordinator:
         name = run.wishes.pop(0) if run.wishes else ""
         trigger: CheckpointTrigger = "savepoint" if name else "last" if run.final else "interval"
         run.history.append(Attempted(run.number, now_ms, run.tasks, name, trigger))
-        run.distance_ms = min(2 * run.distance_ms, self._timing.interval_ms)
+        run.distance_ms = min(2 * run.distance_ms, run.interval_ms)
         run.due_ms, run.told_ms = now_ms + run.distance_ms, now_ms
         # Not for ever: a plan that takes none at all looks like one whose checkpoints are held up. Managers warn
         # of a checkpoint that is older than three intervals and the timeout.
-        run.rest_until_ms = now_ms + self._timing.interval_ms + self._timing.timeout_ms
+        run.rest_until_ms = now_ms + run.interval_ms + self._timing.timeout_ms
         self._move(run, RunTransition.BEGIN)
         reserve = self._ask(run, ReserveNumbers(run.id), now_ms) if run.number == run.reserved else []
         return [*self._to_all(run, BeginCheckpoint(run.number, run.final)), *reserve]
@@ -393,9 +396,9 @@ class Coordinator:
     def _over(self, run: CheckpointedRun, error: str, now_ms: int) -> list[Instruction]:
         """Finish a checkpoint."""
         run.free_ms = now_ms + self._timing.pause_ms
-        if run.distance_ms < self._timing.interval_ms:  # large states are not to take all of its time
+        if run.distance_ms < run.interval_ms:  # large states are not to take all of its time
             took_ms = now_ms - run.history[-1].began_ms
-            run.due_ms = max(run.due_ms, now_ms + min(took_ms, self._timing.interval_ms))
+            run.due_ms = max(run.due_ms, now_ms + min(took_ms, run.interval_ms))
         if run.final and run.drain_until_ms is not None and not run.settles:
             run.drain_until_ms = None
             return [Drained(run.id, error)]

@@ -121,6 +121,8 @@ class CheckpointedRun:
 
     id: RunId
     tasks: int
+    interval_ms: int
+    """How often checkpoints are taken; 0: only on request."""
     opening: Opening | None = None
     phase: Phase = Phase.JOINING
     seen: dict[int, TaskSeen] = field(default_factory=dict)

@@ -25,6 +25,7 @@ from cep_common.protocol.registry import CheckpointSpan, Message, Rejected
 from cep_common.security.roles import SocketKind
 from cep_common.sockets.probe import Probes
 from cep_common.sockets.transport import bind_in_range, listening_socket, receive
+from query_plan.xml import read_checkpoint_interval
 from topology.checkpoint.coordination.archive import Archive, RunStart
 from topology.checkpoint.coordination.coordinator import Coordinator, Timing
 from topology.checkpoint.coordination.instructions import (
@@ -311,7 +312,9 @@ class CheckpointService(threading.Thread):
             self._storing.do(lambda archive: archive.open_run(run, restore, restore_epoch), opened)
 
     def _begin(self, run: RunId, tasks: int, opened: RunStart | None) -> None:
-        self._do(self._coordinator.begin_run(run, tasks, opened.opening if opened is not None else None))
+        interval_ms = read_checkpoint_interval(self._plans.get(run, ""))
+        opening = opened.opening if opened is not None else None
+        self._do(self._coordinator.begin_run(run, tasks, opening, interval_ms))
         reference, number = (opened.reference, opened.number) if opened is not None else ("", 0)
         self._begun_from[run.key, run.epoch] = number
         self._unreadable.pop((run.key, run.epoch), None)
