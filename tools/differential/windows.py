@@ -9,7 +9,15 @@ LENGTHS = ("1", "2", "3", "4", "5")
 
 _PLAIN = ("length", "lengthBatch", "time", "timeBatch", "timeLength", "externalTime", "externalTimeBatch")
 _OTHERS = ("session", "batch", "sort", "delay", "expression", "expressionBatch", "frequent", "lossyFrequent")
-_TESTS = ("count() <= 3", "last.t - first.t < 300", "sum(i) < 12", "last.k == first.k")
+_TESTS = (
+    "count() <= 3",
+    "last.t - first.t < 300",
+    "sum(i) < 12",
+    "last.k == first.k",
+    "max(i) - min(i) < 5",
+    "distinctCount(k) < 3",
+    "avg(p) < 4.0 or count() < 2",
+)
 _ARGUMENTS = {
     "length": ("{length}",),
     "lengthBatch": (*["{length}"] * 5, "{length}, true"),
@@ -48,13 +56,13 @@ def window(draw: Draw, *, joined: bool = False, unique: bool = False) -> str:
     """
     if unique and draw.chance(0.1):
         return _unique(draw)
-    kind = draw.one(_PLAIN) if joined or draw.chance(0.7) else draw.one(_OTHERS)
+    kind = draw.one(_PLAIN) if draw.chance(0.85 if joined else 0.7) else draw.one(_OTHERS)
     return _window(draw, kind)
 
 
 def named_window(draw: Draw) -> str:
     """Return a window that may be defined by name."""
-    return _window(draw, draw.one(("length", "lengthBatch", "time", "timeBatch", "timeLength", "externalTime", "sort")))
+    return _window(draw, draw.one(_PLAIN) if draw.chance(0.75) else draw.one(_OTHERS))
 
 
 def _window(draw: Draw, kind: str) -> str:
