@@ -9,7 +9,7 @@ import numpy as np
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.batch_state import restore_batch, snapshot_batch
 from siddhi.engine.columnar.column import Column
-from siddhi.engine.columnar.kinds import CURRENT, EXPIRED, RESET
+from siddhi.engine.columnar.kinds import CURRENT, RESET
 from siddhi.engine.columnar.slot_store import SlotStore
 from siddhi.engine.columnar.state_size import StateSize, held_bytes
 from siddhi.engine.columnar.state_tree import State
@@ -24,16 +24,20 @@ from siddhi.engine.operators.joins.shelves import (
     BARE,
     BY_TIMER,
     CELL_INSTANCE,
+    CELL_KEY,
     CELL_NUMBER,
+    CELL_PLACE,
     CELL_STAMP,
     CURRENT_ONLY,
     FREED,
     FREED_COUNT,
+    HASHED,
     HIDES,
     HOLDS,
     INSTANCE,
     KEEPS,
     LEFT,
+    LENDS,
     MARKS,
     MOVE_LINES,
     NATURE,
@@ -48,9 +52,11 @@ from siddhi.engine.operators.joins.shelves import (
     OUT_ORDER,
     OUT_TIMESTAMP,
     PAIR_LINES,
+    PLACE,
     PUT_AT,
     RIGHT,
     ROW_KEY,
+    SORTED,
     TICK,
     TRIGGERS,
     WALK_LINES,
@@ -66,12 +72,14 @@ from siddhi.engine.operators.windows.keyed.layout import (
     DELAY_KIND,
     FREQUENT_KIND,
     LOSSY_KIND,
+    SHOWN,
     SORT_KIND,
     TIME_BATCH_KIND,
     UNIQUE_TIME_BATCH_KIND,
     UNIQUE_TIME_LENGTH_BATCH_KIND,
 )
-from siddhi.engine.operators.windows.keyed.window import KeyedWindow, came_together
+from siddhi.engine.operators.windows.keyed.layout import INSTANCE as WINDOW_INSTANCE
+from siddhi.engine.operators.windows.keyed.window import WINDOW_SLOT, KeyedWindow, came_together
 from siddhi.engine.operators.windows.time_batch import StreamingTimeBatchWindow
 from siddhi.language.ast import AttributeType
 
@@ -79,7 +87,9 @@ ROW_NUMBER = "@number"
 """The attribute that tells rows of a side apart; its window keeps it like any other."""
 _NO_PAIRS: Int64Array = np.zeros((PAIR_LINES, 0), INT64)
 _NO_MOVES: Int64Array = np.zeros((MOVE_LINES, 0), INT64)
-_OTHER_ORDER = frozenset({DELAY_KIND, SORT_KIND, FREQUENT_KIND, LOSSY_KIND})
+_NO_KEYS: Int64Array = np.zeros((1, 0), INT64)
+_KEPT_LINES = (CELL_KEY, CELL_NUMBER, CELL_INSTANCE, CELL_STAMP, PUT_AT, CELL_PLACE)
+_TELLING = {SORT_KIND: SORTED, FREQUENT_KIND: HASHED, LOSSY_KIND: HASHED, DELAY_KIND: LENDS}
 """Windows that do not show the rows that they have let out, in the order in which they let them out."""
 _ENDED_BY_TIMERS = frozenset(
     {TIME_BATCH_KIND, CRON_KIND, UNIQUE_TIME_BATCH_KIND, UNIQUE_TIME_LENGTH_BATCH_KIND}
@@ -110,11 +120,8 @@ class RowNumbers(Operator):
 
 def other_order(side: Side) -> str | None:
     """Why rows of `side` cannot be followed by what its window lets out, None when they can."""
-    window = side.window
     if any(isinstance(operator, PerInstance) for operator in side.chain):
         return "a window or a filter runs key by key"
-    if isinstance(window, KeyedWindow) and window.plan.kind in _OTHER_ORDER:
-        return "a window shows its rows in another order than that in which it lets them out"
     return None
 
 
@@ -125,6 +132,7 @@ def _nature_of_window(side: Side) -> int:
         return BARE
     marks = MARKS * window.notes_looks + HIDES * side.hides_expired
     if isinstance(window, KeyedWindow):
+        marks |= _TELLING.get(window.plan.kind, 0)
         return HOLDS * window.shows_rows | BY_TIMER * (window.plan.kind in _ENDED_BY_TIMERS) | marks
     by_timer = isinstance(window, CuttingWindow) and window.timed and not isinstance(window, StreamingTimeBatchWindow)
     return HOLDS | BY_TIMER * by_timer | marks
@@ -140,6 +148,12 @@ class _Shelf:
         self.store = SlotStore(side.types, side.pool)
         self.cells = new_cells(0)
         self.looks: Int64Array = np.zeros(1, INT64)
+        self.marks: Int64Array = np.zeros(1, INT64)
+        window = side.window
+        self._telling = window if isinstance(window, KeyedWindow) and window.plan.kind in _TELLING else None
+        self._lends = self._telling is not None and self._telling.plan.kind == DELAY_KIND
+        if self._telling is not None:
+            self._telling.tell_moves()
         self.lines = _NO_MOVES
         self.passing = NO_POSITIONS
         """The slots of rows that are gone with the step."""
@@ -150,7 +164,7 @@ class _Shelf:
             rows = self.side.window.process(rows, step)
             if only_current and not rows.only_current:
                 kept = rows.kinds == CURRENT
-                rows = rows.take(np.flatnonzero(kept | (rows.kinds == EXPIRED) if holds else kept))
+                rows = rows.take(np.flatnonzero((rows.kinds != RESET) if holds else kept))
         if rows.size:
             self._note(rows, only_current=only_current, holds=holds)
 
@@ -163,15 +177,17 @@ class _Shelf:
         lines[ROW_KEY] = self.condition.key_numbers(self.side, rows)
         lines[NUMBER] = rows.columns[ROW_NUMBER].values if holds else 0
         lines[INSTANCE] = 0 if rows.partitions is None else rows.partitions
-        current = lines[KIND] == CURRENT
+        lines[PLACE] = 0 if self._telling is None else rows.columns[WINDOW_SLOT].values
+        current, shown = lines[KIND] == CURRENT, lines[KIND] == SHOWN
         if only_current and not current.all():
-            places = np.flatnonzero(current)
+            places = np.flatnonzero(current | shown)
             lines[SEQUENCE] = -1
             lines[SEQUENCE, places] = self.store.add(rows.take(places, self.side.types))
         else:
             lines[SEQUENCE] = self.store.add(rows)
         passing = lines[SEQUENCE] >= 0
-        self.passing = lines[SEQUENCE, passing & ~current] if holds else lines[SEQUENCE, passing]
+        stays = shown if self._lends else current | shown
+        self.passing = lines[SEQUENCE, passing & ~stays] if holds else lines[SEQUENCE, passing]
         if self.store.used > self.cells.shape[1]:
             self._widen()
         if self.partitioned:
@@ -179,7 +195,12 @@ class _Shelf:
 
     def make_room(self, instances: int) -> None:
         """There are so many instances."""
-        self.looks = grown(self.looks, instances)
+        self.looks, self.marks = grown(self.looks, instances), grown(self.marks, instances)
+
+    @property
+    def keys(self) -> Int64Array:
+        """The numbers by which the window shows its rows."""
+        return _NO_KEYS if self._telling is None else self._telling.keys
 
     def shown(self) -> Int64Array:
         """Return the slots of the rows that the shelf holds, in the order in which they came."""
@@ -200,13 +221,13 @@ class _Shelf:
     def _widen(self) -> None:
         slots, old = self.shown(), self.cells
         self.cells = new_cells(2 * self.store.used)
-        lines = [kernel_array(old[line, slots]) for line in (0, CELL_NUMBER, CELL_INSTANCE, CELL_STAMP, PUT_AT)]
+        lines = [kernel_array(old[line, slots]) for line in _KEPT_LINES]
         fill_shelf(self.cells, slots, *lines)
 
     def keep(self, slots: Int64Array) -> None:
         """Keep only the rows in `slots` of those that the shelf holds."""
         gone = np.setdiff1d(self.shown(), slots)
-        lines = [kernel_array(self.cells[line, slots]) for line in (0, CELL_NUMBER, CELL_INSTANCE, CELL_STAMP, PUT_AT)]
+        lines = [kernel_array(self.cells[line, slots]) for line in _KEPT_LINES]
         fill_shelf(self.cells, slots, *lines)
         self.store.free(gone)
 
@@ -244,8 +265,31 @@ class _Shelf:
         ticks = first_tick + np.arange(size) + np.where(seen, 0, size + 1)
         keys = kernel_array(self.condition.key_numbers(self.side, batch))
         stamps = kernel_array(batch.timestamps)
-        fill_shelf(self.cells, slots, keys, kernel_array(numbers), kernel_array(instances), stamps, ticks)
+        numbers, instances = kernel_array(numbers), kernel_array(instances)
+        places = self._places_in_window(numbers, instances)
+        fill_shelf(self.cells, slots, keys, numbers, instances, stamps, ticks, places)
+        self.marks = np.zeros(len(self.looks), INT64)
+        if self._telling is not None and self._telling.plan.kind == SORT_KIND:
+            full = np.flatnonzero(self._telling.sorted_instances())
+            self.make_room(int(full.max(initial=0)) + 1)
+            self.marks[full] = 1
+        elif self._telling is not None:
+            self.marks[:] = np.bincount(instances, minlength=len(self.marks))
         self.lines, self.passing = _NO_MOVES, NO_POSITIONS
+
+    def _places_in_window(self, numbers: Int64Array, instances: Int64Array) -> Int64Array:
+        """Return the slots of rows in the window, of which the state is restored already."""
+        places: Int64Array = np.zeros(len(numbers), INT64)
+        if self._telling is not None:
+            slots = np.flatnonzero(self._telling.slots.live())
+            known = zip(
+                self._telling.rows[WINDOW_INSTANCE, slots].tolist(),
+                self._telling.slots.take(slots)[ROW_NUMBER].values.tolist(),
+                strict=True,
+            )
+            slot_of = dict(zip(known, slots.tolist(), strict=True))
+            places[:] = [slot_of[row] for row in zip(instances.tolist(), numbers.tolist(), strict=True)]
+        return places
 
 
 class MovingJoin(Stateful):
@@ -336,8 +380,8 @@ class MovingJoin(Stateful):
             out: Int64Array = np.empty((PAIR_LINES, capacity), INT64)
             count, done = meet(
                 self._walk, goes_on, *left_first,
-                left.lines.shape[1], left.lines, left.cells, left.looks,
-                right.lines.shape[1], right.lines, right.cells, right.looks, out,
+                left.lines.shape[1], left.lines, left.cells, left.looks, left.keys, left.marks,
+                right.lines.shape[1], right.lines, right.cells, right.looks, right.keys, right.marks, out,
             )  # fmt: skip
             if count:
                 pairs = out[:, :count]
@@ -437,6 +481,7 @@ class MovingJoin(Stateful):
         for shelf in self.shelves:
             slots = shelf.shown()
             shelf.keep(slots[~np.isin(shelf.cells[CELL_INSTANCE, slots], partitions)])
+            shelf.marks[partitions[partitions < len(shelf.marks)]] = 0
 
 
 def _joined(states: Sequence[State], ids: Sequence[Int64Array], side: Side) -> State:

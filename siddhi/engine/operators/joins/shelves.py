@@ -21,20 +21,25 @@ from siddhi.engine.columnar.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.jit.kernels import kernel_part, seldom_part, state_kernel
 from siddhi.engine.operators.windows.base.emission import CHUNK, CLOCK, KIND, ORDER, SEQUENCE, TIMESTAMP
+from siddhi.engine.operators.windows.keyed.layout import SHOWN
+from siddhi.engine.operators.windows.keyed.parts import java_bucket
 
-ROW_KEY, NUMBER, INSTANCE = 6, 7, 8
-"""Three lines behind those of an emission (`siddhi.engine.operators.windows.base.emission`), whose `SEQUENCE` is a slot
-here: the row's key, its number and its instance."""
-MOVE_LINES = 9
+ROW_KEY, NUMBER, INSTANCE, PLACE = 6, 7, 8, 9
+"""Four lines behind those of an emission (`siddhi.engine.operators.windows.base.emission`), whose `SEQUENCE` is a slot
+here: the row's key, its number, its instance, and its slot in a window that shows rows in an order of its own."""
+MOVE_LINES = 10
 
 LEFT, RIGHT, OUT_TIMESTAMP, OUT_KIND, OUT_ORDER, OUT_CLOCK, OUT_CHUNK, OUT_DELIVERY, OUT_INSTANCE = range(9)
 """The lines of the pairs that come out: the slots of both rows (-1: null), then what `EventBatch` holds."""
 PAIR_LINES = 9
 
 TRIGGERS, KEEPS, BARE, CURRENT_ONLY, NEEDS_NULLS, HOLDS, BY_TIMER, MARKS, HIDES = 1, 2, 4, 8, 16, 32, 64, 128, 256
+SORTED, HASHED, LENDS = 512, 1024, 2048
 """What a side is like, as bits: it triggers, keeps unmatched rows, is bare; only its current rows count; a row of nulls
 is wanted behind its candidates, as these are still to be looked at; the other side sees its rows; its timers let out
-current rows; rows that were seen expire with their own time; nobody looks at what expired rows of its window give."""
+current rows; rows that were seen expire with their own time; nobody looks at what expired rows of its window give;
+rows are shown in the order of the window's numbers once it was full, or in that of a Java hash map; the window shows
+rows until it lets them out."""
 
 NATURE, COUNT, NEXT_ROW, FREED_COUNT = 0, 2, 4, 6
 """Lines of a walk, two numbers each, for the left and the right: what the side is like; in the step that runs how many
@@ -45,11 +50,11 @@ the last row of them came from; how many rows were ever put on a shelf or looked
 WALK_LINES = 14
 
 (CELL_KEY, CELL_NUMBER, CELL_INSTANCE, CELL_STAMP, PUT_AT, NEXT, BACK, NEXT_NUMBER, FIRST, LAST, FIRST_NUMBER,
- FREED) = range(12)  # fmt: skip
-"""The lines of a shelf, (12, capacity). By slot: key, number, instance, timestamp and tick of the row, its neighbours
+ FREED, CELL_PLACE) = range(13)  # fmt: skip
+"""The lines of a shelf, (13, capacity). By slot: key, number, instance, timestamp and tick of the row, its neighbours
 in the chain of its key and the next in that of its number. By bucket: both ends of a chain of keys, the first of one of
-numbers. The last line lists the slots that a step gave back."""
-CELL_LINES = 12
+numbers. The last but one lists the slots that a step gave back, the last has by slot the one in the window."""
+CELL_LINES = 13
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
@@ -62,7 +67,8 @@ def _bucket(key, instance, cells):  # type: ignore[no-untyped-def]
 
 
 @seldom_part
-def _put(cells, slot, key, number, instance, stamp, tick):  # type: ignore[no-untyped-def]
+def _put(cells, slot, key, number, instance, stamp, tick, place):  # type: ignore[no-untyped-def]
+    cells[CELL_PLACE, slot] = place
     cells[CELL_KEY, slot], cells[CELL_NUMBER, slot], cells[CELL_INSTANCE, slot] = key, number, instance
     cells[CELL_STAMP, slot], cells[PUT_AT, slot] = stamp, tick
     bucket = _bucket(key, instance, cells)
@@ -105,13 +111,13 @@ def _take(cells, number, instance):  # type: ignore[no-untyped-def]
 
 
 @state_kernel
-def fill_shelf(cells, slots, keys, numbers, instances, stamps, ticks):  # type: ignore[no-untyped-def]
+def fill_shelf(cells, slots, keys, numbers, instances, stamps, ticks, places):  # type: ignore[no-untyped-def]
     """The shelf holds the rows in `slots`, which came in this order, and nothing else."""
     cells[FIRST, :] = -1
     cells[LAST, :] = -1
     cells[FIRST_NUMBER, :] = -1
     for row in range(len(slots)):
-        _put(cells, slots[row], keys[row], numbers[row], instances[row], stamps[row], ticks[row])
+        _put(cells, slots[row], keys[row], numbers[row], instances[row], stamps[row], ticks[row], places[row])
 
 
 @kernel_part
@@ -128,7 +134,39 @@ def _write(out, count, side, own, other, lines, row, kind, timestamp, walk):  # 
 
 
 @seldom_part
-def _probe(walk, side, own, cells, lines, row, kind, timestamp, out, count):  # type: ignore[no-untyped-def]
+def _is_shown_before(nature, keys, among, cells, one, other):  # type: ignore[no-untyped-def]
+    """True when row `one` of a shelf is shown before `other`; `keys` are the numbers that the window has of its rows,
+    and `among` says how many rows it shows."""
+    left, right = cells[CELL_PLACE, one], cells[CELL_PLACE, other]
+    if (nature & HASHED) != 0:
+        first, second = java_bucket(keys[1, left], among), java_bucket(keys[1, right], among)
+        return first < second or (first == second and keys[2, left] < keys[2, right])
+    for line in range(len(keys)):
+        if keys[line, left] != keys[line, right]:
+            return keys[line, left] < keys[line, right]
+    return cells[PUT_AT, one] < cells[PUT_AT, other]
+
+
+@seldom_part
+def _arrange(nature, keys, among, cells, slots, first, stop):  # type: ignore[no-untyped-def]
+    """Puts the rows in `slots` from `first` to `stop` into the order in which their window shows them."""
+    gap = 1
+    while gap < (stop - first) // 3:
+        gap = 3 * gap + 1
+    while gap >= 1:
+        for place in range(first + gap, stop):
+            slot, at = slots[place], place
+            while at >= first + gap and _is_shown_before(nature, keys, among, cells, slot, slots[at - gap]):
+                slots[at] = slots[at - gap]
+                at -= gap
+            slots[at] = slot
+        gap //= 3
+
+
+@seldom_part
+def _probe(  # type: ignore[no-untyped-def]
+    walk, side, own, cells, keys, marks, lines, row, kind, timestamp, out, count
+):
     """Writes what one row gives with the other side's `cells`; returns the next count, -1 when there is no room."""
     nature, key, instance = walk[NATURE + side], lines[ROW_KEY, row], lines[INSTANCE, row]
     if (nature & CURRENT_ONLY) != 0 and kind != CURRENT:
@@ -142,6 +180,9 @@ def _probe(walk, side, own, cells, lines, row, kind, timestamp, out, count):  # 
                     return -1
                 count = _write(out, count, side, own, other, lines, row, kind, timestamp, walk)
             other = cells[NEXT, other]
+    shown = walk[NATURE + 1 - side]
+    if count > first + 1 and ((shown & HASHED) != 0 or ((shown & SORTED) != 0 and marks[instance] != 0)):
+        _arrange(shown, keys, marks[instance], cells, out[1 - side], first, count)
     lonely = (nature & KEEPS) != 0 and (count == first or (nature & NEEDS_NULLS) != 0)
     if lonely or kind == RESET:
         if count == out.shape[1]:
@@ -158,7 +199,9 @@ def _probe(walk, side, own, cells, lines, row, kind, timestamp, out, count):  # 
 
 
 @seldom_part
-def _take_up(walk, side, lines, own_cells, own_looks, cells, looks, out, count):  # type: ignore[no-untyped-def]
+def _take_up(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one row, step by step
+    walk, side, lines, own_cells, own_looks, own_marks, cells, looks, keys, marks, out, count
+):
     """The next row of what `side` let out meets the other side's shelf; then its own shelf follows it."""
     row, nature = walk[NEXT_ROW + side], walk[NATURE + side]
     slot, kind, instance = lines[SEQUENCE, row], lines[KIND, row], lines[INSTANCE, row]
@@ -172,33 +215,48 @@ def _take_up(walk, side, lines, own_cells, own_looks, cells, looks, out, count):
                     stamp = own_cells[CELL_STAMP, held]
                 break
             held = own_cells[NEXT_NUMBER, held]
-    if (nature & TRIGGERS) != 0 and (kind != EXPIRED or (nature & HIDES) == 0):
-        count = _probe(walk, side, slot, cells, lines, row, kind, stamp, out, count)
+    if kind <= RESET and (nature & TRIGGERS) != 0 and (kind != EXPIRED or (nature & HIDES) == 0):
+        count = _probe(walk, side, slot, cells, keys, marks, lines, row, kind, stamp, out, count)
         if (nature & BARE) != 0 and count >= 0:
             clock = lines[CLOCK, row]
-            count = _probe(walk, side, slot, cells, lines, row, EXPIRED, clock, out, count)
+            count = _probe(walk, side, slot, cells, keys, marks, lines, row, EXPIRED, clock, out, count)
             if count >= 0:
-                count = _probe(walk, side, slot, cells, lines, row, RESET, stamp, out, count)
+                count = _probe(walk, side, slot, cells, keys, marks, lines, row, RESET, stamp, out, count)
         if count < 0:
             return count
         walk[TICK] += 1
         looks[instance] = walk[TICK]
     walk[NEXT_ROW + side] += 1
-    if (nature & HOLDS) != 0 and kind == CURRENT:
+    if (nature & HOLDS) == 0 or kind == RESET:
+        return count
+    if kind == SHOWN or (kind == CURRENT and (nature & LENDS) == 0):
         walk[TICK] += 1
-        _put(own_cells, slot, lines[ROW_KEY, row], lines[NUMBER, row], instance, lines[TIMESTAMP, row], walk[TICK])
-    elif (nature & HOLDS) != 0 and kind == EXPIRED:
-        left = _take(own_cells, lines[NUMBER, row], instance)
-        if left >= 0:
-            own_cells[FREED, walk[FREED_COUNT + side]] = left
-            walk[FREED_COUNT + side] += 1
+        number, stamp, place = lines[NUMBER, row], lines[TIMESTAMP, row], lines[PLACE, row]
+        _put(own_cells, slot, lines[ROW_KEY, row], number, instance, stamp, walk[TICK], place)
+        if (nature & HASHED) != 0:
+            own_marks[instance] += 1
+        return count
+    left = _take(own_cells, lines[NUMBER, row], instance)
+    if left >= 0:
+        own_cells[FREED, walk[FREED_COUNT + side]] = left
+        walk[FREED_COUNT + side] += 1
+        if (nature & HASHED) != 0:
+            own_marks[instance] -= 1
+        elif (nature & SORTED) != 0:
+            own_marks[instance] = 1
     return count
 
 
 @kernel_part
-def _came(lines, row, count):  # type: ignore[no-untyped-def]
+def _came(nature, lines, row, count):  # type: ignore[no-untyped-def]
     """True when `row` came over the side's stream, or left for one that did; a timer of its window lets rows out that
     only leave."""
+    if (nature & LENDS) != 0:
+        return lines[KIND, row] == SHOWN
+    if (nature & (SORTED | HASHED)) != 0:
+        return True
+    if (nature & BY_TIMER) != 0:
+        return False
     while row + 1 < count and lines[CHUNK, row + 1] == lines[CHUNK, row]:
         row += 1
     return lines[KIND, row] == CURRENT
@@ -217,21 +275,23 @@ def _left_is_next(walk, lines0, lines1, left_first, timers_left_first):  # type:
         return lines0[CLOCK, i] < lines1[CLOCK, j]
     if lines0[ORDER, i] % 2 == 1:
         return left_first
-    came = (walk[NATURE] & BY_TIMER) == 0 and _came(lines0, i, walk[COUNT])
-    if came != ((walk[NATURE + 1] & BY_TIMER) == 0 and _came(lines1, j, walk[COUNT + 1])):
+    came = _came(walk[NATURE], lines0, i, walk[COUNT])
+    if came != _came(walk[NATURE + 1], lines1, j, walk[COUNT + 1]):
         return came
     return timers_left_first or not came
 
 
 @state_kernel
 def meet(  # type: ignore[no-untyped-def]
-    walk, goes_on, left_first, timers_left_first, count0, lines0, cells0, looks0, count1, lines1, cells1, looks1, out
-):
+    walk, goes_on, left_first, timers_left_first, count0, lines0, cells0, looks0, keys0, marks0,
+    count1, lines1, cells1, looks1, keys1, marks1, out,
+):  # fmt: skip
     """Walks over what both sides let out until all is done or `out` is full; returns how many pairs it wrote, and
     whether all is done.
 
     The sides let out `count` rows, described by `lines`; `cells` are their shelves, and `looks` tell for each instance
-    when somebody last looked at one. `goes_on` says that this step's walk has begun before.
+    when somebody last looked at one. `keys` are the numbers by which windows show rows, `marks` tell for each instance
+    whether its window was full, or how many rows it shows. `goes_on` says that this step's walk has begun before.
     """
     if not goes_on:
         walk[COUNT], walk[COUNT + 1] = count0, count1
@@ -244,9 +304,9 @@ def meet(  # type: ignore[no-untyped-def]
         chunks, deliveries = walk[CHUNKS], walk[DELIVERIES]
         last_side, last_chunk = walk[LAST_SIDE], walk[LAST_CHUNK]
         if _left_is_next(walk, lines0, lines1, left_first, timers_left_first):
-            after = _take_up(walk, 0, lines0, cells0, looks0, cells1, looks1, out, count)
+            after = _take_up(walk, 0, lines0, cells0, looks0, marks0, cells1, looks1, keys1, marks1, out, count)
         else:
-            after = _take_up(walk, 1, lines1, cells1, looks1, cells0, looks0, out, count)
+            after = _take_up(walk, 1, lines1, cells1, looks1, marks1, cells0, looks0, keys0, marks0, out, count)
         if after < 0:
             walk[CHUNKS], walk[DELIVERIES] = chunks, deliveries
             walk[LAST_SIDE], walk[LAST_CHUNK] = last_side, last_chunk

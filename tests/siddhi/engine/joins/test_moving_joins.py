@@ -26,6 +26,7 @@ WINDOWS = (
     "externalTime(ts, 20)", "externalTimeBatch(ts, 20)", "timeLength(20, 3)", "session(12 millisec)",
     "session(12 millisec, k)", "batch()", "unique:ever(k)", "unique:first(k)", "unique:length(k, 2)",
     "unique:time(k, 20)", "unique:lengthBatch(k, 2)", "unique:timeBatch(k, 20)", "cron('* * * * * ?')",
+    "sort(3, k, 'desc', v, 'asc')", "frequent(2, k)", "lossyFrequent(0.3, 0.1, k)", "delay(20)",
 )  # fmt: skip
 FORMS = (
     "S{a} as a join T{b} as b on a.k == b.k", "S{a} as a left outer join T{b} as b on a.k == b.k and a.v > b.v",

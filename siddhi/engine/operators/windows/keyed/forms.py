@@ -197,7 +197,7 @@ def _counted(context: WindowContext) -> tuple[list[object], Owners]:
 def frequent(context: WindowContext) -> KeyedWindow:
     """Return the newest event of each of the n most frequent keys, by Misra and Gries."""
     numbers, owners = _counted(context)
-    return KeyedWindow(context, Plan(FREQUENT_KIND, length=whole(numbers[0]), owners=owners))
+    return KeyedWindow(context, Plan(FREQUENT_KIND, length=whole(numbers[0]), owners=owners, sort_lines=3))
 
 
 @WINDOWS.register("lossyFrequent")
@@ -209,4 +209,4 @@ def lossy_frequent(context: WindowContext) -> KeyedWindow:
     numbers, owners = _counted(context)
     support, error = (float(str(number)) for number in numbers)
     width = min(math.ceil(1 / error), _WIDEST) if abs(error) > 1 / _WIDEST else _WIDEST
-    return KeyedWindow(context, Plan(LOSSY_KIND, length=width, share=support - error, owners=owners))
+    return KeyedWindow(context, Plan(LOSSY_KIND, length=width, share=support - error, owners=owners, sort_lines=3))

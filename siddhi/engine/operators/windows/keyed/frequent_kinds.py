@@ -1,7 +1,8 @@
 """What `frequent` and `lossyFrequent` do with a row, for n instances and n keys in each.
 
 `HEAD` of a key is its newest row, which lies among the open rows of its instance in the order in which keys came;
-`TOTAL` is how often it came.
+`TOTAL` is how often it came. The second number of a row is the hash code of its key, the third the place of the key
+among those that came.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from siddhi.engine.operators.windows.keyed.layout import (
     FREQUENT_KIND,
     HASH,
     HEAD,
+    HIDDEN,
     KIND,
     LENGTH,
     NEXT,
     NUMBER,
     OWNER,
+    SHOWN,
     STAMP,
+    TELLS,
     TOP,
     TOTAL,
 )
@@ -63,7 +67,11 @@ def frequent_in(param, share, run, rows, cells, keys, instance, held, key, slot,
     cells[instance, TOTAL] += 1
     total = cells[instance, TOTAL]
     bucket = 0 if frequent else (total + param[LENGTH] - 1) // param[LENGTH]
+    keys[1, slot], keys[2, slot] = held[key, HASH], total
     if old >= 0:
+        keys[2, slot] = keys[2, old]
+        if param[TELLS] != 0:
+            emit(run, out, old, HIDDEN, run[CLOCK_NOW])
         put_in_place(cells, instance, rows, old, slot)
         release(run, rows, old)
         held[key, TOTAL] += 1
@@ -83,5 +91,7 @@ def frequent_in(param, share, run, rows, cells, keys, instance, held, key, slot,
     held[key, HEAD] = slot
     if frequent or held[key, TOTAL] >= share * total:
         emit(run, out, slot, CURRENT, rows[STAMP, slot])
+    elif param[TELLS] != 0:
+        emit(run, out, slot, SHOWN, rows[STAMP, slot])
     if not frequent and total % param[LENGTH] == 0:
         _let_go(run, rows, cells, keys, instance, held, cells[instance, COUNT], bucket, out)

@@ -41,10 +41,15 @@ whether timers of one time let out rows; the rows that leave behind their chunk;
 order, clock and instance of the row that came last; whether chunks have rows of several instances."""
 RUN_LINES = 19
 
-KIND, SPAN, LENGTH, ORIGIN, ALIGNED, EXPIRES, LATENCY, SUPPORT, WIDE, FORGETS = range(10)
+KIND, SPAN, LENGTH, ORIGIN, ALIGNED, EXPIRES, LATENCY, SUPPORT, WIDE, FORGETS, TELLS = range(11)
 """The parameters of a window: which it is, its time, its length, where batches are counted from and whether they are,
-whether what a batch window held is let out once more, and what one window alone has."""
-PARAMETERS = 10
+whether what a batch window held is let out once more, and what one window alone has; whether rows that come and leave
+in silence are told."""
+PARAMETERS = 11
+
+SHOWN, HIDDEN = 4, 5
+"""Further kinds of rows, told to a join alone: from now on the window shows this row, or shows it no more, and lets
+nothing out."""
 
 (LENGTH_KIND, TIME_KIND, EXTERNAL_TIME_KIND, TIME_LENGTH_KIND, DELAY_KIND, SORT_KIND, SESSION_KIND, CRON_KIND,
  LENGTH_BATCH_KIND, LENGTH_STREAM_KIND, TIME_BATCH_KIND, TIME_STREAM_KIND, BATCH_KIND, EVER_KIND, FIRST_KIND,

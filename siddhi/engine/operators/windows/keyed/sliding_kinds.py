@@ -17,9 +17,11 @@ from siddhi.engine.operators.windows.keyed.layout import (
     NEWEST,
     PLACE,
     RIGHT,
+    SHOWN,
     SORT_KIND,
     SPAN,
     STAMP,
+    TELLS,
     TIME_KIND,
     TIME_LENGTH_KIND,
     TOP,
@@ -143,6 +145,8 @@ def slide(param, run, rows, cells, keys, timers, owner, slot, out):  # type: ign
         let_go(param, run, rows, cells, keys, owner, run[CLOCK_NOW], out)
         if kind == TIME_KIND:
             emit(run, out, slot, CURRENT, rows[STAMP, slot])
+        elif param[TELLS] != 0:
+            emit(run, out, slot, SHOWN, rows[STAMP, slot])
         heap_in(cells, owner, keys, rows, slot, 1)
         set_timer(run, cells, timers, owner, keys[0, cells[owner, TOP]] + param[SPAN])
 

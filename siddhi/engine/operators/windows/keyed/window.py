@@ -69,6 +69,7 @@ from siddhi.engine.operators.windows.keyed.layout import (
     SPAN,
     STAMP,
     STEP_TURN,
+    TELLS,
     TIED,
     TIME_BATCH_KIND,
     TIME_KIND,
@@ -95,7 +96,10 @@ from siddhi.engine.operators.windows.keyed.layout import SEQUENCE as ARRIVAL
 from siddhi.engine.operators.windows.keyed.owners import Owners
 from siddhi.engine.operators.windows.keyed.walk import walk
 from siddhi.engine.tuning import MIN_FORGOTTEN_OWNERS
+from siddhi.language.ast import AttributeType
 
+WINDOW_SLOT = "@slot"
+"""The column of the slots of rows in their window, where it tells them."""
 _LONG_AGO = np.iinfo(np.int64).min
 _NO_HOLDINGS = frozenset({LENGTH_KIND, SORT_KIND, EVER_KIND, FIRST_KIND, UNIQUE_LENGTH_KIND})
 """Windows that let out no more than three rows for each that comes."""
@@ -192,6 +196,15 @@ class KeyedWindow(WindowOperator):
         self._run[LEAVING] = -1
         self._look_at = MIN_FORGOTTEN_OWNERS
 
+    def tell_moves(self) -> None:
+        """Let rows out that come and leave in silence, too, and tell the slot of each row."""
+        self._param[TELLS] = 1
+
+    def sorted_instances(self) -> BoolArray:
+        """Return which instances show their rows in order: those that were full once."""
+        full: BoolArray = self._cells[:, NEWEST] != _LONG_AGO
+        return full
+
     @property
     def notes_looks(self) -> bool:
         return self.plan.kind in _NOTING
@@ -274,8 +287,11 @@ class KeyedWindow(WindowOperator):
         if self._partitioned or self._run[TIED]:
             lines, chunks = self._in_turn(lines)
         kinds = lines[KIND].astype(np.int8)
+        columns = self.slots.take(lines[SEQUENCE])
+        if self._param[TELLS]:
+            columns[WINDOW_SLOT] = Column(AttributeType.LONG, self.slots.pool, values=lines[SEQUENCE])
         return EventBatch(
-            lines[TIMESTAMP], kinds, lines[ORDER], lines[CLOCK], self.slots.take(lines[SEQUENCE]), chunks,
+            lines[TIMESTAMP], kinds, lines[ORDER], lines[CLOCK], columns, chunks,
             lines[WHOSE] if self._partitioned else None, only_current=not kinds.any() and CURRENT == 0,
         )  # fmt: skip
 
