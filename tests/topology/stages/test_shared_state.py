@@ -164,3 +164,29 @@ def test_instances_that_are_added_begin_with_the_state_of_the_others(
     assert begun.left == ()
     feed(then, events(5)[half:], begun.states)
     assert [row[1:] for _, row in first.out + then.out] == [row[1:] for _, row in alone.out]
+
+
+def test_time_that_no_event_moves_goes_on_in_all_instances(settings: StageSettings) -> None:
+    """Where event time goes on by itself in silence, a batch ends without a further event, once."""
+    header = "@app:playback(idle.time='100 millisec', increment='1 sec')"
+    found = []
+    for dist in ("@dist(execGroup='g')", SHARED):
+        topology = InProcessTopology(plan_of(BODIES["batch"], dist, header), settings)
+        topology.open(999_000)
+        topology.send("A", batch([(1_000_000, 1, 3.0, "a"), (1_000_010, 2, 4.0, "a")]), 1_000_010)
+        topology.finish(1_000_020)
+        topology.advance(1_001_000)
+        found.append([row[1:] for _, row in topology.out])
+    assert found == [[(7.0, 3.0)], [(7.0, 3.0)]]
+
+
+def test_an_event_of_another_instance_between_two_breaks_a_sequence_and_no_pattern(settings: StageSettings) -> None:
+    events = [(1_000_000, 1, 1.0, "a"), (1_000_001, 2, 1.0, "filler"), (1_000_002, 3, 5.0, "a")]
+    found = []
+    for link in (",", "->"):
+        body = f"from every e1=A[room == 'a'] {link} e2=A[room == 'a' and e1.temp + 1 < temp] select "
+        body += "e1.temp as x, e2.temp as y insert into Out;"
+        topology = InProcessTopology(plan_of(body, SHARED, ""), settings)
+        feed(topology, [("A", time_ms, [(time_ms, *rest)]) for time_ms, *rest in events])
+        found.append([row[1:] for _, row in topology.out])
+    assert found == [[], [(1.0, 5.0)]]

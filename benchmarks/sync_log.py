@@ -1,0 +1,147 @@
+"""How many events a second the log of a group with shared state orders, and how soon all instances have them.
+
+The stages run in this process, one after the other, without links between them:
+
+    .venv/bin/python benchmarks/sync_log.py [--events 2000000] [--batch 4096] [--instances 3]
+
+`log` is the stage that puts events into one order; `instances` is that, and every instance applying them, in one core.
+The time that a batch takes from its entry until all instances have applied it is the latency without links.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from cep_common.ids import PlanKey
+from query_plan.builder import build
+from query_plan.model import instance_stage
+from siddhi.analysis.analyser import analyse
+from siddhi.language.parser import parse
+from topology.events.bundle import Bundle
+from topology.model import PROCESSOR, Topology
+from topology.stages.kinds.processor import Processor
+from topology.stages.routes.routing import Routing
+from topology.stages.settings import StageSettings
+
+PLAN = """@app:name('Rise')
+@source(type='http', @map(type='json')) define stream TempStream (room int, temp double);
+@sink(type='log') define stream AlertStream (initialTemp double, finalTemp double);
+@info(name='rise') @dist(execGroup='g', parallel='{instances}', state='shared') {rule}
+"""
+RULES = {
+    "sequence": "from every e1=TempStream, e2=TempStream[e1.temp + 1 < temp] "
+    "select e1.temp as initialTemp, e2.temp as finalTemp insert into AlertStream;",
+    "average": "from TempStream#window.length(1000) select avg(temp) as initialTemp, max(temp) as finalTemp "
+    "insert into AlertStream;",
+    "one in ten": "from TempStream[room == 3]#window.length(1000) "
+    "select avg(temp) as initialTemp, max(temp) as finalTemp insert into AlertStream;",
+}
+WARM_UP = 8
+
+
+class Stages:
+    """The stages of the group; `until` names the last one that runs."""
+
+    def __init__(self, rule: str, instances: int, until: str) -> None:
+        plan = build(analyse(parse(PLAN.format(rule=rule, instances=instances))))
+        self.topology = Topology(PlanKey(-1234, "Rise"), 1, plan, tasks=1)
+        settings = StageSettings(host="127.0.0.1", first_port=20000, last_port=60000, window_rows=1_000, idle_ms=60_000)
+        routing = Routing(self.topology, settings.scripts, self._hand_over)
+        self.work: deque[tuple[str, Bundle]] = deque()
+        self.stages: dict[str, Processor] = {}
+        for component in self.topology.components:
+            for index, name in enumerate(component.instances() if component.kind == PROCESSOR else ()):
+                stage = instance_stage(plan.processor(component.name), index)
+                emit = routing.emitter(component) if component.name != until else _drop
+                self.stages[name] = Processor(name, self.topology, stage, emit, settings)
+        self.emit = routing.emitter(self.topology.components[0])
+        self.ticket = 0
+
+    def _hand_over(self, target: str, bundle: Bundle) -> None:
+        bundle.hold()
+        if target in self.stages:
+            self.work.append((target, bundle))
+        else:
+            bundle.settle()  # a publisher has passed it on
+
+    def open(self) -> None:
+        for stage in self.stages.values():
+            stage.open(_now_ms())
+        self.send(())
+
+    def send(self, batches: tuple[tuple[str, pa.RecordBatch], ...]) -> None:
+        """Run a frame of a worker through the stages."""
+        now_ms, receiver = _now_ms(), "EventReceiver#0"
+        self.emit(
+            Bundle(receiver, receiver, self.ticket, "worker/TempStream", ("TempStream",), now_ms, idle=True,
+                   batches=batches, clock_ms=now_ms)
+        )  # fmt: skip
+        self.ticket += 1
+        while self.work:
+            target, bundle = self.work.popleft()
+            self.stages[target].on_bundle(bundle, now_ms)
+
+
+def _drop(bundle: Bundle) -> None:
+    """Take what the last stage emits."""
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def frame(chosen: np.random.Generator, rows: int) -> pa.RecordBatch:
+    """Return a frame of readings of ten rooms."""
+    columns = [
+        pa.array(np.full(rows, _now_ms())),
+        pa.array(np.zeros(rows, dtype=np.int8)),
+        pa.array(chosen.integers(0, 10, rows).astype(np.int32)),
+        pa.array(chosen.normal(20.0, 2.0, rows)),
+    ]
+    return pa.record_batch(columns, names=["_timestamp", "_kind", "room", "temp"])
+
+
+def measure(rule: str, instances: int, until: str, events: int, batch: int) -> tuple[float, float]:
+    """Return events a second, and the 99th percentile of a batch's time in milliseconds."""
+    stages, chosen = Stages(rule, instances, until), np.random.default_rng(7)
+    stages.open()
+    frames = [frame(chosen, batch) for _ in range(16)]
+    for number in range(WARM_UP):
+        stages.send((("TempStream", frames[number % 16]),))
+    times = []
+    began = time.perf_counter()
+    for number in range(max(1, events // batch)):
+        sent = time.perf_counter()
+        stages.send((("TempStream", frames[number % 16]),))
+        times.append(time.perf_counter() - sent)
+    took = time.perf_counter() - began
+    return len(times) * batch / took, float(np.percentile(times, 99)) * 1_000
+
+
+def main() -> None:
+    """Print a table of rates and latencies."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--events", type=int, default=2_000_000)
+    arguments.add_argument("--batch", type=int, default=4_096)
+    arguments.add_argument("--instances", type=int, default=3)
+    asked = arguments.parse_args()
+    print(f"{asked.instances} instances, frames of {asked.batch} events, one core, no links")
+    print(f"{'rule':12} {'until':10} {'events/s':>12} {'p99 of a frame':>15}")
+    for name, rule in RULES.items():
+        for until in ("g.log", "g"):
+            rate, p99_ms = measure(rule, asked.instances, until, asked.events, asked.batch)
+            shown = "log" if until == "g.log" else "instances"
+            print(f"{name:12} {shown:10} {rate:12,.0f} {p99_ms:12.1f} ms")
+
+
+if __name__ == "__main__":
+    main()
