@@ -51,7 +51,7 @@ WEAK = ("_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TRANSPORT")
 
 
 def library() -> Any:
-    """The package `confluent_kafka`. ConfigError when it is not installed."""
+    """Return the package `confluent_kafka`. Raises ConfigError when it is not installed."""
     try:
         import confluent_kafka  # noqa: PLC0415 - an extra, loaded where a plan has a connector of type kafka
     except ImportError as error:
@@ -60,14 +60,14 @@ def library() -> Any:
 
 
 def explained(error: Any) -> str:
-    """What an error of the library means, and what to do; its own words behind."""
+    """Return what an error of the library means, and what to do; its own words behind."""
     name, said = str(error.name()), str(error.str())
     advice = _ADVICE.get(name)
     return f"{advice} ({said})" if advice else f"{said} ({name})"
 
 
 def common_settings(options: KafkaConnection, client_id: str) -> dict[str, Any]:
-    """What every client of a connector gets. Raises ConfigError for a password file that cannot be read."""
+    """Return what every client of a connector gets. Raises ConfigError for a password file that cannot be read."""
     settings: dict[str, Any] = {
         "client.id": client_id,
         "log_level": QUIET,
@@ -90,7 +90,7 @@ def common_settings(options: KafkaConnection, client_id: str) -> dict[str, Any]:
 
 
 def made(make: Callable[[dict[str, Any]], Any], settings: dict[str, Any], where: str) -> Any:
-    """The client that `make` makes of the settings. ConfigError for settings that the library refuses."""
+    """Return the client that `make` makes of the settings. Raises ConfigError for settings that the library refuses."""
     kafka = library()
     try:
         return make(settings)
@@ -129,7 +129,7 @@ class Errors:
             self._strength, self.text = strength, explained(error)
 
     def clear(self) -> None:
-        """The client works."""
+        """Note that the client works."""
         self._strength, self.text = -1, ""
 
 

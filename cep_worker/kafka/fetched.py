@@ -39,7 +39,7 @@ class Fetched:
         )
 
     def header(self, index: int, name: str) -> str:
-        """The value of a message's header, or nothing."""
+        """Return the value of a message's header, or nothing."""
         for header, value in self._messages[index].headers() or ():
             if header == name and value is not None:
                 return str(value.decode(errors="replace"))

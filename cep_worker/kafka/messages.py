@@ -63,8 +63,10 @@ class Refused(NamedTuple):
 
 
 def failed_messages(refused: Sequence[Refused], now_ms: int) -> Iterator[FailedBatch]:
-    """The messages as the error store keeps them; those that follow each other and are wrong in one way are together,
-    as far as one entry should hold them."""
+    """Return the messages as the error store keeps them.
+
+    Those that follow each other and are wrong in one way are together, as far as one entry should hold them.
+    """
     for _, alike in groupby(refused, key=lambda one: (one.reason, one.message.topic, one.message.partition)):
         found = list(alike)
         for place in range(0, len(found), TOGETHER):
@@ -79,7 +81,7 @@ class Messages(Protocol):
     def __len__(self) -> int: ...
 
     def payloads(self) -> list[bytes]:
-        """What the mapper reads of each."""
+        """Return what the mapper reads of each."""
 
     def message(self, index: int) -> KafkaMessage:
         """One of them as a whole."""
@@ -110,7 +112,7 @@ class MessageReader:
         self._at_once |= isinstance(form, CsvFormat) and not form.header
 
     def read(self, messages: Messages, now_ms: int) -> tuple[pa.RecordBatch | None, list[Refused]]:
-        """The events of the messages in order, if there are any, and the messages that hold none."""
+        """Return the events of the messages in order, if there are any, and the messages that hold none."""
         batch = self._read_at_once(messages, now_ms) if self._at_once else None
         if batch is not None:
             return batch, []
@@ -124,7 +126,7 @@ class MessageReader:
         return concatenate(batches) if batches else None, refused
 
     def _read_at_once(self, messages: Messages, now_ms: int) -> pa.RecordBatch | None:
-        """The events when each message holds one; None when they must be read one by one."""
+        """Return the events when each message holds one; None when they must be read one by one."""
         payloads = messages.payloads()
         if self._bodies is not None:
             return self._read_bodies(self._bodies, payloads, messages, now_ms)
@@ -143,7 +145,7 @@ class MessageReader:
     def _read_bodies(
         self, reader: BodiesReader, payloads: list[bytes], messages: Messages, now_ms: int
     ) -> pa.RecordBatch | None:
-        """The events of binary messages; None when they must be read one by one."""
+        """Return the events of binary messages; None when they must be read one by one."""
         if not all(payloads):
             return None
         try:
@@ -153,7 +155,7 @@ class MessageReader:
         return self._with_columns(batch, messages) if self._properties else batch
 
     def _with_columns(self, batch: pa.RecordBatch, messages: Messages) -> pa.RecordBatch | None:
-        """The events with what comes beside their messages; None when a value does not fit."""
+        """Return the events with what comes beside their messages; None when a value does not fit."""
         whole = [messages.message(index) for index in range(len(messages))]
         own = iter(batch.columns[2:])
         columns = [batch.column(0), batch.column(1)]
@@ -183,7 +185,7 @@ class MessageReader:
         return timed
 
     def _timed(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """The events at the times of their attribute; None when one has none."""
+        """Return the events at the times of their attribute; None when one has none."""
         times = batch.column(2 + [name for name, _ in self._schema.attributes].index(str(self._time)))
         if times.null_count:
             return None
@@ -191,7 +193,7 @@ class MessageReader:
 
 
 def property_of(message: KafkaMessage, name: str) -> str | None:
-    """What `trp:name` is for a message: Siddhi's properties, else the value of the last header of that name."""
+    """Return what `trp:name` is for a message: Siddhi's properties, else the value of the last header of that name."""
     match name:
         case "topic":
             return message.topic
@@ -210,7 +212,7 @@ def property_of(message: KafkaMessage, name: str) -> str | None:
 
 
 def stored(refused: Sequence[Refused], now_ms: int) -> pa.RecordBatch:
-    """The messages as the error store keeps them: all of them, so that they can be read again."""
+    """Return the messages as the error store keeps them: all of them, so that they can be read again."""
     rows = [one.message for one in refused]
     columns: list[Any] = [
         pa.array([one.timestamp_ms if one.timestamp_ms > 0 else now_ms for one in rows], pa.int64()),

@@ -31,21 +31,23 @@ class Position(NamedTuple):
     offset: int
 
     def number(self) -> int:
-        """What the origin of the batch that ends before the position has as its number."""
+        """Return what the origin of the batch that ends before the position has as its number."""
         return (self.generation << _OFFSET_BITS) + self.offset - 1
 
     @classmethod
     def behind(cls, number: int) -> Position:
-        """The position behind the batch whose origin has the number."""
+        """Return the position behind the batch whose origin has the number."""
         generation = (number + 1) >> _OFFSET_BITS
         return cls(generation, number + 1 - (generation << _OFFSET_BITS))
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPosition:
-    """What is known of a partition when it is assigned: its `low` and `high` offsets, how far the worker's log has it
-    (`own`), and what is committed under the group, with our mark or without. `wanted` is where the plan wants it to
-    begin."""
+    """What is known of a partition when it is assigned.
+
+    Its `low` and `high` offsets, how far the worker's log has it (`own`), and what is committed under the group, with
+    our mark or without. `wanted` is where the plan wants it to begin.
+    """
 
     low: int
     high: int
@@ -98,7 +100,7 @@ def start(known: KnownPosition, reset: Reset) -> Start:
 
 
 def in_range(position: Position, low: int, high: int, reset: Reset) -> Start:
-    """The position if there are messages from there on or will be, else where `reset` says."""
+    """Return the position if there are messages from there on or will be, else where `reset` says."""
     generation, offset = position
     if low <= offset <= high:
         return Start(position)
@@ -121,12 +123,12 @@ def source_of(plan: str, stream: str, topic: str, partition: int) -> bytes:
 
 
 def mark(plan: str, stream: str, generation: int) -> str:
-    """The metadata with which a position is committed."""
+    """Return the metadata with which a position is committed."""
     return f"{_MARK} {_digest(plan, stream)} {generation}"
 
 
 def marked_position(plan: str, stream: str, metadata: str | None, offset: int) -> Position | None:
-    """The position that was committed with `metadata`; None for what is not ours."""
+    """Return the position that was committed with `metadata`; None for what is not ours."""
     parts = (metadata or "").split(" ")
     if len(parts) != 3 or parts[:2] != [_MARK, _digest(plan, stream)] or not parts[2].isdecimal():
         return None

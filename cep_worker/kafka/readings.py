@@ -49,8 +49,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What a source wants to read, and as whom: `listed` partitions alone, if any, from `offsets` (by topic) or where
-    `reset` says if they were never read."""
+    """What a source wants to read, and as whom.
+
+    `listed` partitions alone, if any, from `offsets` (by topic) or where `reset` says if they were never read.
+    """
 
     plan: str
     stream: str
@@ -77,8 +79,10 @@ class Readings:
         left: Callable[[str, int], None],
         ids: TopicIds,
     ) -> None:
-        """`newest` asks the worker's log, `tell` gets what a user should know and how many messages are gone. `joined`
-        and `left` are called for each partition."""
+        """`newest` asks the worker's log, `tell` gets what a user should know and how many messages are gone.
+
+        `joined` and `left` are called for each partition.
+        """
         self._kafka = kafka
         self._reader = reader
         self._newest = newest
@@ -92,7 +96,7 @@ class Readings:
         self.reports: tuple[PartitionReport, ...] = ()
 
     def reading(self, topic: str, partition: int) -> Reading | None:
-        """The partition, if it is read here now."""
+        """Return the partition, if it is read here now."""
         return self._readings.get((topic, partition))
 
     def assigned(self, consumer: Any, partitions: list[Any]) -> None:
@@ -131,14 +135,16 @@ class Readings:
         self._report()
 
     def took(self, topic: str, partition: int, position: Position) -> None:
-        """The log has all messages before the position."""
+        """Note that the log has all messages before the position."""
         one = self._readings.get((topic, partition))
         if one is not None:
             one.position = max(one.position, position)
 
     def out_of_range(self, consumer: Any, topic: str, partition: int) -> None:
-        """The brokers have no message at the partition's position: go on where `reset` says. Raises KafkaException and
-        OutOfRangeError."""
+        """Go on after the brokers had no message at the partition's position, where `reset` says.
+
+        Raises KafkaException and OutOfRangeError.
+        """
         one = self._readings.get((topic, partition))
         if one is None:
             return
@@ -164,8 +170,10 @@ class Readings:
         self._report()
 
     def commit(self, consumer: Any, *, at_once: bool = False) -> None:
-        """Tell the brokers how far the log has each partition: as it was with the last call, since that is on the disk
-        by now, or `at_once` as it is. Raises KafkaException."""
+        """Tell the brokers how far the log has each partition.
+
+        As it was with the last call, since that is on the disk by now, or `at_once` as it is. Raises KafkaException.
+        """
         offsets, positions = [], []
         for (topic, number), one in self._readings.items():
             wanted = one.position if at_once else one.committing

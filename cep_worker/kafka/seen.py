@@ -52,7 +52,7 @@ class Seen:
         return refused
 
     def save(self) -> None:
-        """The numbers are in the file. What comes again after a crash of the last second is not known."""
+        """Write the numbers to the file. What comes again after a crash of the last second is not known."""
         self._saved_at = time.monotonic()
         self._path.parent.mkdir(parents=True, exist_ok=True)
         new = self._path.with_suffix(".new")

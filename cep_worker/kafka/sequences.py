@@ -22,13 +22,13 @@ class HeaderError(ValueError):
 
 
 def with_header(payload: bytes, sequence: str, number: int, *, binary: bool) -> bytes:
-    """The message with its header."""
+    """Return the message with its header."""
     header = f"{sequence}:{number}".encode()
     return _LENGTH.pack(len(header)) + header + payload if binary else header + b"~" + payload
 
 
 def without_header(message: bytes, *, binary: bool) -> tuple[str, int, bytes]:
-    """The sequence, the number and the payload. Raises HeaderError."""
+    """Return the sequence, the number and the payload. Raises HeaderError."""
     if binary:
         length = _LENGTH.unpack_from(message)[0] if len(message) >= _LENGTH.size else -1
         if not 0 < length <= min(_LONGEST, len(message) - _LENGTH.size):
@@ -53,7 +53,7 @@ class Numbers:
         self._next = self._reserved = _read(path)
 
     def take(self, count: int) -> Iterator[int]:
-        """The next `count` numbers. Raises OSError when they cannot be reserved."""
+        """Return the next `count` numbers. Raises OSError when they cannot be reserved."""
         first = self._next
         if first + count > self._reserved:
             self._reserve(first + count + BLOCK)

@@ -202,7 +202,7 @@ class _KafkaWriter:
             self._log.problem("group", "group waits: sink=%s reason=%s", self._where, problem)
 
     def _deliver(self, group: GroupId, refusals: Refusals, stopping: threading.Event) -> None:
-        """The brokers have the group. Raises NotNowError."""
+        """Deliver the group: return when the brokers have it. Raises NotNowError."""
         if self._transactions is None:
             every = common_settings(self._options, f"cep-{self._context.worker}").items()
             common = {name: value for name, value in every if name not in PRODUCER}
@@ -224,7 +224,7 @@ class _KafkaWriter:
             self._count(())
 
     def _messages(self, batch: pa.RecordBatch, frame: FrameId) -> Iterator[tuple[Target, bytes, Headers] | str]:
-        """The messages of a frame's events, or why an event has none."""
+        """Return the messages of a frame's events, or why an event has none."""
         payloads = self._payloads(batch)
         for row, (target, payload) in enumerate(zip(self._targets.of(batch), payloads, strict=True)):
             if isinstance(target, Target) and isinstance(payload, bytes):
@@ -238,7 +238,7 @@ class _KafkaWriter:
             yield FailedBatch(batch, reason)
 
     def _excluded(self, group: GroupId, excluded: dict[Row, str]) -> Iterator[FailedBatch]:
-        """These events of the group; it is forgotten then."""
+        """Return these events of the group; it is forgotten then."""
         try:
             for frame, batch in self._staged.batches(group):
                 for row in range(batch.num_rows):
@@ -248,7 +248,7 @@ class _KafkaWriter:
             self._staged.forget(group.log)
 
     def _payloads(self, batch: pa.RecordBatch) -> list[bytes | str]:
-        """The payload of each event, or why it has none."""
+        """Return the payload of each event, or why it has none."""
         payloads = self._encoded(batch)
         if self._numbers is None:
             return payloads
@@ -310,7 +310,10 @@ class _KafkaWriter:
 
     @staticmethod
     def _refused_together(failed: dict[int, tuple[bool, str]]) -> list[int]:
-        """The rows that brokers refused for good, where they may have been in one batch: it is refused as a whole."""
+        """Return the rows that brokers refused for good, where they may have been in one batch.
+
+        It is refused as a whole.
+        """
         refused = [row for row, (for_good, _) in sorted(failed.items()) if for_good]
         return refused if len(refused) > 1 else []
 
@@ -379,8 +382,10 @@ class _KafkaWriter:
         return self._errors.text if error.name() == "_TRANSPORT" and self._errors.text else explained(error)
 
     def _require_brokers(self, stopping: threading.Event) -> None:
-        """The brokers' names mean hosts that the plan may reach, and the mapper has its schema. Raises WriteError when
-        it gives up."""
+        """Check that the plan may reach the brokers' hosts, and that the mapper has its schema.
+
+        Raises WriteError when it gives up.
+        """
         tries, began = 0, time.monotonic()
         while reason := refuse_brokers(self._options, self._guard, "sink") or self._mapper.problem():
             self.problem = reason
@@ -393,14 +398,14 @@ class _KafkaWriter:
         return not waits and time.monotonic() - began >= self._options.timeout_ms / 1_000
 
     def _begin_again(self) -> None:
-        """A producer that has lost count of what it sent is of no use any more."""
+        """Close a producer that has lost count of what it sent."""
         with suppress(self._kafka.KafkaException):
             self._producer.purge()
         self._producer = made(self._kafka.Producer, self._settings, self._where)
 
 
 def kafka_sink(context: SinkContext) -> EventSink:
-    """A sink that writes to topics. ConfigError for options that cannot be used."""
+    """Return a sink that writes to topics. Raises ConfigError for options that cannot be used."""
     options = options_of(KafkaSinkOptions, context.connector.options)
     mapper = sink_mapper(context.connector, context.schema, "json", mapper_guard(context.guard, context.given))
     guard = None if "bootstrap.servers" in context.given else context.guard
@@ -421,7 +426,7 @@ def _producer_settings(options: KafkaSinkOptions, client_id: str, errors: Errors
 
 
 def _transactional_id(context: SinkContext) -> str:
-    """What tells the sink's transactions from all others: each worker delivers the results that it holds."""
+    """Return what tells the sink's transactions from all others: each worker delivers the results that it holds."""
     names = (str(context.key.tenant), context.key.identity, context.connector.stream, context.label, context.worker)
     return "/".join(("cep", *(quote(name, safe="") for name in names)))
 

@@ -52,7 +52,7 @@ class TopicIds:
         return 0 if known is None else known.generation
 
     def note_generation(self, topic: str, generation: int) -> None:
-        """A partition of the topic has positions of the generation. Raises OSError."""
+        """Record that a partition of the topic has positions of the generation. Raises OSError."""
         known = self._known.get(topic)
         if known is not None and known.newest < generation:
             self._known[topic] = _KnownTopic(known.id, known.generation, generation)

@@ -87,8 +87,11 @@ class Transactions:
     def __init__(
         self, kafka: Any, name: str, settings: dict[str, Any], common: dict[str, Any], errors: Errors, where: str
     ) -> None:
-        """`name` tells the sink from all others: it is the `transactional.id`, and begins the names of its consumer
-        groups. `common` are the settings of any client."""
+        """`name` tells the sink from all others.
+
+        It is the `transactional.id`, and begins the names of its consumer groups. `common` are the settings of any
+        client.
+        """
         self._kafka = kafka
         self._name = name
         self._common = common
@@ -136,8 +139,10 @@ class Transactions:
         refusals: Refusals,
         stopping: threading.Event,
     ) -> None:
-        """Commit the events of a group that the brokers do not have, without those that are excluded. `refuse` says why
-        a target takes nothing now. Raises NotNowError; `refusals` may hold more then."""
+        """Commit the events of a group that the brokers do not have, without those that are excluded.
+
+        `refuse` says why a target takes nothing now. Raises NotNowError; `refusals` may hold more then.
+        """
         outcome = _TransactionOutcome()
         shapes: dict[Row, tuple[Target, int]] = {}
         try:
@@ -198,7 +203,7 @@ class Transactions:
         refusals: Refusals,
         stopping: threading.Event,
     ) -> Counter[str]:
-        """The messages are on their way, or some have failed already. Return how many each topic gets."""
+        """Send the messages; some may have failed already. Return how many each topic gets."""
         topics: Counter[str] = Counter()
         for frame, batch in frames:
             for row, message in enumerate(messages(batch, frame)):
@@ -283,8 +288,10 @@ class Transactions:
         raise NotNowError(reason)
 
     def _commit(self, group: GroupId, topics: set[str]) -> None:
-        """Commit the messages and the marker. Raises KafkaException when that is certain not to have happened, else
-        NotNowError."""
+        """Commit the messages and the marker.
+
+        Raises KafkaException when that is certain not to have happened, else NotNowError.
+        """
         epoch, attempt, checkpoint = _checkpoint(group)
         marks = [self._kafka.TopicPartition(one, 0, checkpoint, f"{epoch}.{attempt}.{checkpoint}") for one in topics]
         self._producer.send_offsets_to_transaction(marks, self._member(group.log), CALL_S)
@@ -301,7 +308,7 @@ class Transactions:
                     raise NotNowError(self._why(error.args[0])) from error
 
     def _abort(self) -> None:
-        """The transaction did not happen."""
+        """Record that the transaction did not happen."""
         self.aborted += 1
         if self._producer is None:
             return
@@ -361,7 +368,7 @@ def _checkpoint(group: GroupId) -> Checkpoint:
 
 
 def _read_checkpoint(metadata: str | None) -> Checkpoint:
-    """What a marker says; what somebody else committed under the group says nothing."""
+    """Return what a marker says; what somebody else committed under the group says nothing."""
     parts = (metadata or "").split(".")
     if len(parts) != 3 or not all(one.isascii() and one.isdecimal() for one in parts):
         return 0, 0, 0

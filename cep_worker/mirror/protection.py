@@ -64,31 +64,34 @@ class Protection:
         return self.state in WAITS
 
     def begin(self, now_ms: int) -> list[Instruction]:
-        """Begin: what a former process of this node has asked for may be recorded yet, so nothing is acknowledged
-        alone before the database has recorded that the other node is behind."""
+        """Begin without a passive node.
+
+        What a former process of this node has asked for may be recorded yet, so nothing is acknowledged alone before
+        the database has recorded that the other node is behind.
+        """
         return self._leave(self.reason, now_ms)
 
     def linked(self, now_ms: int) -> list[Instruction]:
-        """The passive node answers, and is sent what it lacks."""
+        """Record that the passive node answers, and is sent what it lacks."""
         if self.state is State.ALONE:
             self._move(State.CATCHING_UP, "the passive node is catching up", now_ms)
         return []
 
     def caught_up(self, now_ms: int) -> list[Instruction]:
-        """The passive node has all that had changed when the last batch was collected."""
+        """Record that the passive node has all that had changed when the last batch was collected."""
         if self.state is State.CATCHING_UP:
             self._move(State.JOINING, "the passive node is catching up", now_ms)
         return []
 
     def applied(self, began_ms: int, now_ms: int) -> list[Instruction]:
-        """The passive node has applied a batch that was collected at `began_ms`."""
+        """Record that the passive node has applied a batch that was collected at `began_ms`."""
         if self.state is not State.JOINING or began_ms <= self.since_ms:
             return []
         self._move(State.CONFIRMING, "the database is about to record it", now_ms)
         return [self._record(in_sync=True)]
 
     def recorded(self, number: int, now_ms: int) -> list[Instruction]:
-        """The database has recorded the request of that number."""
+        """Note that the database has recorded the request of that number."""
         if number != self.number:
             return []
         if self.state is State.CONFIRMING:
@@ -99,7 +102,7 @@ class Protection:
         return []
 
     def lost(self, reason: str, now_ms: int) -> list[Instruction]:
-        """The passive node does not answer any more, or is not what it was."""
+        """Record that the passive node does not answer any more, or is not what it was."""
         if self.state is State.CATCHING_UP:
             self._move(State.ALONE, reason, now_ms)
         elif self.state in (State.JOINING, State.CONFIRMING, State.PROTECTED):

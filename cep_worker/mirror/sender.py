@@ -75,7 +75,10 @@ class MirrorSender:
         wall_ms: Callable[[], int],
         ended: Callable[[int], None] = os._exit,
     ) -> None:
-        """`changes` notes what the stores write. `ended` is called with the exit code when this node is fenced."""
+        """Create a sender; `changes` notes what the stores write.
+
+        `ended` is called with the exit code when this node is fenced.
+        """
         self._config = config
         self._context = context
         self._watch = watch
@@ -113,8 +116,10 @@ class MirrorSender:
         self._thread.start()
 
     def when_mirrored(self, call: Callable[[], None]) -> None:
-        """Run `call`, which acknowledges what was stored before, when the passive node has it too; at once when this
-        node is alone. Not at all once the node is not active any more."""
+        """Run `call`, which acknowledges what was stored before, when the passive node has it too.
+
+        That is at once when this node is alone, and not at all once the node is not active any more.
+        """
         with self._lock:
             waits = self._protection.waits
             if waits and not (self._may_run_ahead()):
@@ -271,7 +276,7 @@ class MirrorSender:
         return not self._pending
 
     def _change_of(self, path: Path, most: int) -> tuple[FileChange, bytes, bool] | None:
-        """The change that the passive node needs, and whether nothing more of the file is to be sent; None: none."""
+        """Return the change that the passive node needs, if any, and whether that is the last of the file."""
         name = self._name(path)
         try:
             if not path.name.endswith(GROWS):
@@ -428,7 +433,7 @@ class MirrorSender:
             raise LostError("the passive node is not connected")
 
     def _receive(self, timeout_s: float) -> Message:
-        """The next message. Raises LostError when none comes in time."""
+        """Return the next message. Raises LostError when none comes in time."""
         assert self._socket is not None  # noqa: S101 - made by _open
         until = time.monotonic() + timeout_s
         while (left_s := until - time.monotonic()) > 0:

@@ -64,8 +64,11 @@ def await_activation(config: WorkerConfig, watch: RoleWatch, stopping: threading
 
 
 def adopt_folder(config: WorkerConfig) -> None:
-    """Make the mirrored folder the worker's own: it goes on under the identity that the active worker had, which is
-    bound to the lock file of this host. Raises OSError."""
+    """Make the mirrored folder the worker's own.
+
+    It goes on under the identity that the active worker had, which is bound to the lock file of this host. Raises
+    OSError.
+    """
     folder = Path(config.wal.path) / safe_component(config.name)
     found = read_checked(folder / WORKER_FILE, WorkerIdentity)
     if found is None:
