@@ -75,7 +75,8 @@ class TopologyReport(msgspec.Struct, frozen=True):
     `reason` says why it waits, restarts or failed. `restarts` is also the attempt that runs now, `spans` which
     results are final (of the newest attempts only), `checkpoints` the newest, oldest first. `begun_from` is the
     checkpoint that it began from, 0 when without state; `failed_checkpoints` counts those that failed. `failures` say
-    how topologies of the plan under this driver ended. `deployed_ms`: as in `submit-topology`. `unreadable` says that
+    how topologies of the plan under this driver ended. While it is `current`, its newest checkpoints hold all that
+    there is in it, and no further ones are taken. `deployed_ms`: as in `submit-topology`. `unreadable` says that
     the plan cannot begin from its newest checkpoint, since another version of the software wrote it, and what to do;
     empty: it can, as far as is known.
     """
@@ -92,6 +93,7 @@ class TopologyReport(msgspec.Struct, frozen=True):
     failures: tuple[ErrorRecord, ...] = ()
     deployed_ms: int = 0
     unreadable: str = ""
+    current: bool = False
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True):

@@ -114,6 +114,7 @@ def endpoint_views(snapshot: ClusterSnapshot) -> tuple[EndpointView, ...]:
             instance=record.instance,
             host=record.endpoint.host,
             port=record.endpoint.port,
+            channel=record.endpoint.channel,
             live=snapshot.now_ms - record.heard_ms < snapshot.lease_ms,
             connections=record.live_connections(snapshot.now_ms, snapshot.lease_ms),
             silent_ms=snapshot.now_ms - record.heard_ms,

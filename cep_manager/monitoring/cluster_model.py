@@ -91,7 +91,10 @@ class TaskView(msgspec.Struct, frozen=True):
 
 
 class EndpointView(msgspec.Struct, frozen=True):
-    """A registered endpoint; `connections` counts links that stand or were just promised."""
+    """A registered endpoint; `connections` counts links that stand or were just promised.
+
+    Where a process listens at one port for all of its plans, `channel` is what tells them apart.
+    """
 
     role: str
     plan: str
@@ -103,6 +106,7 @@ class EndpointView(msgspec.Struct, frozen=True):
     live: bool
     connections: int
     silent_ms: int
+    channel: str = ""
 
 
 class ManagerInfo(msgspec.Struct, frozen=True):

@@ -108,10 +108,10 @@ def assert_refused_by_the_stage(system: LocalSystem, epoch: int) -> None:
     """No frame of the former epoch gets in: its link is not opened."""
     receiver = next(one for one in system.client.cluster()["endpoints"] if one["role"] == "receiver")
     with zmq.Context() as context:
-        endpoint = Endpoint(receiver["host"], receiver["port"])
+        endpoint = Endpoint(receiver["host"], receiver["port"], receiver["channel"])
         link = LinkSender(context, SocketKind.RECEIVER, endpoint, OpenLink("worker-1", (DEPARTURES,), KEY, epoch), 0)
         while link.state is LinkState.CONNECTING:
-            assert link.socket.poll(5_000), "the stage does not answer"
+            assert zmq.select(list(link.sockets), [], [], 5)[0], "the stage does not answer"
             link.handle()
         assert link.state is LinkState.REFUSED
         assert [refusal.code for refusal in link.refusals] == ["stale-epoch"]

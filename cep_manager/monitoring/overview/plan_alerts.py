@@ -334,7 +334,7 @@ def _checkpoints(case: PlanAlertContext) -> Iterator[Alert]:
     bound_ms = MISSED_CHECKPOINTS * (interval_ms + settings.pause_ms) + settings.timeout_ms
     began_ms = picture.time_of_day(record.state_since_ms)
     last_ms = max([began_ms, *(_end(one) for one in ended if one.state == "complete")])
-    if picture.now_ms - last_ms > bound_ms:
+    if picture.now_ms - last_ms > bound_ms and not topology.current:
         what = f"No checkpoint has been taken for {(picture.now_ms - last_ms) // 60_000} min"
         advice = "A failure would repeat all of that; the driver's log says what holds checkpoints up."
         yield _alert(record.key, AlertSeverity.WARNING, "checkpoint-old", what, advice, last_ms)

@@ -229,8 +229,8 @@ def test_a_source_or_sink_that_fails_is_told_for_its_plan_alone(world: World) ->
     assert [(one.tenant, "no such host" in one.what) for one in told] == [(SUPER_TENANT, True)]
 
 
-def checkpoints(world: World, *reports: CheckpointReport) -> dict[str, Alert]:
-    running = TopologyReport(KEY, 1, "running", checkpoints=reports)
+def checkpoints(world: World, *reports: CheckpointReport, current: bool = False) -> dict[str, Alert]:
+    running = TopologyReport(KEY, 1, "running", checkpoints=reports, current=current)
     world.hear(msgspec.structs.replace(driver(running), checkpointing=SETTINGS), peer=b"driver")
     return found(picture(world))
 
@@ -262,6 +262,12 @@ def test_checkpoints_that_stay_out_are_told(world: World) -> None:
     old = CheckpointReport(2, "complete", NOW_MS - 39_000)
     assert "checkpoint-old" in checkpoints(world, old)
     assert checkpoints(world, msgspec.structs.replace(old, began_ms=NOW_MS - 37_000)) == {}
+
+
+def test_an_idle_plan_whose_checkpoints_hold_all_that_it_has_needs_no_newer_one(world: World) -> None:
+    old = CheckpointReport(2, "complete", NOW_MS - 39_000)
+    assert "checkpoint-old" in checkpoints(world, old)
+    assert checkpoints(world, old, current=True) == {}
 
 
 def test_a_checkpoint_store_that_cannot_be_used_is_told_also_when_no_plan_needs_it(world: World) -> None:

@@ -53,9 +53,9 @@ PROBE_LEASES = 0.4
 """A task that is silent for this share of a lease is probed: whether its process is still there."""
 
 IDLE_LOOK_MS = 1_000
-"""How soon it is looked again whether a topology without news has some, so that its next checkpoint may begin."""
+"""How soon after a topology without news has some again its next checkpoint may begin."""
 
-HOSTED = 20
+HOSTED = 120
 """So many times the usual heartbeat and lease apply to tasks in stage hosts: the driver hears each host by itself, and
 a thousand plans are not to say four times a second what their host says for all of them."""
 
@@ -97,6 +97,10 @@ class Coordinator:
         self._looked_ms: int | None = None
         self._past: dict[tuple[PlanKey, int], tuple[deque[Attempted], int]] = {}
         self.runs: dict[tuple[PlanKey, int], CheckpointedRun] = {}
+        self.changed: set[tuple[PlanKey, int]] = set()
+        """Of which topologies there is something to tell, until the owner clears it."""
+        self._due_ms = 0
+        """When the next run must be looked at: a thousand of them are not looked at one by one each time."""
 
     # ---- runs -------------------------------------------------------------------------------------------------------
 
@@ -113,6 +117,7 @@ class Coordinator:
         new = CheckpointedRun(run, tasks, self._timing.interval_ms if interval_ms is None else interval_ms)
         new.history, new.failures = self._past.pop((run.key, run.epoch), (new.history, 0))
         self.runs[run.key, run.epoch] = new
+        self._note(new)
         if opening is not None:
             self._open(new, opening)
         return instructions
@@ -127,13 +132,15 @@ class Coordinator:
         """Apply the store's answer to `ReserveNumbers`."""
         run = self._find(run_id)
         if run is not None:
-            run.reserved, run.asked_ms, run.look_ms = max(run.reserved, reserved), None, 0
+            run.reserved, run.asked_ms = max(run.reserved, reserved), None
+            self._look_again(run)
 
     def job_runs(self, run_id: RunId, now_ms: int) -> None:
         """Record that all tasks of the run's job have started."""
         run = self._find(run_id)
         if run is not None and run.started_ms is None:
-            run.started_ms, run.look_ms = now_ms, 0
+            run.started_ms = now_ms
+            self._look_again(run)
 
     def end_run(self, run_id: RunId, reason: str) -> list[Instruction]:
         """End the run, whose job is over. Its pending requests fail."""
@@ -141,6 +148,8 @@ class Coordinator:
         if run is None:
             return []
         del self.runs[run_id.key, run_id.epoch]
+        self._due_ms = 0  # a run beside it may be the plan's now
+        self.changed.add((run_id.key, run_id.epoch))
         instructions: list[Instruction] = []
         if run.phase in (Phase.TAKING, Phase.WRITING):
             attempted = run.history[-1]
@@ -177,7 +186,11 @@ class Coordinator:
         run.seen[message.task] = TaskSeen(
             peer, now_ms, message.exchange, message.settled, stretched=stretched, idle=message.idle
         )
-        run.look_ms = min(run.look_ms, now_ms) if message.idle else now_ms
+        if before is None or (before.idle, before.settled, before.peer) != (message.idle, message.settled, peer):
+            self._look_again(run)
+            self._note(run)
+        if before is not None and before.idle and not message.idle:
+            run.due_ms = min(run.due_ms, now_ms + IDLE_LOOK_MS)
         if len(run.seen) == run.tasks and self._move(run, RunTransition.JOINED):
             first_ms = FIRST_MS if run.begins_again else run.interval_ms
             run.distance_ms = min(first_ms, run.interval_ms)
@@ -205,6 +218,7 @@ class Coordinator:
         run.parts[message.task] = message
         attempted = run.history[-1]
         attempted.acknowledged = len(run.parts)
+        self._note(run)
         if len(run.parts) < run.tasks:
             return []
         self._move(run, RunTransition.REPORTED)
@@ -244,7 +258,7 @@ class Coordinator:
             return [SavepointEnded(key, name, refusal)]
         if name not in run.wishes:
             run.wishes.append(name)
-            run.look_ms = 0
+            self._look_again(run)
         return []
 
     def drain(self, run_id: RunId, now_ms: int) -> list[Instruction]:
@@ -255,7 +269,8 @@ class Coordinator:
         refusal = self._refuse(run)
         if run is None or refusal or run.phase is Phase.JOINING or run.lost:
             return [Drained(run_id, refusal or "its tasks do not work")]
-        run.drain_until_ms, run.look_ms = now_ms + self._timing.drain_ms, 0
+        run.drain_until_ms = now_ms + self._timing.drain_ms
+        self._look_again(run)
         return []
 
     def on_time(self, now_ms: int) -> list[Instruction]:
@@ -265,6 +280,8 @@ class Coordinator:
         self._lease.heard(away_ms, now_ms)
         self._looked_ms = now_ms
         instructions: list[Instruction] = []
+        if not away and now_ms < self._due_ms:
+            return []
         for run in list(self.runs.values()):
             if away:
                 for task in run.seen.values():
@@ -280,6 +297,7 @@ class Coordinator:
             instructions += self._end(run, now_ms)
             instructions += self._begin(run, now_ms)
             run.look_ms = self._next_look(run, now_ms)
+        self._due_ms = min((run.look_ms for run in self.runs.values()), default=now_ms)
         return instructions
 
     # ---- steps ------------------------------------------------------------------------------------------------------
@@ -335,9 +353,8 @@ class Coordinator:
         due = run.interval_ms > 0 and now_ms >= max(run.due_ms, run.free_ms)
         if not (asked or due):
             return []
-        idle = run.last_complete and all(seen.idle for seen in run.seen.values())
-        if not asked and idle and now_ms < run.rest_until_ms:
-            run.due_ms = now_ms + IDLE_LOOK_MS  # nothing would be in it that the last one does not hold
+        if not asked and run.is_current():
+            run.due_ms = now_ms + run.interval_ms  # nothing would be in it that the last one does not hold
             return []
         if run.number >= run.reserved:
             return self._ask(run, ReserveNumbers(run.id), now_ms)
@@ -349,9 +366,6 @@ class Coordinator:
         run.history.append(Attempted(run.number, now_ms, run.tasks, name, trigger))
         run.distance_ms = min(2 * run.distance_ms, run.interval_ms)
         run.due_ms, run.told_ms = now_ms + run.distance_ms, now_ms
-        # Not for ever: a plan that takes none at all looks like one whose checkpoints are held up. Managers warn
-        # of a checkpoint that is older than three intervals and the timeout.
-        run.rest_until_ms = now_ms + run.interval_ms + self._timing.timeout_ms
         self._move(run, RunTransition.BEGIN)
         reserve = self._ask(run, ReserveNumbers(run.id), now_ms) if run.number == run.reserved else []
         return [*self._to_all(run, BeginCheckpoint(run.number, run.final)), *reserve]
@@ -405,7 +419,9 @@ class Coordinator:
         return []
 
     def _open(self, run: CheckpointedRun, opening: Opening) -> None:
-        run.opening, run.asked_ms, run.look_ms = opening, None, 0
+        run.opening, run.asked_ms = opening, None
+        self._look_again(run)
+        self._note(run)
         run.number, run.reserved = opening.last_number, opening.reserved
 
     def _refuse(self, run: CheckpointedRun | None) -> str:
@@ -435,8 +451,18 @@ class Coordinator:
         phase = TRANSITIONS.get((run.phase, move))
         if phase is None:
             return False
-        run.phase, run.look_ms = phase, 0
+        run.phase = phase
+        self._look_again(run)
+        self._note(run)
         return True
+
+    def _look_again(self, run: CheckpointedRun) -> None:
+        """Have `on_time` look at the run next time."""
+        run.look_ms = self._due_ms = 0
+
+    def _note(self, run: CheckpointedRun) -> None:
+        """Note that there is something to tell of the run."""
+        self.changed.add((run.id.key, run.id.epoch))
 
 
 def _tasks(numbers: Iterable[int]) -> str:

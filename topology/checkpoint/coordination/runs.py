@@ -136,8 +136,6 @@ class CheckpointedRun:
     due_ms: int = 0
     distance_ms: int = 0
     """From the beginning of the last checkpoint to that of the next one."""
-    rest_until_ms: int = 0
-    """Until when a run without news needs no further checkpoint."""
     free_ms: int = 0
     look_ms: int = 0
     """When it must be looked at next, unless something is said of it before."""
@@ -159,6 +157,11 @@ class CheckpointedRun:
         """
         spans = self.opening.spans if self.opening is not None else ()
         return any(span.epoch == self.id.epoch and span.last for span in spans)
+
+    def is_current(self) -> bool:
+        """Return whether every retained checkpoint holds all that there is in the topology."""
+        whole = bool(self.last_complete) and len(self.seen) == self.tasks
+        return whole and all(seen.idle for seen in self.seen.values())
 
     def exchanges(self) -> tuple[Endpoint, ...]:
         """Return where all tasks listen for each other, in order; none before all have joined."""

@@ -94,6 +94,8 @@ class CheckpointsView(msgspec.Struct, frozen=True):
     begun_from: int = 0
     failed: int = 0
     unreadable: str = ""
+    current: bool = False
+    """The retained checkpoints hold all that there is in it: none need be taken until something happens."""
 
 
 class CheckpointService(threading.Thread):
@@ -122,6 +124,8 @@ class CheckpointService(threading.Thread):
         self._begun_from: dict[tuple[PlanKey, int], int] = {}
         self._unreadable: dict[tuple[PlanKey, int], str] = {}
         self._told: dict[tuple[PlanKey, int], CheckpointsView] = {}
+        self.told_version = 0
+        """Grows when `told` says something else of any topology."""
         self._told_savepoints: tuple[SavepointReport, ...] = ()
         self._news = True
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -242,7 +246,7 @@ class CheckpointService(threading.Thread):
         for run, task in self._probes.refused(now_ms):
             self._do(self._coordinator.task_ended(run, task))
         self._storing.on_time(now_ms)
-        if self._news:
+        if self._news or self._coordinator.changed:
             self._news = False
             self._tell()
 
@@ -302,6 +306,7 @@ class CheckpointService(threading.Thread):
                 other = isinstance(answer, CheckpointUnreadableError) and answer.reason_code == OTHER_VERSION
                 if other:
                     self._unreadable[run.key, run.epoch] = answer.message
+                    self.told_version += 1
                 self._events.put(RunRefused(run, answer.message, unfit, other))
                 return
             self._begin(run, tasks, answer)
@@ -383,6 +388,7 @@ class CheckpointService(threading.Thread):
         problem = format_problem(noted_formats(state for part in order.parts for state in part.states))
         if problem:
             self._unreadable[run.key, run.epoch] = f"checkpoint {order.checkpoint} cannot be used: {problem}"
+            self.told_version += 1
         else:
             self._unreadable.pop((run.key, run.epoch), None)
 
@@ -411,17 +417,26 @@ class CheckpointService(threading.Thread):
     def _tell(self) -> None:
         """Update what other threads read."""
         ahead_ms = self._clock.now_ms() - self._clock.monotonic_ms()
-        for (key, epoch), run in self._coordinator.runs.items():
+        changed = list(self._coordinator.changed)
+        self._coordinator.changed.clear()
+        for key, epoch in changed:
+            run = self._coordinator.runs.get((key, epoch))
+            if run is None:
+                continue
             begun_from = self._begun_from.get((key, epoch), 0)
-            told = CheckpointsView(run.spans(), _history(run, ahead_ms), begun_from, run.failures)
+            told = CheckpointsView(
+                run.spans(), _history(run, ahead_ms), begun_from, run.failures, current=run.is_current()
+            )
             before = self._told.get((key, epoch))
             if before is None or _differ(before, told):
                 self._told[key, epoch] = told
+                self.told_version += 1
         self._told_savepoints = self._savepoints.told()
 
     def _forget_told(self, key: PlanKey, epoch: int) -> None:
         self._coordinator.forget(key, epoch)
         self._told.pop((key, epoch), None)
+        self.told_version += 1
         self._begun_from.pop((key, epoch), None)
         self._unreadable.pop((key, epoch), None)
 
@@ -449,4 +464,5 @@ def _history(run: CheckpointedRun, ahead_ms: int) -> tuple[CheckpointReport, ...
 def _differ(before: CheckpointsView, now: CheckpointsView) -> bool:
     """Return whether there is news; a small adjustment of the clock is none."""
     states = [[(one.checkpoint, one.state, one.error) for one in told.checkpoints] for told in (before, now)]
-    return states[0] != states[1] or (before.spans, before.begun_from) != (now.spans, now.begun_from)
+    others = [(told.spans, told.begun_from, told.failed, told.current) for told in (before, now)]
+    return states[0] != states[1] or others[0] != others[1]

@@ -46,6 +46,7 @@ def with_checkpoints(reports: Iterable[TopologyReport], service: CheckpointServi
                 begun_from=told.begun_from,
                 failed_checkpoints=told.failed,
                 unreadable=told.unreadable,
+                current=told.current,
             )
         )
     return tuple(found)

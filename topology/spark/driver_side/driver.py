@@ -70,6 +70,9 @@ EXECUTORS_WITHIN_MS = 15_000
 
 REPLACED = "driver-replaced"
 
+MOVING = frozenset({"waiting", "starting", "restarting", "stopping"})
+"""States of topologies that change by themselves."""
+
 MOVED = "it has ended its stage host twice: it runs in a task of its own now"
 
 ORDERS = (SubmitTopology, KillTopology, RenamePlan, TakeSavepoint, DeleteSavepoint, ClearCheckpoints)
@@ -118,6 +121,9 @@ class Driver:
         self._reported: object = None
         """What was told to the manager last, of that which is news at once."""
         self._next_beat_ms = 0
+        self._stirred = True
+        self._told_version = -1
+        self._last_reports: tuple[TopologyReport, ...] = ()
         self._answered = True
         self._fence = OrderFence()
         self._managers = config.manager_endpoints()
@@ -171,7 +177,9 @@ class Driver:
             self._turn(client)
 
     def _turn(self, client: ControlClient) -> None:
+        self._stirred = False
         for message in client.pushed(TURN_MS):
+            self._stirred = True
             if not self._stopping.is_set():
                 self._obey(message)
         if self._watch.lost is not None:
@@ -179,19 +187,22 @@ class Driver:
         now_ms = self._clock.monotonic_ms()
         while not self._endings.empty():
             ending = self._endings.get()
+            self._stirred = True
             self._jobs.pop((ending.key, ending.epoch), None)
             logger.info("topology ended: topology=%s reason=%s", ending.key.topology(), ending.ending.reason)
             self._ended(ending, now_ms)
         self._follow_checkpoints(now_ms)
-        for report in self._runs.reports():
-            job = self._jobs.get((report.key, report.epoch))
-            if report.state in ("starting", "stopping") and job is not None and job.is_running():
-                self._do(self._runs.job_running(report.key, report.epoch, now_ms))
-                self._checkpoints.job_runs(RunId(report.key, report.epoch, report.restarts))
+        for (key, epoch), run in list(self._runs.runs.items()):
+            if run.state not in ("starting", "stopping"):
+                continue
+            job = self._jobs.get((key, epoch))
+            if job is not None and job.is_running():
+                self._do(self._runs.job_running(key, epoch, now_ms))
+                self._checkpoints.job_runs(RunId(key, epoch, run.restarts))
         self._see_executors()
         self._tend_hosts()
         self._do(self._runs.on_time(now_ms))
-        reports = self._failures.told_with(with_checkpoints(self._runs.reports(), self._checkpoints))
+        reports = self._reports(now_ms)
         savepoints = self._checkpoints.savepoints()
         self._figures = DriverMetrics(
             slots=self._runs.slots_total,
@@ -206,6 +217,15 @@ class Driver:
         news = (reports, savepoints, self._hosts.shape())
         if now_ms >= self._next_beat_ms or (self._answered and news != self._reported):
             self._register(client, reports, savepoints, now_ms)
+
+    def _reports(self, now_ms: int) -> tuple[TopologyReport, ...]:
+        """Return the report of each topology; those of the last turn as long as nothing has happened."""
+        version = self._checkpoints.told_version  # before the reports: they may be newer than it says, not older
+        moves = any(run.state in MOVING for run in self._runs.runs.values())
+        if self._stirred or moves or version != self._told_version or now_ms >= self._next_beat_ms:
+            self._told_version = version
+            self._last_reports = self._failures.told_with(with_checkpoints(self._runs.reports(), self._checkpoints))
+        return self._last_reports
 
     def _tend_hosts(self) -> None:
         """Stage hosts are as many as are needed, and plans that have ended theirs too often leave them."""
@@ -240,6 +260,7 @@ class Driver:
 
     def _follow_checkpoints(self, now_ms: int) -> None:
         for event in self._checkpoints.events():
+            self._stirred = True
             key, epoch, attempt = event.run.key, event.run.epoch, event.run.attempt
             match event:
                 case RunOpened():
@@ -293,6 +314,7 @@ class Driver:
                 logger.warning("unexpected order: type=%s", message.TYPE)
 
     def _do(self, instructions: list[Instruction]) -> None:
+        self._stirred = self._stirred or bool(instructions)
         for instruction in instructions:
             submission = instruction.submission
             job_id = (submission.key, submission.epoch)
