@@ -15,7 +15,6 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 
-from cep_common.errors import ConfigError
 from cep_common.security.web_limits import WebLimits
 
 logger = logging.getLogger(__name__)
@@ -138,13 +137,3 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write_eof()
         else:
             writer.close()
-
-
-def tls_context(certificate: str, key: str) -> ssl.SSLContext:
-    """TLS 1.2 or later with the certificate (chain) and key in those PEM files. Raises ConfigError that names them."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(certificate, key)
-    except OSError as error:  # ssl.SSLError is one
-        raise ConfigError(f"security.certificate: {certificate} with {key} cannot be used: {error}") from error
-    return context

@@ -11,8 +11,9 @@ from typing import Any
 from waitress import wasyncore
 
 from cep_common.errors import PortInUseError
+from cep_common.security.certificates import tls_context
 from cep_common.security.config import ServerSecurity
-from cep_common.security.tls_front import TlsFront, tls_context
+from cep_common.security.tls_front import TlsFront
 from cep_common.security.web_limits import AdmitBody
 from cep_common.web.channels import IDLE_S, GuardedServer
 from cep_common.web.wsgi import STOPPING, WsgiApp

@@ -13,6 +13,7 @@ from certificates import certificate_for_loopback
 from flask import Flask, request
 
 from cep_common.errors import ConfigError
+from cep_common.security.certificates import Certificate
 from cep_common.security.config import ServerSecurity
 from cep_common.web.server import WebServer
 
@@ -100,3 +101,21 @@ def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     security = ServerSecurity(certificate=str(tmp_path / "none.pem"), certificate_key=str(tmp_path / "none.key"))
     with pytest.raises(ConfigError, match=r"security\.certificate: .*none\.pem"):
         WebServer(Flask("test"), "127.0.0.1", _free_port(), 1, 1_000, security, "a key")
+
+
+def test_a_certificate_whose_files_change_is_read_again(tmp_path: Path) -> None:
+    """Half of a new pair leaves the former one in use."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    first, second = (certificate_for_loopback(tmp_path / name) for name in ("first", "second"))
+    certificate = Certificate(*first)
+    before = certificate.context
+    Path(first[0]).write_bytes(Path(second[0]).read_bytes())
+    certificate.refresh()
+    assert certificate.context is before
+    Path(first[1]).write_bytes(Path(second[1]).read_bytes())
+    certificate.refresh()
+    after = certificate.context
+    assert after is not before
+    certificate.refresh()
+    assert certificate.context is after
