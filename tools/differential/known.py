@@ -58,6 +58,13 @@ def _joins_batches(document: Document) -> bool:
     return any(" join " in query and re.search(_BATCHES, query) and "expired" not in query for query in queries)
 
 
+def _sums_longs_beyond_double(document: Document) -> bool:
+    """Return whether longs are summed of which some have more digits than a double."""
+    rows = [row for event in document["events"] for row in event.get("batch", [event]) if "data" in row]
+    long = any(type(value) is int and abs(value) > 1 << 53 for row in rows for value in row["data"])
+    return long and re.search(r"\b(sum|avg)\((\w+\.)?\w+\)", document["app"]) is not None
+
+
 def _deletes_from_plain_table(document: Document) -> bool:
     plain = re.findall(r"(?m)^define table (\w+)", document["app"])
     return any(f"delete {table} " in document["app"] for table in plain)
@@ -130,6 +137,11 @@ KNOWN: tuple[KnownDifference, ...] = (
         "no-deviation-below-zero",
         "Siddhi's running sum of squares may fall below zero by rounding, and its root is no number then",
         _text(r"stdDev\("),
+    ),
+    KnownDifference(
+        "long-sums-exact",
+        "what leaves a sum of longs is subtracted through double in Siddhi",
+        _sums_longs_beyond_double,
     ),
     KnownDifference(
         "extremes-of-what-is-held",
