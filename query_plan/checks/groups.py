@@ -157,6 +157,8 @@ def _brought_together(group: ExecutionGroup) -> Iterator[Finding]:
     """Members without execGroup that must run with others, because they share something or form a loop."""
     most = max(group.members, key=lambda member: member.parallel)
     for member in group.members:
+        if group.shares_state and isinstance(member.element, model.AnalysedAggregation):
+            continue  # which cannot be annotated, and is in every instance
         if member.parallel != most.parallel and None in (member.group, most.group):
             yield PARALLEL_DIFFERS.broken(
                 f"{most.name} has parallel {most.parallel}, but must run together with {member.name}, which has"

@@ -46,3 +46,17 @@ def test_distributed_processing_makes_the_plan_one_group_with_shared_state(dist:
     roles = [(stage.name, stage.parallel, stage.sync) for stage in plan.processors]
     assert roles == [("P.entry", instances, "entry"), ("P.log", 1, "log"), ("P", instances, "replica")]
     assert plan.checkpoint_interval_ms is None
+
+
+def test_an_aggregation_is_kept_in_every_instance_of_the_group_that_reads_it() -> None:
+    text = """@app:name('P')
+define stream A (ts long, key string, temp double);
+@sink(type='log') define stream B (key string, whole double);
+define aggregation G from A select key, sum(temp) as whole group by key aggregate every sec ... day;
+@info(name='q') @dist(execGroup='g', parallel='3', state='shared')
+from A as a join G as g on a.key == g.key within '2026-**-** **:**:**' per 'seconds'
+select a.key as key, g.whole as whole insert into B;
+"""
+    stages = build(analyse(parse(text))).processors
+    assert [(stage.name, stage.parallel) for stage in stages] == [("g.entry", 3), ("g.log", 1), ("g", 3)]
+    assert [one.id for one in stages[2].aggregations] == ["G"]
