@@ -106,3 +106,20 @@ def test_a_plan_that_no_stage_can_run_is_refused_in_words() -> None:
     answer = run_preview(EditRequest(query_plan(PLAN), broken))
     assert isinstance(answer, EditRefused)
     assert "nothing" in answer.message
+
+
+SHARED = """@Plan:name('P')
+@Import('stS:1.0.0') define stream S (k string, v int);
+@Export('stA:1.0.0') define stream A (k string, v int);
+{dist} @info(name='rise') from every e1=S, e2=S[e1.v < v] select e2.k, e2.v insert into A;
+"""
+
+
+@pytest.mark.parametrize(("before", "after"), [("3", "4"), ("3", "2"), ("", "3"), ("3", "")])
+def test_a_shared_state_is_kept_in_other_numbers_of_instances(before: str, after: str) -> None:
+    texts = [
+        SHARED.format(dist=f"@dist(execGroup='g', parallel='{one}', state='shared')" if one else "@dist(execGroup='g')")
+        for one in (before, after)
+    ]
+    told = fates(texts[1], texts[0])
+    assert {name: kept for name, (kept, _) in told.items()} == {"g query rise": True}

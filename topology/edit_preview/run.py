@@ -21,7 +21,7 @@ from topology.edit_preview.messages import EditAnswer, EditFates, EditRefused, E
 from topology.errors import TopologyError
 from topology.model import Topology
 from topology.stages.contract import Parts
-from topology.stages.kinds.processor import ENGINE
+from topology.stages.kinds.processor import ENGINE, SHARED
 from topology.stages.kinds.stored_tables import stores_of
 from topology.stages.state.rescaling import rescaled
 from topology.stages.state.restoring import former_stages
@@ -111,7 +111,7 @@ def _states(topology: Topology, stage: ProcessingStage, scripts: ScriptPolicy) -
         if mine not in begun:
             runtime = AppRuntime(_app(topology, stage, index, scripts))
             runtime.start(0)
-            begun[mine] = {ENGINE: runtime.snapshot()}
+            begun[mine] = {ENGINE: runtime.snapshot(), **({SHARED: b""} if stage.sync == "replica" else {})}
         yield name, begun[mine]
 
 
