@@ -11,7 +11,7 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-ha demo-kafka kafka-ledger up test check lint unit programs tour chaos redteam soak simulate fuzz-differential peers many-plans lock clean acceptance dist dist-test image-test
+.PHONY: help demo demo-ha demo-kafka kafka-ledger up test check lint unit programs tour chaos redteam soak simulate fuzz-differential peers key-cliffs many-plans lock clean acceptance dist dist-test image-test
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -71,6 +71,9 @@ fuzz-differential: $(READY) ## random plans and events against the real Siddhi: 
 
 peers: $(READY)  ## the released Siddhi and our engine side by side: make peers ARGS="--kind 'pat_*' --quick"
 	$(BIN)/python -m benchmarks.peers $(ARGS)
+
+key-cliffs: $(READY) ## windows, rates and patterns in partitions of 1 to 100,000 keys: make key-cliffs ARGS="--kind 'rate_*' --keys 1000"
+	$(BIN)/python -m benchmarks.key_cliffs $(ARGS)
 
 many-plans: $(READY) ## what a thousand plans cost on this machine: make many-plans ARGS="--plans 200"
 	$(BIN)/python -m benchmarks.many_plans $(ARGS)
