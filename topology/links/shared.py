@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import zmq
 
 from cep_common.security.roles import SocketKind
@@ -17,7 +19,12 @@ class HostLinks:
     """`receivers` may open channels from any thread; all else belongs to the thread of `ready`."""
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], host: str, ports: tuple[int, int], ready: ReadySockets
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        host: str,
+        ports: tuple[int, int],
+        ready: ReadySockets,
+        monotonic_ms: Callable[[], int],
     ) -> None:
         """Listen on the first free one of `ports`.
 
@@ -25,15 +32,13 @@ class HostLinks:
             PortInUseError: When none is free.
         """
         self._ready = ready
-        self._now_ms = 0
         self._next_ms = 0
         self.receivers = SharedListener(context, SocketKind.RECEIVER, host, ports)
         self.workers = SharedConnections(context, SocketKind.OUTFLOW, self._watch, self._unwatch)
-        ready.pump(self.receivers.socket, lambda: self.receivers.pump(self._now_ms))
+        ready.pump(self.receivers.socket, lambda: self.receivers.pump(monotonic_ms()))
 
     def tick(self, now_ms: int) -> int:
         """Let time pass, and return when to call this again."""
-        self._now_ms = now_ms
         if now_ms >= self._next_ms:
             self._next_ms = now_ms + BEAT_MS
             self.receivers.tick(now_ms, STALLED_MS)

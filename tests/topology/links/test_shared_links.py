@@ -27,8 +27,8 @@ class Sharing:
     def __init__(self, context: zmq.Context[Any]) -> None:
         self.now_ms = 1_000
         self.here, self.there = ReadySockets(), ReadySockets()
-        self.host = HostLinks(context, "127.0.0.1", (20_000, 60_000), self.here)
-        self.worker = HostLinks(context, "127.0.0.1", (20_000, 60_000), self.there)
+        self.host = HostLinks(context, "127.0.0.1", (20_000, 60_000), self.here, lambda: self.now_ms)
+        self.worker = HostLinks(context, "127.0.0.1", (20_000, 60_000), self.there, lambda: self.now_ms)
         self.worker.workers._kind = SocketKind.RECEIVER  # it connects to receivers
         self.servers = [LinkServer.share(self.host.receivers, f"plan {n}", 100, lambda _: None) for n in range(PLANS)]
         for server in self.servers:

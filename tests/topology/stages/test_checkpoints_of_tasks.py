@@ -14,6 +14,7 @@ from cep_common.protocol.links import RESULTS_MISSING, OpenLink
 from cep_common.protocol.registry import Rejected
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
+from siddhi.engine.snapshots.envelope import READABLE_FORMATS
 from siddhi.language.parser import parse
 from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.events.frames import encode_batch
@@ -419,4 +420,4 @@ def test_a_task_that_cannot_read_its_state_says_so_before_it_works(part: str, zm
         task.run()
     assert refused.value.reason_code == STATE_UNREADABLE
     if part == "engine":
-        assert "it was written in format 99, and this engine reads 15" in str(refused.value)
+        assert f"it was written in format 99, and this engine reads {READABLE_FORMATS}" in str(refused.value)

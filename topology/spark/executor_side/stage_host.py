@@ -132,7 +132,7 @@ class StageHost:
             door.answers_queries = self._ask
         self._memory = HostMemory(settings.task_memory_bytes)
         ready = ReadySockets()
-        self._links = HostLinks(self._context, address, settings.ports, ready)
+        self._links = HostLinks(self._context, address, settings.ports, ready, self._clock.monotonic_ms)
         self._loop = HostLoop(self._clock, self._at_work, ready, self._links.tick)
         self._builder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="builder")
         self._writing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
