@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.peers.engines import Ours
 from benchmarks.peers.kinds import QueryKind, kinds
-from siddhi.engine.planner.explain import operator_name, parts_of
+from siddhi.engine.planner.explain import cost_name, parts_of
 
 ENOUGH = 3
 BATCH = 4_096
@@ -34,7 +34,7 @@ class CostWatch:
     def __init__(self, kind: QueryKind) -> None:
         self.ours = Ours(kind, int(time.time() * 1_000), by_cpu=True)
         queries = self.ours.runtime._queries.values()
-        self.operators = [(operator_name(one), one) for query in queries for _, one in parts_of(query)]
+        self.operators = [(cost_name(one), one) for query in queries for _, one in parts_of(query)]
         self.taken: Counter[str] = Counter()
 
     def measure(self) -> tuple[dict[str, float], float]:

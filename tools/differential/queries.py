@@ -106,10 +106,16 @@ def table(draw: Draw, app: GeneratedApp) -> list[str]:
 
 def _fill(draw: Draw, name: str) -> str:
     stream = draw.one(INPUTS)
-    text = f"from {stream}{_filter(draw, refs(INPUT), 0.3)} select k, i, p"
+    text = f"from {stream}{_filter(draw, refs(INPUT), 0.3)}{_guard(draw, name)} select k, i, p"
     if draw.chance(0.4):
         return f"{text} update or insert into {name}{_set(draw, name)} on {name}.k == k;"
     return f"{text} insert into {name};"
+
+
+def _guard(draw: Draw, name: str) -> str:
+    """Return a look into the table that decides whether an event writes it."""
+    test = f"({_on(draw, name)}) in {name}"
+    return draw.maybe(0.25, f"[not ({test})]" if draw.chance(0.7) else f"[{test}]")
 
 
 def _set(draw: Draw, name: str) -> str:
@@ -133,7 +139,7 @@ def _on(draw: Draw, name: str, event: str = "") -> str:
 
 
 def _change(draw: Draw, name: str) -> str:
-    text = f"from {draw.one(INPUTS)}{_filter(draw, refs(INPUT), 0.6)} select k, i, p"
+    text = f"from {draw.one(INPUTS)}{_filter(draw, refs(INPUT), 0.6)}{_guard(draw, name)} select k, i, p"
     match draw.number(0, 2):
         case 0:
             return f"{text} delete {name} on {_on(draw, name)};"

@@ -57,9 +57,15 @@ def parts_of(query: QueryNode) -> Iterator[tuple[str, Stateful | TableWriter]]:
 
 
 def operator_name(operator: Stateful | TableWriter) -> str:
-    """Return how an operator is called in explanations and in `COSTS`."""
+    """Return how an operator is called in explanations."""
     template = getattr(operator, "template", None)
     return type(operator).__name__ if template is None else f"{type(template).__name__} per key"
+
+
+def cost_name(operator: Stateful | TableWriter) -> str:
+    """Return how an operator is called in `COSTS`, where one that may work in several ways has an entry for each."""
+    name, execution = operator_name(operator), operator.execution
+    return f"{name}, {execution.value}" if execution in _SLOW and "per key" not in name else name
 
 
 def _operators(query: QueryNode) -> Iterator[ExplainedOperator]:
@@ -68,6 +74,6 @@ def _operators(query: QueryNode) -> Iterator[ExplainedOperator]:
         ruled_out.setdefault(part, []).append(RuledOut(name, reason))
     for part, operator in parts_of(query):
         name = operator_name(operator)
-        event_ns, batch_us = COSTS.get(name, (None, None))
+        event_ns, batch_us = COSTS.get(cost_name(operator), (None, None))
         others = tuple(ruled_out.pop(part, ()))  # belongs to the part, so it stands with its first operator
         yield ExplainedOperator(part, name, operator.execution.value, event_ns, batch_us, others)
