@@ -75,8 +75,8 @@ peers: $(READY)  ## the released Siddhi and our engine side by side: make peers 
 key-cliffs: $(READY) ## windows, rates and patterns in partitions of 1 to 100,000 keys: make key-cliffs ARGS="--kind 'rate_*' --keys 1000"
 	$(BIN)/python -m benchmarks.key_cliffs $(ARGS)
 
-many-plans: $(READY) ## what a thousand plans cost on this machine: make many-plans ARGS="--plans 200"
-	$(BIN)/python -m benchmarks.many_plans $(ARGS)
+many-plans: $(READY) ## what a thousand plans cost on this machine: make many-plans PLANS=1000 SEED=1
+	$(BIN)/python -m benchmarks.many_plans --plans $(or $(PLANS),1000) --seed $(or $(SEED),1) $(ARGS)
 
 dist: $(READY)   ## build a wheel in dist/: pip install dist/cep_on_spark-*.whl; cep demo
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .

@@ -1,10 +1,11 @@
 """A thousand plans on one machine: how soon they run, and what they cost while nothing happens.
 
-    .venv/bin/python -m benchmarks.many_plans [--plans 1000] [--idle-s 30] [--json]
+    .venv/bin/python -m benchmarks.many_plans [--plans 1000] [--seed 1] [--idle-s 30] [--json]
 
-Deploys generated plans, no two alike (60 % filters and windows, 30 % patterns, 10 % joins and tables), as one rule set
-on a system of its own as `cep up` starts it. Prints the seconds until all of them are active and connected, until one
-more plan is active, the memory that a plan takes and the processor time of all processes while no event comes.
+Deploys generated plans in the order of the seed, no two alike (60 % filters and windows, 30 % patterns, 10 % joins and
+tables), as one rule set on a system of its own as `cep up` starts it. Prints the seconds until all of them are active
+and connected, until one more plan is active, the memory that a plan takes and the processor time of all processes while
+no event comes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import contextlib
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -68,12 +70,13 @@ class ProcessUse:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plans", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=1, help="draws the order of the plans")
     parser.add_argument("--idle-s", type=float, default=30.0)
     parser.add_argument("--hold-s", type=float, default=0.0, help="leave the system running for so long, to look at it")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, LocalSystem(Path(folder) / "system", Ports.free()) as system:
-        measures = measure(system, Path(folder) / "plans", options.plans, options.idle_s)
+        measures = measure(system, Path(folder) / "plans", options.plans, options.idle_s, options.seed)
         if options.hold_s:
             print(json.dumps({**measures, "pids": pids(system)}), flush=True)
             time.sleep(options.hold_s)
@@ -90,11 +93,11 @@ def plan_text(name: str, number: int) -> str:
     return HEAD.format(name=name, n=number) + body + "\n"
 
 
-def measure(system: LocalSystem, folder: Path, plans: int, idle_s: float) -> dict[str, Any]:
+def measure(system: LocalSystem, folder: Path, plans: int, idle_s: float, seed: int = 1) -> dict[str, Any]:
     """Deploy `plans` plans and return what they cost."""
     folder.mkdir(parents=True)
-    for number in range(plans):
-        (folder / f"many{number}.siddhiql").write_text(plan_text(f"Many{number}", number))
+    for place, number in enumerate(random.Random(seed).sample(range(plans), plans)):
+        (folder / f"many{place}.siddhiql").write_text(plan_text(f"Many{place}", number))
     system.client.deploy(plan_text("First", plans + MORE), replace=False)
     until_active(system, 1)
     time.sleep(3)

@@ -46,6 +46,22 @@ def test_an_event_sent_by_a_client_reaches_the_receiver_stage(world: World) -> N
     assert sender.acknowledged_rows == 1
 
 
+def test_a_plan_with_which_nothing_happens_is_not_ticked_until_something_does(world: World) -> None:
+    world.start(PLAN)
+    receiver, publisher = world.connected_receiver(), world.publisher().open()
+    assert world.worker is not None
+    flow = world.worker._data._served.flows[KEY]
+    sender = world.sender()
+    for number in range(1, 4):
+        until(lambda: not flow.stirred, receiver, publisher)
+        before = world.reports()
+        until(lambda: not flow.changed, receiver, publisher)
+        assert world.reports() == before
+        sender.send(departures((1_000 * number, "UA", 5, 1.5)))
+        until(lambda number=number: len(receiver.rows()) == number, receiver, publisher)
+        until(lambda number=number: world.inflow().sent_events == number, receiver, publisher)
+
+
 def test_a_result_of_a_publisher_stage_reaches_every_listener_and_is_acknowledged(world: World) -> None:
     world.start(PLAN)
     publisher = world.publisher().open()
