@@ -21,6 +21,7 @@ from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.state_size import StateSize, held_bytes
 from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.jit.bits import address_of
 from siddhi.engine.jit.kernels import kernel_array
 from siddhi.engine.operators.base.choices import Execution
 from siddhi.engine.operators.base.operator import MergedRows, MergingOperator, OperatorContext, Step
@@ -38,7 +39,6 @@ from siddhi.engine.operators.patterns.compiled.layout import EventReferences, el
 from siddhi.engine.operators.patterns.compiled.output import MatchOutput
 from siddhi.engine.operators.patterns.compiled.reader import RowReader, null_events
 from siddhi.engine.operators.patterns.compiled.room import (
-    address_of,
     first_memory,
     framed,
     free_unreached,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.engine.jit.arrays import AnyArray, Int64Array
+from siddhi.engine.jit.bits import address_of
 from siddhi.engine.jit.kernels import grown
 from siddhi.engine.operators.patterns.compiled.kernels import memory as at
 from siddhi.engine.operators.patterns.compiled.kernels.collect import collect
@@ -55,12 +56,6 @@ def first_memory(rules: at.Rules, feeds: int, columns: tuple[int, int], register
         fraction_registers=np.zeros(max(registers, 1), dtype=np.float64),
         null_registers=np.zeros(max(registers, 1), dtype=np.int8),
     )
-
-
-def address_of(array: AnyArray) -> int:
-    """Return where the items of `array` are, which lie in a row."""
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 def framed(memory: at.Memory, rules: at.Rules) -> Int64Array:
