@@ -33,9 +33,9 @@ def sample_command(plan: str, stage: str, percent: float, seconds: int, as_json:
     shown: Counter[tuple[Any, ...]] = Counter()
     try:
         while True:
-            told = client.samples(plan, stage)
-            shown = _show(told["events"], shown, as_json)
-            if not told["orders"]:
+            answer = client.samples(plan, stage)
+            shown = _show(answer["events"], shown, as_json)
+            if not answer["orders"]:
                 break
             time.sleep(POLL_S)
     except KeyboardInterrupt:

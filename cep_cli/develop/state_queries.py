@@ -30,12 +30,14 @@ def query_command(plan: str, query: str, limit: int, as_json: bool, client: Mana
     """
     if not is_text(query):
         raise click.UsageError("QUERY is no text in UTF-8")
-    told = client.query(plan, query, limit)
+    answer = client.query(plan, query, limit)
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(answer))
         return
-    names = [column["name"] for column in told["columns"]]
-    for row in told["rows"]:
+    names = [column["name"] for column in answer["columns"]]
+    for row in answer["rows"]:
         click.echo(printable(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)))
-    if told["found"] > len(told["rows"]):
-        click.echo(f"{told['found'] - len(told['rows'])} more: --limit, or `limit` and `offset` in the query", err=True)
+    if answer["found"] > len(answer["rows"]):
+        click.echo(
+            f"{answer['found'] - len(answer['rows'])} more: --limit, or `limit` and `offset` in the query", err=True
+        )

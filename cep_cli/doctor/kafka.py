@@ -201,11 +201,11 @@ def _group(kafka: Any, consumer: Any, group: str, topic: str) -> ObservedCluster
     what = f"group {group}"
     try:
         partitions = consumer.list_topics(topic, timeout=CALL_S).topics[topic].partitions
-        told = consumer.committed([kafka.TopicPartition(topic, one) for one in partitions], timeout=CALL_S)
+        offsets = consumer.committed([kafka.TopicPartition(topic, one) for one in partitions], timeout=CALL_S)
     except kafka.KafkaException as error:
         return ObservedCluster("critical", what, explained(error.args[0]))
-    committed = sum(one.offset >= 0 for one in told)
-    return ObservedCluster("ok", what, f"may be used; {committed} of {len(told)} partitions of {topic} have offsets")
+    committed = sum(one.offset >= 0 for one in offsets)
+    return ObservedCluster("ok", what, f"may be used; {committed} of {len(offsets)} partitions of {topic} have offsets")
 
 
 def _password(path: Path | None) -> str:

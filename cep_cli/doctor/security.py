@@ -55,23 +55,23 @@ def gather(client: ManagerClient) -> Facts:
     return Facts(processes, plans, modes, tuple(_new_users(client)))
 
 
-def _process(client: ManagerClient, told: Mapping[str, Any]) -> ProcessFacts:
+def _process(client: ManagerClient, process: Mapping[str, Any]) -> ProcessFacts:
     settings: dict[str, Any] = {}
     unseen = ""
     try:
-        answer = client.configuration(told["id"])
+        answer = client.configuration(process["id"])
         settings = {one["key"]: _value(one["value"]) for one in answer["settings"]}
         unseen = answer.get("problem", "")
     except CommandRefusedError as error:
         unseen = error.message
-    process_id = told["process_id"]
+    process_id = process["process_id"]
     if not process_id or not (PROC / str(process_id) / "fd").exists():
-        return ProcessFacts(told["id"], told["kind"], settings, (), unseen or "it runs on another host")
+        return ProcessFacts(process["id"], process["kind"], settings, (), unseen or "it runs on another host")
     try:
         os.listdir(PROC / str(process_id) / "fd")
     except OSError:
-        return ProcessFacts(told["id"], told["kind"], settings, (), unseen or "it belongs to another user")
-    return ProcessFacts(told["id"], told["kind"], settings, listening_sockets([process_id]), unseen)
+        return ProcessFacts(process["id"], process["kind"], settings, (), unseen or "it belongs to another user")
+    return ProcessFacts(process["id"], process["kind"], settings, listening_sockets([process_id]), unseen)
 
 
 def _value(text: str) -> Any:

@@ -55,19 +55,19 @@ def errors_command(
         _show(client.failed_events(plan, limit), as_json)
 
 
-def _show(told: Any, as_json: bool) -> None:
+def _show(answer: Any, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(answer))
         return
-    if not told["found"]:
-        click.echo(f"{told['plan']}: no events are kept")
-    for entry in told["entries"]:
+    if not answer["found"]:
+        click.echo(f"{answer['plan']}: no events are kept")
+    for entry in answer["entries"]:
         for line in _entry_lines(entry):
             click.echo(printable(line))
-    if told["found"] > len(told["entries"]):
-        more = told["found"] - len(told["entries"])
+    if answer["found"] > len(answer["entries"]):
+        more = answer["found"] - len(answer["entries"])
         click.echo(f"{more} more entries: --limit, or replay or discard these", err=True)
-    _tell_silent(told)
+    _tell_silent(answer)
 
 
 def _replay(client: ManagerClient, plan: str, choice: dict[str, Any], as_json: bool) -> None:
@@ -75,32 +75,32 @@ def _replay(client: ManagerClient, plan: str, choice: dict[str, Any], as_json: b
 
     Raises CommandRefusedError when some stay.
     """
-    told = client.replay_errors(plan, choice)
-    replayed, events = told["replayed"], told["events"]
-    while "all" in choice and told["left"] and told["replayed"]:
-        told = client.replay_errors(plan, choice)
-        replayed, events = replayed + told["replayed"], events + told["events"]
+    answer = client.replay_errors(plan, choice)
+    replayed, events = answer["replayed"], answer["events"]
+    while "all" in choice and answer["left"] and answer["replayed"]:
+        answer = client.replay_errors(plan, choice)
+        replayed, events = replayed + answer["replayed"], events + answer["events"]
     if as_json:
-        click.echo(json.dumps({**told, "replayed": replayed, "events": events}))
+        click.echo(json.dumps({**answer, "replayed": replayed, "events": events}))
     else:
         click.echo(f"{plan}: {replayed} entries replayed ({events} events)")
-        if told["under_way"]:
-            click.echo(f"{told['under_way']} entries are with their sinks, which try yet: see `cep errors {plan}`")
-        for refused in told["refused"]:
+        if answer["under_way"]:
+            click.echo(f"{answer['under_way']} entries are with their sinks, which try yet: see `cep errors {plan}`")
+        for refused in answer["refused"]:
             click.echo(printable(f"{refused['id']} stays: {refused['reason']} [{refused['code']}]"), err=True)
-        _tell_silent(told)
-    kept = len(told["refused"]) + told["left"]
-    _miss(plan, choice, replayed + told["under_way"] + kept)
-    if kept or told["silent"]:
+        _tell_silent(answer)
+    kept = len(answer["refused"]) + answer["left"]
+    _miss(plan, choice, replayed + answer["under_way"] + kept)
+    if kept or answer["silent"]:
         raise CommandRefusedError(f"not all entries of {plan} that were asked for are replayed")
 
 
 def _discard(client: ManagerClient, plan: str, choice: dict[str, Any], as_json: bool) -> None:
-    told = client.discard_errors(plan, choice)
-    click.echo(json.dumps(told) if as_json else f"{plan}: {told['discarded']} entries discarded")
+    answer = client.discard_errors(plan, choice)
+    click.echo(json.dumps(answer) if as_json else f"{plan}: {answer['discarded']} entries discarded")
     if not as_json:
-        _tell_silent(told)
-    _miss(plan, choice, told["discarded"])
+        _tell_silent(answer)
+    _miss(plan, choice, answer["discarded"])
 
 
 def _miss(plan: str, choice: dict[str, Any], found: int) -> None:
@@ -126,6 +126,6 @@ def _entry_lines(entry: Any) -> list[str]:
     return lines
 
 
-def _tell_silent(told: Any) -> None:
-    for silent in told["silent"]:
+def _tell_silent(answer: Any) -> None:
+    for silent in answer["silent"]:
         click.echo(f"worker {silent['worker']} did not answer: {silent['problem']}", err=True)

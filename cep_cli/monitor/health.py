@@ -27,11 +27,11 @@ def exceptions_command(
     plan: str | None, everything: bool, tracebacks: bool, as_json: bool, client: ManagerClient
 ) -> None:
     """Show what went wrong with PLAN, or with all plans, newest first."""
-    told = client.exceptions(plan)
+    answer = client.exceptions(plan)
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(answer))
         return
-    found = told["errors"]
+    found = answer["errors"]
     shown = found if everything else found[:MOST_ERRORS]
     for error in shown:
         for line in _error_lines(error, tracebacks):
@@ -48,14 +48,14 @@ def exceptions_command(
 @with_readable_errors
 def workers_command(as_json: bool, client: ManagerClient) -> None:
     """Show all workers: what passes through them, what waits, and what is wrong."""
-    told = client.workers()
+    answer = client.workers()
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(answer))
         return
-    for worker in told["workers"]:
+    for worker in answer["workers"]:
         for line in _worker_lines(worker):
             click.echo(printable(line))
-    if not told["workers"]:
+    if not answer["workers"]:
         click.echo("no worker is alive")
 
 

@@ -91,10 +91,10 @@ def config_command() -> None:
 @with_readable_errors
 def show_config_command(process: str, changed: bool, as_json: bool, client: ManagerClient) -> None:
     """Print the configuration of PROCESS (an id as `cep processes` lists them, or a name), and where keys were set."""
-    told = client.configuration(_id_of(client, process))
-    if told["problem"]:
-        raise CommandRefusedError(f"{told['process']['id']} {told['problem']}")
-    settings = [one for one in told["settings"] if not changed or one["origin"] != "default"]
+    answer = client.configuration(_id_of(client, process))
+    if answer["problem"]:
+        raise CommandRefusedError(f"{answer['process']['id']} {answer['problem']}")
+    settings = [one for one in answer["settings"] if not changed or one["origin"] != "default"]
     if as_json:
         click.echo(json.dumps(settings, ensure_ascii=False))
         return
@@ -125,7 +125,7 @@ def _one(client: ManagerClient, process: str, wanted: dict[str, str]) -> Iterato
 
 def _several(client: ManagerClient, wanted: dict[str, str]) -> Iterator[list[Any]]:
     """Yield the newest records of all processes, and then at each step the new ones."""
-    told: dict[tuple[Any, ...], None] = {}
+    answer: dict[tuple[Any, ...], None] = {}
     problems: list[str] = []
     while True:
         found = client.search_logs(**wanted)
@@ -137,10 +137,10 @@ def _several(client: ManagerClient, wanted: dict[str, str]) -> Iterator[list[Any
             for problem in problems:
                 click.echo(problem, err=True)
         fresh = {(one["process"], one["sequence"], one["time_ms"]): one for one in found["records"]}
-        new = [one for identity, one in fresh.items() if identity not in told]
-        told |= dict.fromkeys(fresh)
-        for identity in list(told)[:-REMEMBERED]:
-            del told[identity]
+        new = [one for identity, one in fresh.items() if identity not in answer]
+        answer |= dict.fromkeys(fresh)
+        for identity in list(answer)[:-REMEMBERED]:
+            del answer[identity]
         yield new
 
 

@@ -28,19 +28,19 @@ def operations_command(operation: str | None, wait_s: float, as_json: bool, clie
         found = client.operations()
         click.echo(json.dumps(found) if as_json else "\n".join(map(_line, found)) or "nothing was deployed")
         return
-    told = client.operation(operation)
+    answer = client.operation(operation)
     deadline = time.monotonic() + wait_s
-    while told["state"] not in ENDED and time.monotonic() < deadline:
+    while answer["state"] not in ENDED and time.monotonic() < deadline:
         time.sleep(POLL_S)
-        told = client.operation(operation)
-    click.echo(json.dumps(told) if as_json else _line(told))
-    if told["state"] == "failed":
-        raise CommandRefusedError(f"{told['plan']}: {told['error']['message']}")
-    if wait_s > 0 and told["state"] not in ENDED:
-        raise CommandRefusedError(f"{told['plan']}: not ended within {wait_s:.0f} s")
+        answer = client.operation(operation)
+    click.echo(json.dumps(answer) if as_json else _line(answer))
+    if answer["state"] == "failed":
+        raise CommandRefusedError(f"{answer['plan']}: {answer['error']['message']}")
+    if wait_s > 0 and answer["state"] not in ENDED:
+        raise CommandRefusedError(f"{answer['plan']}: not ended within {wait_s:.0f} s")
 
 
-def _line(told: dict[str, Any]) -> str:
-    begun = datetime.fromtimestamp(told["begun_ms"] / 1_000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    what = f"{told['kind']} of {told['plan']}"
-    return f"{begun}  {told['state']:<10}  {what}: {told['progress']}  ({told['operation']})"
+def _line(answer: dict[str, Any]) -> str:
+    begun = datetime.fromtimestamp(answer["begun_ms"] / 1_000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    what = f"{answer['kind']} of {answer['plan']}"
+    return f"{begun}  {answer['state']:<10}  {what}: {answer['progress']}  ({answer['operation']})"

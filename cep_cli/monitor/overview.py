@@ -23,19 +23,19 @@ CRITICAL = "critical"
 @with_readable_errors
 def overview_command(check: bool, as_json: bool, client: ManagerClient) -> None:
     """Show traffic, plans and the system at a glance, and alerts, the worst first."""
-    told = client.overview()
-    for line in [json.dumps(told)] if as_json else [*_at_a_glance(told), *map(_alert, told["alerts"])]:
+    answer = client.overview()
+    for line in [json.dumps(answer)] if as_json else [*_at_a_glance(answer), *map(_alert, answer["alerts"])]:
         click.echo(printable(line))
-    if not told["alerts"] and not as_json:
+    if not answer["alerts"] and not as_json:
         click.echo("no alerts")
-    if check and any(one["severity"] == CRITICAL for one in told["alerts"]):
+    if check and any(one["severity"] == CRITICAL for one in answer["alerts"]):
         raise click.exceptions.Exit(1)
 
 
-def _at_a_glance(told: dict[str, Any]) -> list[str]:
-    metrics, system = told["metrics"], told["system"]
+def _at_a_glance(answer: dict[str, Any]) -> list[str]:
+    metrics, system = answer["metrics"], answer["system"]
     latency = "–" if metrics["p99_ms"] is None else f"{metrics['p99_ms']:.1f} ms"
-    plans = ", ".join(f"{number} {state}" for state, number in told["plans"].items()) or "none"
+    plans = ", ".join(f"{number} {state}" for state, number in answer["plans"].items()) or "none"
     rates = f"{metrics['received_per_second']:.0f}/s in, {metrics['emitted_per_second']:.0f}/s out"
     lines = [f"events   {rates}, {metrics['waiting_events']} wait, latency p99 {latency}", f"plans    {plans}"]
     if system is not None:

@@ -30,18 +30,18 @@ def wal_command() -> None:
 @with_readable_errors
 def list_command(as_json: bool, client: ManagerClient) -> None:
     """List what is set aside, oldest first."""
-    told = client.set_aside()
+    answer = client.set_aside()
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(answer))
         return
-    if not told["entries"]:
+    if not answer["entries"]:
         click.echo("nothing is set aside")
-    for entry in told["entries"]:
+    for entry in answer["entries"]:
         what = f"accepted events of {entry['stream']}" if entry["kind"] == "log" else "undelivered results"
         line = f"{entry['id']}  {entry['plan']}: {entry['events']:,} {what} at {entry['worker']}"
         click.echo(printable(f"{line}, since {_time(entry['since_ms'])}, until {_time(entry['until_ms'])}"))
         click.echo(printable(f"          {entry['reason']}"))
-    for silent in told["silent"]:
+    for silent in answer["silent"]:
         click.echo(f"worker {silent['worker']} did not answer: {silent['problem']}", err=True)
 
 
@@ -52,19 +52,19 @@ def list_command(as_json: bool, client: ManagerClient) -> None:
 @with_readable_errors
 def restore_command(id_: str, as_json: bool, client: ManagerClient) -> None:
     """Give the events of ID to the plan that has the name of theirs now; each is taken once."""
-    told = client.restore_aside(id_)
-    events, lost = told["events"], told["lost"]
-    while told["left"] and told["events"]:
-        told = client.restore_aside(id_)
-        events, lost = events + told["events"], lost + told["lost"]
+    answer = client.restore_aside(id_)
+    events, lost = answer["events"], answer["lost"]
+    while answer["left"] and answer["events"]:
+        answer = client.restore_aside(id_)
+        events, lost = events + answer["events"], lost + answer["lost"]
     if as_json:
-        click.echo(json.dumps({**told, "events": events, "lost": lost}))
+        click.echo(json.dumps({**answer, "events": events, "lost": lost}))
     else:
         click.echo(f"{id_}: {events:,} events restored")
         if lost:
-            click.echo(f"{lost:,} events could not be read; the log of worker {told['worker']} says why", err=True)
-    if told["left"]:
-        raise CommandRefusedError(f"{told['left']:,} events of {id_} are left: restore it again")
+            click.echo(f"{lost:,} events could not be read; the log of worker {answer['worker']} says why", err=True)
+    if answer["left"]:
+        raise CommandRefusedError(f"{answer['left']:,} events of {id_} are left: restore it again")
 
 
 @wal_command.command("discard")
@@ -74,8 +74,8 @@ def restore_command(id_: str, as_json: bool, client: ManagerClient) -> None:
 @with_readable_errors
 def discard_command(id_: str, as_json: bool, client: ManagerClient) -> None:
     """Delete what is set aside as ID."""
-    told: Any = client.discard_aside(id_)
-    click.echo(json.dumps(told) if as_json else f"{id_}: {told['events']:,} events discarded")
+    answer: Any = client.discard_aside(id_)
+    click.echo(json.dumps(answer) if as_json else f"{id_}: {answer['events']:,} events discarded")
 
 
 @wal_command.command("adopt")
@@ -88,8 +88,8 @@ def adopt_command(worker: str, as_json: bool, client: ManagerClient) -> None:
 
     It sets aside what it has of plans that are missing here; nothing is lost.
     """
-    told: Any = client.adopt_worker(worker)
-    click.echo(json.dumps(told) if as_json else f"{worker} serves this system from its next heartbeat on")
+    answer: Any = client.adopt_worker(worker)
+    click.echo(json.dumps(answer) if as_json else f"{worker} serves this system from its next heartbeat on")
 
 
 def _time(ms: int) -> str:

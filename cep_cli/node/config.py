@@ -128,24 +128,24 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def checkpoints(self) -> str:
         """Return where checkpoints are kept; empty: nowhere. Raises ConfigError."""
-        told = self.persistence
-        if not told.enabled:
+        persistence = self.persistence
+        if not persistence.enabled:
             return ""
-        store = told.persistence_store.rpartition(".")[2]
+        store = persistence.persistence_store.rpartition(".")[2]
         if store == DB_STORE:
-            name = told.config.get("datasource")
+            name = persistence.config.get("datasource")
             url = self._datasource("state.persistence.config.datasource", name) if name else self.database()
             # SQLite has one writer at a time: checkpoints must not hold up the lease.
             return url.removesuffix(".db") + "-checkpoints.db" if url.startswith("sqlite") and not name else url
         if store == FILE_STORE:
-            if not told.config.get("location") or not told.config.get("shared"):
+            if not persistence.config.get("location") or not persistence.config.get("shared"):
                 raise ConfigError(
                     f"state.persistence: {FILE_STORE} needs config.location, a folder that both nodes reach under this "
                     f"name, and config.shared: true to say so; {DB_STORE} needs neither"
                 )
-            return str(told.config["location"])
+            return str(persistence.config["location"])
         raise ConfigError(
-            f"state.persistence.persistenceStore: {told.persistence_store}; use {DB_STORE} or {FILE_STORE}"
+            f"state.persistence.persistenceStore: {persistence.persistence_store}; use {DB_STORE} or {FILE_STORE}"
         )
 
     def _datasource(self, key: str, name: str) -> str:

@@ -297,8 +297,8 @@ def _show(report: dict[str, Any], as_json: bool) -> None:
         f"{report['counts'][action]} {words[tense]}" for action, words in DONE.items() if _tells(report, action)
     )
     revision = f" at {report['revision']}" if report["revision"] else ""
-    told = " (nothing was changed)" if report["dry_run"] else ""
-    click.echo(f"rule set {report['rule_set']}{revision}: {counts or 'no plan'}{told}")
+    suffix = " (nothing was changed)" if report["dry_run"] else ""
+    click.echo(f"rule set {report['rule_set']}{revision}: {counts or 'no plan'}{suffix}")
     waiting = [one for one in report["changes"] if one["waiting_events"] or one["waiting_results"]]
     if waiting:
         events = sum(one["waiting_events"] for one in waiting)
