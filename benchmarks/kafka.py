@@ -52,7 +52,7 @@ AT_ONCE = 10_000
 Measured = dict[str, float]
 
 
-class Reading(msgspec.Struct):
+class TopicReading(msgspec.Struct):
     """An event as the bare loop decodes it."""
 
     sent: int
@@ -114,7 +114,7 @@ def pass_on(servers: str, source: str, sink: str, partitions: int) -> None:
     """Do what the plan does, until the process ends."""
     consumer = _consumer(servers, source, partitions)
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
-    decoder, encoder = msgspec.json.Decoder(Reading), msgspec.json.Encoder()
+    decoder, encoder = msgspec.json.Decoder(TopicReading), msgspec.json.Encoder()
     while True:
         first = consumer.poll(0.2)
         for one in [] if first is None else [first, *consumer.consume(AT_ONCE, timeout=0)]:

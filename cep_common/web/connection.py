@@ -72,7 +72,7 @@ class ConnectionServer(Protocol):
         """Have the application answer."""
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """Belongs to the thread of the server's loop, but for `lost` and `writable`."""
 
     def __init__(self, server: ConnectionServer) -> None:

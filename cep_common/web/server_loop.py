@@ -13,7 +13,7 @@ import uvloop
 
 from cep_common.security.certificates import Certificate
 from cep_common.security.web_limits import AdmitBody, BodyHead, BodyRefusal, WebLimits
-from cep_common.web.connection import Connection
+from cep_common.web.connection import ClientConnection
 from cep_common.web.connections import ConnectionTable
 from cep_common.web.direct import DirectCalls
 from cep_common.web.requests import Exchange
@@ -90,7 +90,9 @@ class ServerLoop:
     async def _serve(self) -> None:
         server = None
         if self._certificate is None:
-            server = await self.loop.create_server(lambda: Connection(self), sock=self._listening, backlog=BACKLOG)
+            server = await self.loop.create_server(
+                lambda: ClientConnection(self), sock=self._listening, backlog=BACKLOG
+            )
         else:  # whoever does not shake hands counts as well, so they are accepted here
             self._listening.setblocking(False)  # noqa: FBT003
             self.loop.add_reader(self._listening, self._accept)
@@ -121,7 +123,7 @@ class ServerLoop:
                 logger.debug("a connection was gone before it was accepted: reason=%s", error)
                 return
             accepted.setblocking(False)  # noqa: FBT003
-            connection, context = Connection(self), self.tls_context()
+            connection, context = ClientConnection(self), self.tls_context()
             if context is None or not connection.arrive(peer):
                 accepted.close()
                 continue

@@ -131,10 +131,6 @@ class MirrorSender:
         if self._watch.holds():
             call()
 
-    def mirrored_to(self) -> int:
-        """Return the number of the newest batch that the passive node has; see `ticket`."""
-        return self._next - 1
-
     def close(self) -> None:
         """Send what has changed, as far as the passive node takes it in time, and end."""
         self._stopping.set()
