@@ -99,6 +99,10 @@ class Readings:
         """Return the partition, if it is read here now."""
         return self._readings.get((topic, partition))
 
+    def unread(self) -> int:
+        """Return how many messages are not read yet, as far as is known."""
+        return sum(max(0, one.end - one.position.offset) for one in self._readings.values())
+
     def assigned(self, consumer: Any, partitions: list[Any]) -> None:
         """As `on_assign` of the library. Raises KafkaException, InputError, OutOfRangeError: nothing is read then."""
         wanted = [one for one in partitions if not self._reader.listed or one.partition in self._reader.listed]

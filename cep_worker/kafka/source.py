@@ -54,6 +54,8 @@ CONSUME_S = 0.2
 """So long an idle source waits for a message before it looks after its other work."""
 FILL_S = 0.002
 """So long a batch may grow after its first message: `consume` would wait for all messages that it may return."""
+BEHIND = 1_000
+"""With more unread messages than these a batch may grow for CONSUME_S, so that partitions advance together."""
 RETRY_S = 1.0
 CALL_S = 5.0
 PROBE_S = 2.0
@@ -198,7 +200,7 @@ class KafkaSource:
     def _turn(self, consumer: Any, readings: Readings) -> None:
         by_partition: dict[tuple[str, int], list[Any]] = {}
         size = count = 0
-        for one in self._fetch(consumer):
+        for one in self._fetch(consumer, FILL_S if readings.unread() <= BEHIND else CONSUME_S):
             if one.error() is not None:
                 self._heed(consumer, readings, one)
                 continue
@@ -216,12 +218,12 @@ class KafkaSource:
         readings.tick(consumer)
         self._replay_all()
 
-    def _fetch(self, consumer: Any) -> list[Any]:
-        """Return what is there as soon as there is something."""
+    def _fetch(self, consumer: Any, fill_s: float) -> list[Any]:
+        """Return what is there as soon as there is something, and what comes in `fill_s` after it."""
         first = consumer.poll(CONSUME_S)
         if first is None:
             return []
-        return [first, *consumer.consume(self._most - 1, timeout=FILL_S)] if self._most > 1 else [first]
+        return [first, *consumer.consume(self._most - 1, timeout=fill_s)] if self._most > 1 else [first]
 
     def _take(self, consumer: Any, readings: Readings, reading: Reading, messages: list[Any]) -> None:
         """All messages of one partition go on: as events, or among the failed ones."""

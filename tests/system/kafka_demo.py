@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_broker import Broker, kafka_broker
 
-from cep_cli.monitor.status_text import plan_status
+from cep_cli.monitor.status_text import child_app, plan_status
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem, Ports
 
@@ -93,6 +93,8 @@ def _run(broker: Broker, system: LocalSystem) -> None:
     alerts.close()
     click.echo(f"flights: {len(flights)}, alerts: {found}")
     click.echo(f"$ cep status {plan}\n{plan_status(system.client.plan(plan))}")
+    apps = "\n".join(child_app(one, texts=False) for one in system.client.child_apps(plan))
+    click.echo(f"$ cep status {plan} --apps\n{apps}")
 
 
 def _flights() -> Iterator[tuple[str, bytes]]:
