@@ -40,6 +40,7 @@ from cep_manager.monitoring.overview.plan_alerts import BUSY, LASTING_MS, plan_a
 from cep_manager.monitoring.status import plan_status
 from cep_manager.plans.folder import FileProblem
 from cep_manager.plans.state import PlanState
+from query_plan.xml import read_checkpoint_interval
 
 SETTINGS = CheckpointSettings("file:///checkpoints", interval_ms=10_000, pause_ms=1_000, timeout_ms=5_000, retained=3)
 
@@ -262,6 +263,18 @@ def test_checkpoints_that_stay_out_are_told(world: World) -> None:
     old = CheckpointReport(2, "complete", NOW_MS - 39_000)
     assert "checkpoint-old" in checkpoints(world, old)
     assert checkpoints(world, msgspec.structs.replace(old, began_ms=NOW_MS - 37_000)) == {}
+
+
+@pytest.mark.parametrize(("interval_ms", "told"), [(0, False), (300_000, False), (1_000, True)])
+def test_checkpoints_stay_out_only_by_the_measure_of_the_plans_own_interval(
+    world: World, monkeypatch: pytest.MonkeyPatch, interval_ms: int, told: bool
+) -> None:
+    text = f'<?xml version="1.0" encoding="UTF-8"?>\n<query-plan name="P" checkpointIntervalMs="{interval_ms}">'
+    monkeypatch.setattr(
+        "cep_manager.monitoring.overview.plan_alerts.read_checkpoint_interval", lambda _: read_checkpoint_interval(text)
+    )
+    old = CheckpointReport(2, "complete", NOW_MS - 39_000)
+    assert ("checkpoint-old" in checkpoints(world, old)) == told
 
 
 def test_an_idle_plan_whose_checkpoints_hold_all_that_it_has_needs_no_newer_one(world: World) -> None:
