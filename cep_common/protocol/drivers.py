@@ -145,7 +145,8 @@ class RegisterDriver(Message, frozen=True):
 
     Sent again (at once when a topology's state changes), it is the heartbeat. `started_ms` is the time of day at
     which its process started, `up_ms` ago. `savepoints` are those of all plans, oldest first (only the newest when
-    there are too many).
+    there are too many). `number` counts how often topologies or savepoints have changed. When it is not `whole`, both
+    are as the driver told them under that number, and are left out.
     """
 
     TYPE = "register-driver"
@@ -165,13 +166,15 @@ class RegisterDriver(Message, frozen=True):
     up_ms: int = 0
     store_urls: bool = True
     stage_hosts: tuple[StageHostReport, ...] = ()
+    number: int = 0
+    whole: bool = True
 
 
 class DriverRegistered(Message, frozen=True):
     """Answers `RegisterDriver`: the driver follows no order of a lower `token` than this.
 
     `managers` are all known managers, the leader first. `system` is the identity of the managers' database: a driver
-    follows the first one that it hears.
+    follows the first one that it hears. The manager keeps what the driver told under the number `knows`; 0: nothing.
     """
 
     TYPE = "driver-registered"
@@ -180,6 +183,7 @@ class DriverRegistered(Message, frozen=True):
     token: int = 0
     managers: tuple[Endpoint, ...] = ()
     system: str = ""
+    knows: int = 0
 
 
 class SubmitTopology(Message, frozen=True):

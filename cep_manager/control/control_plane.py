@@ -106,6 +106,11 @@ class ControlPlane:
     def handle(self, peer: bytes, message: Message, now_ms: int) -> tuple[Message, list[Instruction]]:
         """Return the answer to `message`, and what is to be done besides."""
         self.news = self.news or not isinstance(message, HEARTBEATS)
+        if isinstance(message, RegisterDriver) and not message.whole:
+            known = self._members.known_report(message)
+            if known is None:  # of another manager: the driver tells all of it at once
+                return DriverRegistered(self._heartbeat_ms, self._lease_ms, system=self._system), []
+            message = known
         # Before the names are translated: the driver is told the new names of what it still calls by old ones.
         stale = renames(message, self._deployments.plans) if isinstance(message, RegisterDriver) else ()
         message = present_names(message, self._deployments.plans)
@@ -236,7 +241,8 @@ class ControlPlane:
             self._reported, self.news = news, True
         if driver is not None:
             notes += self._deployments.orphans(driver)
-        return DriverRegistered(self._heartbeat_ms, self._lease_ms, system=self._system), notes
+        knows = message.number
+        return DriverRegistered(self._heartbeat_ms, self._lease_ms, system=self._system, knows=knows), notes
 
     def _driver_replaced(self, message: RegisterDriver, now_ms: int) -> tuple[Message, list[Instruction]]:
         live = self._members.live_driver(now_ms)

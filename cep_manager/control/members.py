@@ -145,6 +145,14 @@ class ClusterMembers:
         live = self.live_driver(now_ms)
         return live is None or live.latest.driver == report.driver
 
+    def known_report(self, report: RegisterDriver) -> RegisterDriver | None:
+        """Return a report that leaves out what the driver has told before, with that; None when it is not known."""
+        member = self.driver
+        if member is None or not same_process(member.latest, report) or member.latest.number != report.number:
+            return None
+        known = member.latest
+        return msgspec.structs.replace(report, topologies=known.topologies, savepoints=known.savepoints, whole=True)
+
     def was_replaced(self, report: RegisterDriver, now_ms: int) -> bool:
         """Return whether a later process of the same driver name is alive.
 

@@ -253,6 +253,10 @@ class StageHosts:
         recent = [since_ms for since_ms in self._strikes.get(key, ()) if now_ms - since_ms < STRIKES_MS]
         return len(recent) >= STRIKES
 
+    def blamed(self) -> list[PlanKey]:
+        """Return the plans that have a strike: of a thousand, hardly ever one."""
+        return list(self._strikes)
+
     def forget(self, key: PlanKey) -> None:
         """Remove an undeployed plan, so that nothing is held against the next one of its name."""
         self._strikes.pop(key, None)

@@ -244,10 +244,10 @@ def test_a_turn_that_does_not_come_back_ends_the_host_and_the_second_time_its_pl
         desk.run("Q", attempt)
         desk.run("Hang", attempt)
         desk.until(lambda ends=attempt + 1: len(desk.endings["Q"]) == len(desk.endings["Hang"]) == ends)
-    assert not desk.hosts.stands_alone(PlanKey(1, "Q"))
+    assert PlanKey(1, "Q") not in desk.hosts.stand_alone()
     desk.run("Q", attempt=2)
-    desk.until(lambda: desk.hosts.stands_alone(PlanKey(1, "Hang")))
-    assert not desk.hosts.stands_alone(PlanKey(1, "Q"))
+    desk.until(lambda: PlanKey(1, "Hang") in desk.hosts.stand_alone())
+    assert PlanKey(1, "Q") not in desk.hosts.stand_alone()
 
 
 def test_a_host_that_can_open_no_more_files_takes_no_more_plans_and_says_so(

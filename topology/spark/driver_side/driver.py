@@ -123,6 +123,9 @@ class Driver:
         self._next_beat_ms = 0
         self._stirred = True
         self._told_version = -1
+        self._content: object = None
+        self._number = self._known_number = 0
+        """Counts what is told of topologies and savepoints, and up to where the manager knows it."""
         self._last_reports: tuple[TopologyReport, ...] = ()
         self._answered = True
         self._fence = OrderFence()
@@ -235,7 +238,7 @@ class Driver:
         free = runs.slots_total - held - sum(self._hosts.tenants().values())
         self._hosts.turn(settings, runs.slots_total, free, wanted=runs.slots_wanted)
         runs.hosts, runs.hosts_open = self._hosts.tenants(), self._hosts.with_room()
-        for key in {key for key, _ in runs.runs if self._hosts.stands_alone(key)}:
+        for key in self._hosts.stand_alone():
             moved = runs.leave_hosts(key, MOVED)
             if moved:
                 logger.warning("a plan leaves its stage host: topology=%s reason=%s", key.topology(), MOVED)
@@ -419,6 +422,10 @@ class Driver:
         savepoints: tuple[SavepointReport, ...],
         now_ms: int,
     ) -> None:
+        content = (reports, savepoints)
+        if content != self._content:
+            self._content, self._number = content, self._number + 1
+        whole = self._known_number != self._number
         message = RegisterDriver(
             driver=self._config.name,
             host=self._config.host,
@@ -426,10 +433,10 @@ class Driver:
             master=self._config.spark.master,
             slots_total=self._runs.slots_total,
             slots_free=max(0, self._runs.slots_free()),
-            topologies=reports,
+            topologies=reports if whole else (),
             web_url=self._web_url,
             started_ms=self._started_ms,
-            savepoints=savepoints,
+            savepoints=savepoints if whole else (),
             executors=tuple(
                 ExecutorReport(one.executor, one.host, one.slots, one.since_ms)
                 for one in self._watch.executors
@@ -440,6 +447,8 @@ class Driver:
             up_ms=process_up_ms(),
             store_urls=self._config.stages.store_urls,
             stage_hosts=self._hosts.reports(),
+            number=self._number,
+            whole=whole,
         )
         try:
             answer = client.request(message)
@@ -448,6 +457,7 @@ class Driver:
                 raise DriverReplacedError(str(error)) from error
             paced_logger.problem("manager", "manager did not take the registration: %s", error)
             self._answered = False
+            self._known_number = 0
             self._next_beat_ms = self._clock.monotonic_ms() + min(RETRY_MS, self._config.request_timeout_ms)
             return
         if isinstance(answer, DriverRegistered) and not self._fence.follows(answer.system):
@@ -468,7 +478,9 @@ class Driver:
         self._reported, self._managers = (reports, savepoints, self._hosts.shape()), client.managers()
         self._answered = True
         if isinstance(answer, DriverRegistered):
-            self._next_beat_ms = now_ms + answer.heartbeat_ms
+            self._known_number = answer.knows
+            unknown = not whole and answer.knows != self._number  # another manager leads by now: tell it all at once
+            self._next_beat_ms = now_ms if unknown else now_ms + answer.heartbeat_ms
 
 
 def run(config: DriverConfig, insight: Inspection | None = None) -> None:

@@ -135,9 +135,10 @@ class Hosts:
         """Return the tenants that have a host which takes plans in."""
         return self._state.with_room()
 
-    def stands_alone(self, key: PlanKey) -> bool:
-        """Return whether the plan has ended hosts so often that it gets no place in one."""
-        return self._state.stands_alone(key, self._clock.monotonic_ms())
+    def stand_alone(self) -> list[PlanKey]:
+        """Return the plans that have ended hosts so often that they get no place in one."""
+        now_ms = self._clock.monotonic_ms()
+        return [key for key in self._state.blamed() if self._state.stands_alone(key, now_ms)]
 
     def forget(self, key: PlanKey) -> None:
         """Remove a plan that is no longer deployed."""

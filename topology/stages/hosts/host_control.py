@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import zmq
 
@@ -18,6 +19,7 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_common.process.priority import ControlPriority, raise_priority
 from cep_common.protocol.tasks import RefreshedTask, RefreshTasks, TasksRefreshed
 from cep_common.sockets.transport import ControlClient
+from cep_common.sockets.wakeup import Wakeup
 from topology.stages.tasks.checkpoint_agent import CLOSING_S, LOOK_MS, CheckpointReporter
 from topology.stages.tasks.control import TaskReporter
 from topology.stages.tasks.task import Task
@@ -217,6 +219,7 @@ class HostAgents(threading.Thread):
         self._lock = threading.Lock()
         self._changes = _Changes()
         self._watched: list[_Watched] = []
+        self._wakeup = Wakeup()
         self._poller = zmq.Poller()
         self._closing = False
 
@@ -224,24 +227,30 @@ class HostAgents(threading.Thread):
         """Speak for `task` from now on; `gone` is called in this thread when it has left."""
         with self._lock:
             self._changes.joins.append(_Watched(task, speaker, gone))
+        self._wakeup.ring()  # it joins at once
 
     def leave(self, task: Task) -> None:
         """Speak no more for `task`, which has ended, once its last states are written."""
         with self._lock:
             self._changes.leaves.append(task)
+        self._wakeup.ring()
 
     def close(self) -> None:
         """End the thread and wait for it."""
         self._closing = True
+        self._wakeup.ring()
         if self.ident is not None:
             self.join()
+        self._wakeup.close()
 
     def run(self) -> None:
         raise_priority(self._priority)  # heartbeats go out from this thread
         self._register()
         while not self._closing:
             busy = any(one.speaker.busy or one.written is not None for one in self._watched)
-            readable = {socket for socket, _ in self._poller.poll(LOOK_MS if busy else IDLE_LOOK_MS)}
+            readable: set[Any] = {socket for socket, _ in self._poller.poll(LOOK_MS if busy else IDLE_LOOK_MS)}
+            if self._wakeup.handle in readable:
+                self._wakeup.silence()
             self._follow_changes()
             now_ms = time.monotonic_ns() // 1_000_000
             for one in self._watched:
@@ -286,5 +295,6 @@ class HostAgents(threading.Thread):
 
     def _register(self) -> None:
         self._poller = zmq.Poller()
+        self._poller.register(self._wakeup.handle, zmq.POLLIN)
         for socket in (*self._also, *(one.speaker.socket for one in self._watched)):
             self._poller.register(socket, zmq.POLLIN)

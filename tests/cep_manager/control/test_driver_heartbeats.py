@@ -1,0 +1,46 @@
+"""A driver of many plans tells of them when something has changed; its other heartbeats refer to what it told."""
+
+from __future__ import annotations
+
+import msgspec
+from manager_world import HEARTBEAT_MS, KEY, LEASE_MS, World, driver, plan, task, topology
+
+from cep_common.protocol.drivers import DriverRegistered, RegisterDriver
+from cep_manager.plans.state import PlanState
+
+WHOLE = msgspec.structs.replace(driver(topology("running")), number=3)
+REFERS = msgspec.structs.replace(driver(), number=3, whole=False)
+
+
+def heard(world: World, message: RegisterDriver) -> DriverRegistered:
+    answer = world.hear(message, peer=b"driver")
+    assert isinstance(answer, DriverRegistered)
+    return answer
+
+
+def test_a_heartbeat_that_refers_to_what_was_told_keeps_the_plan_active() -> None:
+    world = World()
+    world.put(plan())
+    heard(world, driver())
+    assert heard(world, WHOLE).knows == 3
+    for _ in range(5 * LEASE_MS // HEARTBEAT_MS):
+        world.now_ms += HEARTBEAT_MS
+        world.hear(task())
+        assert heard(world, REFERS).knows == 3
+    snapshot = world.snapshot()
+    assert snapshot.plans[KEY].state is PlanState.ACTIVE
+    assert snapshot.driver is not None
+    assert snapshot.driver.latest.topologies == WHOLE.topologies
+
+
+def test_what_the_manager_does_not_know_must_be_told() -> None:
+    for unknown in (World(), World()):
+        unknown.put(plan())
+        assert heard(unknown, REFERS).knows == 0
+        assert unknown.snapshot().driver is None, "half a report is none"
+    world = World()
+    world.put(plan())
+    heard(world, WHOLE)
+    assert heard(world, msgspec.structs.replace(REFERS, number=4)).knows == 0
+    assert heard(world, msgspec.structs.replace(REFERS, process_id=101)).knows == 0
+    assert heard(world, msgspec.structs.replace(WHOLE, number=4)).knows == 4
