@@ -127,6 +127,7 @@ class Driver:
         self._number = self._known_number = 0
         """Counts what is told of topologies and savepoints, and up to where the manager knows it."""
         self._last_reports: tuple[TopologyReport, ...] = ()
+        self._moved = True
         self._answered = True
         self._fence = OrderFence()
         self._managers = config.manager_endpoints()
@@ -225,7 +226,9 @@ class Driver:
         """Return the report of each topology; those of the last turn as long as nothing has happened."""
         version = self._checkpoints.told_version  # before the reports: they may be newer than it says, not older
         moves = any(run.state in MOVING for run in self._runs.runs.values())
-        if self._stirred or moves or version != self._told_version or now_ms >= self._next_beat_ms:
+        # One turn longer than they move: the last report said that they do.
+        moved, self._moved = self._moved, moves
+        if self._stirred or moves or moved or version != self._told_version or now_ms >= self._next_beat_ms:
             self._told_version = version
             self._last_reports = self._failures.told_with(with_checkpoints(self._runs.reports(), self._checkpoints))
         return self._last_reports

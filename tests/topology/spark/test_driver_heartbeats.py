@@ -1,0 +1,89 @@
+"""What the driver tells the manager of its topologies, and when it refers to what it has told; without Spark."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.protocol.drivers import DriverRegistered, RegisterDriver, SubmitTopology, TopologyReport
+from topology.checkpoint.coordination.service import CheckpointsView
+from topology.driver.fencing import OrderFence
+from topology.driver.lifecycle import TopologyRuns
+from topology.spark.driver_side import driver as driver_module
+from topology.spark.driver_side.config import DriverConfig
+from topology.spark.driver_side.driver import Driver
+from topology.spark.driver_side.failures import TopologyFailures
+
+WAITS, RUNS = (TopologyReport(PlanKey(1, "p"), 1, state) for state in ("waiting", "running"))
+
+
+class FakeClient:
+    """A manager that knows what it is told, as long as it `keeps` that."""
+
+    def __init__(self) -> None:
+        self.keeps = True
+        self.heard: list[RegisterDriver] = []
+
+    def request(self, message: RegisterDriver) -> DriverRegistered:
+        self.heard.append(message)
+        return DriverRegistered(1_000, 3_000, knows=message.number if self.keeps else 0)
+
+    def managers(self) -> tuple[Endpoint, ...]:
+        return ()
+
+    def manager(self) -> Endpoint:
+        return Endpoint("127.0.0.1", 1)
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(driver_module, "told_of", lambda *_: None)
+    made: Any = object.__new__(Driver)  # one with a session needs Spark
+    made._config, made._runs, made._fence = DriverConfig(), TopologyRuns((1,), 500, 4_000, 60_000), OrderFence()
+    made._watch, made._door, made._checkpoints = SimpleNamespace(executors=()), None, None
+    made._hosts = SimpleNamespace(reports=lambda: (), shape=lambda: ())
+    made._web_url, made._started_ms = "", 0
+    made._content, made._number, made._known_number = None, 0, 0
+    return made
+
+
+def test_topologies_are_told_when_they_change_and_referred_to_otherwise(driver: Any) -> None:
+    client = FakeClient()
+    for reports in ((WAITS,), (WAITS,), (WAITS,), (RUNS,), (RUNS,)):
+        driver._register(client, reports, (), 0)
+    assert [(one.whole, one.number, one.topologies) for one in client.heard] == [
+        (True, 1, (WAITS,)),
+        (False, 1, ()),
+        (False, 1, ()),
+        (True, 2, (RUNS,)),
+        (False, 2, ()),
+    ]
+
+
+def test_a_manager_that_does_not_know_them_is_told_all_of_them_at_once(driver: Any) -> None:
+    client = FakeClient()
+    driver._register(client, (RUNS,), (), 0)
+    client.keeps = False  # another one leads
+    driver._register(client, (RUNS,), (), 1_000)
+    assert driver._next_beat_ms == 1_000, "at once"
+    driver._register(client, (RUNS,), (), 1_000)
+    driver._register(client, (RUNS,), (), 2_000)
+    assert [one.whole for one in client.heard] == [True, False, True, True], "one that keeps nothing is told each time"
+    assert driver._next_beat_ms == 3_000
+
+
+def test_what_a_topology_has_come_to_is_told_in_the_turn_in_which_it_does(driver: Any) -> None:
+    driver._checkpoints = SimpleNamespace(told_version=1, told=lambda *_: CheckpointsView())
+    driver._failures, driver._last_reports = TopologyFailures(), ()
+    driver._stirred, driver._moved, driver._told_version, driver._next_beat_ms = False, False, 1, 60_000
+    driver._runs.submit(SubmitTopology(PlanKey(1, "p"), 1, "<query-plan/>", 1))
+    assert [one.state for one in driver._reports(0)] == ["waiting"]
+    driver._runs.on_time(0)
+    assert [one.state for one in driver._reports(0)] == ["starting"]
+    driver._runs.job_running(PlanKey(1, "p"), 1, 0)
+    assert [one.state for one in driver._reports(0)] == ["running"]
+    told = driver._reports(0)
+    assert driver._reports(0) is told, "nothing has happened since"
