@@ -66,7 +66,6 @@ class Worker:
         self._door: InspectionEndpoint | None = None
         self._data_thread = threading.Thread(target=self._run_data, name="data")
         self._control_thread = threading.Thread(target=self._control.run, name="control")
-        self._leave_ms = config.leave_ms
         self.ended = ended or threading.Event()
         self.failure: BaseException | None = None
 

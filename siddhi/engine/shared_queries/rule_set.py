@@ -92,7 +92,6 @@ class RuleSet:
         own: BoolArray = self._group_of == OWN
         self._is_pattern: BoolArray = own & [member.is_pattern for member in members]
         self._patterns = np.flatnonzero(self._is_pattern).tolist()
-        self._asks_own = bool(own.any())
         self._latest = NEVER_BEFORE
         self._had_last: frozenset[int] = frozenset()
         """The patterns that are asked by themselves and had the last event."""

@@ -56,7 +56,6 @@ class _GraphWalk:
     visits: dict[tuple[int, str], list[int]] = field(default_factory=lambda: defaultdict(list))
     deliveries: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     time: int = 0
-    cyclic: bool = False
 
 
 class Graph:

@@ -377,13 +377,8 @@ class Operator(Stateful):
 
 
 class MergingOperator(Stateful):
-    """A query's head with several inputs: a join or a state machine.
+    """A query's head with several inputs: a join or a state machine. It keeps state per `partitions` id itself."""
 
-    `handles_partitions` of the class says that it keeps state per `partitions` id itself; otherwise the runtime keeps
-    one operator for each partition instance.
-    """
-
-    handles_partitions = False
     sources: tuple[str, ...]
     """The stream of each input, as `siddhi.engine.operators.base.scope.source_key` writes it; a stream that feeds
     several slots stands once."""

@@ -255,7 +255,6 @@ class HeadPerInstance(_Copies[MergingOperator], MergingOperator):
     """The head of a query, one copy for each partition instance."""
 
     execution = Execution.KEYS
-    handles_partitions = True
 
     def __init__(
         self,

@@ -46,7 +46,6 @@ class JoinOperator(MergingOperator):
     windows.
     """
 
-    handles_partitions = True
 
     def __init__(
         self,

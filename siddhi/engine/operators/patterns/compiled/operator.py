@@ -63,7 +63,6 @@ class CompiledMachineOperator(MergingOperator):
 
     execution = Execution.COMPILED
 
-    handles_partitions = True
 
     def __init__(self, machine: model.StateMachine, read: Mapping[str, Reference], context: OperatorContext) -> None:
         self._context = context

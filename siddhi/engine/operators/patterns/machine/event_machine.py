@@ -66,7 +66,6 @@ class EventMachineOperator(MergingOperator):
 
     execution = Execution.EVENTS
 
-    handles_partitions = True
 
     def __init__(self, machine: model.StateMachine, read: Mapping[str, Reference], context: OperatorContext) -> None:
         self._context = context
