@@ -76,7 +76,7 @@ def _relation_of(test, values_at, data_at, row, texts_at):  # type: ignore[no-un
 
 @seldom_part
 def _left_by(test, child, base, texts_at, positions, count):  # type: ignore[no-untyped-def]
-    """The first of `positions` are those of its `count` rows that pass `test`; returns how many these are."""
+    """Write into `positions` those of its `count` rows that pass `test`; return how many these are."""
     first = np.int64(word_at(child + 8 * OFFSET)) + base
     buffers = np.int64(word_at(child + 8 * BUFFERS))
     valid_at = np.int64(word_at(buffers)) if word_at(child + 8 * NULL_COUNT) != 0 else np.int64(0)
@@ -97,7 +97,7 @@ def _left_by(test, child, base, texts_at, positions, count):  # type: ignore[no-
 
 @kernel_part
 def _latest(child, base, rows):  # type: ignore[no-untyped-def]
-    """The greatest of the timestamps in the column `child`, the least number there is when some may be null."""
+    """Return the greatest of the timestamps in the column `child`, the least number there is when some may be null."""
     buffers = np.int64(word_at(child + 8 * BUFFERS))
     latest = np.int64(_LEAST)
     if word_at(child + 8 * NULL_COUNT) == 0 or word_at(buffers) == 0:
@@ -110,7 +110,7 @@ def _latest(child, base, rows):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _passing(array_at, rows, tests, texts_at, positions):  # type: ignore[no-untyped-def]
-    """The first of `positions` are those of the `rows` rows that pass all `tests`; returns how many these are."""
+    """Write into `positions` those of the `rows` rows that pass all `tests`; return how many these are."""
     children = np.int64(word_at(array_at + 8 * CHILDREN))
     base = np.int64(word_at(array_at + 8 * OFFSET))
     for row in range(rows):
@@ -124,8 +124,11 @@ def _passing(array_at, rows, tests, texts_at, positions):  # type: ignore[no-unt
 
 @state_kernel
 def passing_records(array_at, rows, tests, texts_at, stamps, positions):  # type: ignore[no-untyped-def]
-    """(how many of the `rows` rows of the `ArrowArray` at `array_at` pass all `tests`, the latest timestamp of all, in
-    the column in place `stamps`); the array is released unless all pass. (`REFUSED`, …) when timestamps may be null."""
+    """Count the rows that pass all `tests` of the `ArrowArray` at `array_at`.
+
+    Return how many of its `rows` rows pass, and the latest timestamp of all, which are in the column in place `stamps`;
+    (`REFUSED`, …) when timestamps may be null. The array is released unless all pass.
+    """
     children = np.int64(word_at(array_at + 8 * CHILDREN))
     latest = _latest(np.int64(word_at(children + 8 * stamps)), np.int64(word_at(array_at + 8 * OFFSET)), rows)
     count = np.int64(REFUSED)
@@ -138,8 +141,9 @@ def passing_records(array_at, rows, tests, texts_at, stamps, positions):  # type
 
 @state_kernel
 def pass_records(array_at, rows, tests, texts_at, plan, columns, positions, release_at, out):  # type: ignore[no-untyped-def]
-    """Writes those of the `rows` rows of the `ArrowArray` at `array_at` that pass all `tests` into a new block, which
-    `out` describes, an `ArrowArray` whose owner Arrow becomes, and releases the one that was read.
+    """Write the rows that pass all `tests` of the `ArrowArray` at `array_at` into a new block, and release the array.
+
+    `rows` are the rows of the array. `out` describes the block, an `ArrowArray` whose owner Arrow becomes.
 
     Line i of `plan` is made of the column in place `columns[i]` (-1: it is as the plan says); line 0 has the
     timestamps. `positions` has room for `rows` numbers, `texts_at` is where the strings lie that tests compare with.

@@ -17,7 +17,7 @@ DONE = -1
 
 @kernel_part
 def _spread_bits(source, first, count, target):  # type: ignore[no-untyped-def]
-    """Writes `count` bits from bit `first` of `source` on as a byte each; returns how many of them are 0."""
+    """Write `count` bits from bit `first` of `source` on as a byte each; return how many of them are 0."""
     zeros = 0
     for place in range(count):
         bit = (byte_at(source + ((first + place) >> 3)) >> ((first + place) & 7)) & 1
@@ -37,7 +37,7 @@ def _clear_nulls(valid_at, count, values_at, width):  # type: ignore[no-untyped-
 
 @state_kernel
 def read_records(array_at, plan, rows, block, begin, stride, slots, starts, heap, count):  # type: ignore[no-untyped-def]
-    """Copies the columns of `plan` from the `ArrowArray` at `array_at`, which has `rows` rows, and releases that.
+    """Copy the columns of `plan` from the `ArrowArray` at `array_at`, which has `rows` rows, and releases that.
 
     `block` is cut from place `begin` on into lines of `stride` numbers, at least as many as rows. Line i gets the
     values of column i, line `len(plan) + i` a byte for each that tells whether it is not null, if there are nulls;

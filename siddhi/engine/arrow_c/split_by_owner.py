@@ -45,7 +45,10 @@ UInt32Array = np.ndarray[tuple[int], np.dtype[np.uint32]]
 
 
 def _crc_of_bytes() -> Int64Array:
-    """What CRC-32 makes of each byte, as `zlib` has it: crc(byte) = table[0xff ^ byte] ^ 0x00ffffff ^ 0xffffffff."""
+    """Return what CRC-32 makes of each byte, as `zlib` has it.
+
+    crc(byte) = table[0xff ^ byte] ^ 0x00ffffff ^ 0xffffffff.
+    """
     table: Int64Array = np.empty(256, INT64)
     for byte in range(256):
         table[byte ^ 0xFF] = zlib.crc32(bytes([byte])) ^ _ALL_BITS ^ 0x00FF_FFFF
@@ -57,7 +60,7 @@ _CRC_OF_BYTES = _crc_of_bytes()
 
 @state_kernel
 def _hash_texts(offsets_at, data_at, valid_at, first, table, null_hash, hashes):  # type: ignore[no-untyped-def]
-    """Writes the CRC-32 of each text of an Arrow array into `hashes`, `null_hash` for null."""
+    """Write the CRC-32 of each text of an Arrow array into `hashes`, `null_hash` for null."""
     for row in range(len(hashes)):
         place = first + row
         if valid_at != 0 and (byte_at(valid_at + (place >> 3)) >> (place & 7)) & 1 == 0:
@@ -71,7 +74,7 @@ def _hash_texts(offsets_at, data_at, valid_at, first, table, null_hash, hashes):
 
 
 def text_hashes(column: pa.Array, null_hash: int) -> UInt32Array | None:
-    """The CRC-32 of each text of `column`, a utf8 array, `null_hash` for null; None when the texts are long."""
+    """Return the CRC-32 of each text of `column`, a utf8 array, `null_hash` for null; None when the texts are long."""
     valid, offsets, data = column.buffers()
     if data is not None and data.size > MAX_DIRECTLY_HASHED_BYTES:
         return None
@@ -86,8 +89,10 @@ def text_hashes(column: pa.Array, null_hash: int) -> UInt32Array | None:
 
 @state_kernel
 def _write_shares(array_at, owners, plan, places, positions, counts, release_at, out):  # type: ignore[no-untyped-def]
-    """Writes the rows of the `ArrowArray` at `array_at` that belong to owner i into a new block, which line i of `out`
-    describes, an `ArrowArray` whose owner Arrow becomes, and releases the one that was read.
+    """Write the rows that belong to owner i into a new block, which line i of `out` describes, for each owner.
+
+    The rows are those of the `ArrowArray` at `array_at`, which is released. Blocks are `ArrowArray`s whose owner Arrow
+    becomes.
 
     `plan` has a line for each column (`siddhi.engine.arrow_c.write_kernels`). `counts` gets the rows of each owner, for
     which nothing is written when that is 0; `places` has room for a number more than there are owners, `positions` for
@@ -150,7 +155,7 @@ class _Loop:
 
 @lru_cache(maxsize=256)
 def _loop_over(schema: pa.Schema) -> Callable[[pa.RecordBatch, Int64Array, int], list[tuple[int, pa.RecordBatch]]]:
-    """What shares out the rows of batches of `schema`: the loop, or Arrow where a column is of another form."""
+    """Return what shares out the rows of batches of `schema`: the loop, or Arrow where a column is of another form."""
     columns = []
     for type_ in schema.types:
         plain = pa.types.is_integer(type_) or pa.types.is_floating(type_)
@@ -169,8 +174,10 @@ def _shared_by_arrow(batch: pa.RecordBatch, owners: Int64Array, shares: int) -> 
 
 
 def share_by_owner(batch: pa.RecordBatch, owners: Int64Array, shares: int) -> list[tuple[int, pa.RecordBatch]]:
-    """The rows of `batch` of each owner, in their order; row k belongs to `owners[k]`, one of 0 up to `shares`. Owners
-    that have none are left out."""
+    """Return the rows of `batch` of each owner, in their order; row k belongs to `owners[k]`, one of 0 up to `shares`.
+
+    Owners that have none are left out.
+    """
     if len(owners) == 0:
         return []
     first = int(owners[0])

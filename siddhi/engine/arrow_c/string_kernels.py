@@ -40,7 +40,10 @@ def _word(address, size, end):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _tag(address, size, end, head):  # type: ignore[no-untyped-def]
-    """What stands above the code in the slot of the `size` bytes at `address`, of which `head` are the first eight."""
+    """Return the upper half of the slot of the `size` bytes at `address`, which stands above the code.
+
+    `head` are the first eight of the bytes.
+    """
     mixed = head * _MIX_A
     if size > _SHORT:
         mixed ^= np.uint64(size) * _MIX_B
@@ -52,7 +55,7 @@ def _tag(address, size, end, head):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _mixed_tag(mixed, size):  # type: ignore[no-untyped-def]
-    """The tag of `size` bytes whose words have been mixed."""
+    """Return the tag of `size` bytes whose words have been mixed."""
     mixed ^= mixed >> _HALF
     mixed *= _MIX_B
     return np.int64((mixed >> _HALF) & _TAG_BITS) | min(size, _SHORT + 1)
@@ -66,7 +69,7 @@ def _place_of(tag, mask):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _same_tail(address, size, end, kept, kept_end):  # type: ignore[no-untyped-def]
-    """True when what follows the first eight bytes at `address` and at `kept` is the same."""
+    """Return whether what follows the first eight bytes at `address` and at `kept` is the same."""
     for done in range(_SHORT, size, 8):
         if _word(address + done, size - done, end) != _word(kept + done, size - done, kept_end):
             return False
@@ -75,7 +78,10 @@ def _same_tail(address, size, end, kept, kept_end):  # type: ignore[no-untyped-d
 
 @kernel_part
 def _code_of(address, size, end, head, tag, slots, starts, heap, count):  # type: ignore[no-untyped-def]
-    """The code of a string, `count` when it is new, and is then added; -1 when slots, starts or heap have no room."""
+    """Return the code of a string, `count` when it is new, and is then added.
+
+    -1 when slots, starts or heap have no room.
+    """
     heap_at = np.int64(heap.ctypes.data)
     mask = len(slots) - 1
     slot = _place_of(tag, mask)
@@ -103,8 +109,10 @@ def _code_of(address, size, end, head, tag, slots, starts, heap, count):  # type
 
 @kernel_part
 def _encode_known(offsets_at, data_at, data_end, valid_at, first, row, rows, slots_at, mask, codes_at):  # type: ignore[no-untyped-def]
-    """Writes the codes of the strings from `row` on, up to the first that is null, long, empty, or neither in its first
-    place of the table nor in the one behind; returns its row, or `rows`.
+    """Write the codes of the strings from `row` on, as far as they are found at once.
+
+    Stop at the first string that is null, long, empty, or neither in its first place of the table nor in the one
+    behind; return its row, or `rows`.
 
     A loop of its own, because it is where nearly all strings pass: what is seldom would take its registers.
     """
@@ -133,7 +141,7 @@ def _encode_known(offsets_at, data_at, data_end, valid_at, first, row, rows, slo
 
 @state_kernel
 def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots, starts, heap, count, codes):  # type: ignore[no-untyped-def]
-    """Writes the codes of the strings from row `begin` on into `codes`; returns (rows done, strings in the pool).
+    """Write the codes of the strings from row `begin` on into `codes`; return (rows done, strings in the pool).
 
     `offsets_at`, `data_at` and `valid_at` are the addresses of an Arrow array's int32 offsets, its bytes (up to
     `data_end`) and its validity bits (0: nothing is null), `first` its own offset. New strings are added; the loop ends
@@ -176,7 +184,7 @@ def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots,
 
 @state_kernel
 def place_strings(slots, starts, heap, count):  # type: ignore[no-untyped-def]
-    """Fills the empty hash table `slots` with the strings of the heap."""
+    """Fill the empty hash table `slots` with the strings of the heap."""
     heap_at = np.int64(heap.ctypes.data)
     heap_end = heap_at + len(heap)
     mask = len(slots) - 1
@@ -193,7 +201,7 @@ def place_strings(slots, starts, heap, count):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def measure_strings(codes, starts, offsets):  # type: ignore[no-untyped-def]
-    """Writes the int32 offsets of the strings of `codes` in a row; returns (bytes of all, how many are null)."""
+    """Write the int32 offsets of the strings of `codes` in a row; return (bytes of all, how many are null)."""
     total = 0
     nulls = 0
     offsets[0] = 0
@@ -209,7 +217,7 @@ def measure_strings(codes, starts, offsets):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def copy_strings(codes, starts, heap, data):  # type: ignore[no-untyped-def]
-    """Writes the bytes of the strings of `codes` one after the other into `data`."""
+    """Write the bytes of the strings of `codes` one after the other into `data`."""
     filled = 0
     for row in range(len(codes)):
         code = codes[row]
@@ -221,7 +229,7 @@ def copy_strings(codes, starts, heap, data):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def measure_taken(offsets_at, positions):  # type: ignore[no-untyped-def]
-    """The bytes of the strings at `positions`."""
+    """Return the bytes of the strings at `positions`."""
     total = 0
     for row in range(len(positions)):
         place = offsets_at + 4 * positions[row]
@@ -231,7 +239,7 @@ def measure_taken(offsets_at, positions):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def copy_taken(offsets_at, data_at, positions, offsets, data):  # type: ignore[no-untyped-def]
-    """Writes the strings at `positions` one after the other into `data`, and where each starts into `offsets`.
+    """Write the strings at `positions` one after the other into `data`, and where each starts into `offsets`.
 
     Returns their bytes; more than there is room for are counted and not written.
     """

@@ -117,7 +117,7 @@ def _measure(line, count, starts):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _write_bits(line, count, target, validity):  # type: ignore[no-untyped-def]
-    """The bools of a column, or whether its values are not null, in a bit each."""
+    """Write the bools of a column, or whether its values are not null, in a bit each."""
     for start in range(0, count, 8):
         byte = 0
         for row in range(start, min(start + 8, count)):
@@ -149,7 +149,7 @@ def _write_numbers(line, count, target):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _write_text(target, source, size, source_end):  # type: ignore[no-untyped-def]
-    """Copies a string; up to seven bytes behind it are overwritten."""
+    """Copy a string; up to seven bytes behind it are overwritten."""
     if source + size + 8 > source_end:
         for place in range(size):
             set_byte(target + place, byte_at(source + place))
@@ -173,8 +173,10 @@ def _write_strings(line, count, offsets, target, starts, heap_at, heap_end):  # 
 
 @seldom_part
 def _write_column(line, count, array, buffers, data, starts, heap_at, heap_end, release_at):  # type: ignore[no-untyped-def]
-    """Writes the buffers of a column from `data` on, their addresses at `buffers`, and its `ArrowArray`; returns where
-    `data` goes on."""
+    """Write the buffers of a column from `data` on, their addresses at `buffers`, and its `ArrowArray`.
+
+    Return where `data` goes on.
+    """
     form = line[FORM]
     set_word(array + 8 * LENGTH, count)
     set_word(array + 8 * NULL_COUNT, line[NULLS])
@@ -208,8 +210,11 @@ def _write_column(line, count, array, buffers, data, starts, heap_at, heap_end, 
 
 @seldom_part
 def describe(line, child, base, rows, positions_at):  # type: ignore[no-untyped-def]
-    """`line` of the plan, which says in which form the values are, says where the column `child` of a batch of `rows`
-    rows that Arrow has exported has them: those in `positions_at` (0: all). `base` is the offset of the batch."""
+    """Write into `line` of the plan where the column `child` of a batch of `rows` rows has its values.
+
+    The line says already in which form the values are. Arrow has exported the batch, and `base` is its offset; rows are
+    those in `positions_at` (0: all).
+    """
     first = np.int64(word_at(child + 8 * OFFSET)) + base
     buffers = np.int64(word_at(child + 8 * BUFFERS))
     values_at = np.int64(word_at(buffers + 8))
@@ -227,8 +232,10 @@ def describe(line, child, base, rows, positions_at):  # type: ignore[no-untyped-
 
 @seldom_part
 def write_block(plan, count, starts, heap_at, heap_end, release_at, out):  # type: ignore[no-untyped-def]
-    """As `write_records`, with the addresses between which the heap lies; nobody looks at it or at `starts` where no
-    column is one of codes."""
+    """As `write_records`, with the addresses between which the heap lies.
+
+    Nobody looks at it or at `starts` where no column is one of codes.
+    """
     columns = len(plan)
     arrays = columns * (_ARRAY_BYTES + 8)
     head = _rounded(arrays + 8 * (1 + 3 * columns))
@@ -259,8 +266,10 @@ def write_block(plan, count, starts, heap_at, heap_end, release_at, out):  # typ
 
 @state_kernel
 def write_records(plan, count, starts, heap, release_at, out):  # type: ignore[no-untyped-def]
-    """Writes a batch of `count` rows with the columns of `plan` into a new block and describes it in `out`, an
-    `ArrowArray` whose owner Arrow becomes; returns False when there is no memory, or too much text for one column.
+    """Write a batch of `count` rows with the columns of `plan` into a new block, and describe it in `out`.
+
+    `out` is an `ArrowArray` whose owner Arrow becomes. Return False when there is no memory, or too much text for one
+    column.
 
     `starts` and `heap` are those of the string pool.
     """

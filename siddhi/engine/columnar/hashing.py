@@ -17,7 +17,7 @@ NULL_KEY = np.iinfo(np.int64).min + 1
 
 @kernel
 def mix(state, value):  # type: ignore[no-untyped-def]
-    """A hash of `value` upon the hash `state`."""
+    """Return a hash of `value` upon the hash `state`."""
     mixed = (np.uint64(state) ^ np.uint64(value)) * _MIX_A
     mixed ^= mixed >> _SHIFT
     mixed *= _MIX_B
@@ -27,8 +27,7 @@ def mix(state, value):  # type: ignore[no-untyped-def]
 
 @kernel
 def _find_or_add(slots, keys, count, rows, ids):  # type: ignore[no-untyped-def]
-    """Writes the id of each row of `rows` (n, k) into `ids`; new keys get ids from `count` on. Returns the new
-    count."""
+    """Write the id of each row of `rows` (n, k) into `ids`; new keys get ids from `count` on. Returns the new count."""
     mask = len(slots) - 1
     width = rows.shape[1]
     for row in range(rows.shape[0]):
@@ -72,7 +71,7 @@ class KeyTable:
         return self._keys[: self.count]
 
     def ids(self, rows: Int64Array) -> Int64Array:
-        """The id of each row of `rows`, (n, width); new keys get the next ids in order of appearance."""
+        """Return the id of each row of `rows`, (n, width); new keys get the next ids in order of appearance."""
         need = self.count + len(rows)
         self._keys = grown(self._keys, need)
         if 2 * need > len(self._slots):

@@ -15,7 +15,7 @@ _py_buffer = pa.py_buffer
 
 
 def _cast(source: types.Type, target: types.Type, llvm: ir.Type) -> Any:
-    """What takes the bits of a `source` for those of a `target`."""
+    """Return what takes the bits of a `source` for those of a `target`."""
 
     @intrinsic
     def cast(typing_context, number):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it

@@ -32,7 +32,7 @@ def keep_on_disk(dispatcher: Any) -> Any:
 
 
 def source_stamp(function: Callable[..., Any]) -> str:
-    """A hash of everything that the machine code of `function` is made of, but for its own file."""
+    """Return a hash of everything that the machine code of `function` is made of, but for its own file."""
     parts: set[str] = set()
     waiting, known = [function], {function}
     while waiting:
@@ -51,7 +51,7 @@ def source_stamp(function: Callable[..., Any]) -> str:
 
 
 def _globals_of(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """The names that `function` and the functions inside it read of its module, with their values."""
+    """Return the names that `function` and the functions inside it read of its module, with their values."""
     codes = [function.__code__]
     while codes:
         code = codes.pop()
@@ -62,7 +62,7 @@ def _globals_of(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _is_ours(named: type | ModuleType, function: Callable[..., Any]) -> bool:
-    """True for what is of the package of `function`: numpy and numba change with their versions only."""
+    """Return whether it is of the package of `function`: numpy and numba change with their versions only."""
     module = named.__name__ if isinstance(named, ModuleType) else named.__module__
     return module.partition(".")[0] == function.__module__.partition(".")[0]
 

@@ -21,7 +21,7 @@ _PART: dict[str, Any] = {**_NO_COUNTS, "no_cpython_wrapper": True}
 
 
 def kernel(function: Any) -> Any:
-    """`function` compiled by numba, once per machine: the machine code is cached on disk beside the module.
+    """Compile `function` with numba, once per machine: the machine code is cached on disk beside the module.
 
     A kernel takes arrays from `kernel_array`, so that one compiled version serves every plan.
     """
@@ -37,18 +37,20 @@ def state_kernel(function: Any) -> Any:
 
 
 def long_kernel(function: Any) -> Any:
-    """As `state_kernel`, for a loop that runs so long that other threads must run beside it; nobody changes its arrays
-    meanwhile."""
+    """As `state_kernel`, for a loop that runs so long that other threads must run beside it.
+
+    Nobody changes its arrays meanwhile.
+    """
     return keep_on_disk(numba.njit(nogil=True, **_NO_COUNTS)(function))
 
 
 def kernel_part(function: Any) -> Any:
-    """A part of state kernels that becomes part of their code where it is called."""
+    """Return a part of state kernels that becomes part of their code where it is called."""
     return numba.njit(forceinline=True, **_PART)(function)
 
 
 def seldom_part(function: Any) -> Any:
-    """A part of state kernels that runs seldom: it is called, as every copy costs time to compile."""
+    """Return a part of state kernels that runs seldom: it is called, as every copy costs time to compile."""
     return numba.njit(**_PART)(function)
 
 
@@ -69,8 +71,10 @@ def kernel_mask(mask: BoolArray | None) -> BoolArray:
 
 
 def grown(array: AnyArray, count: int, fill: object = 0) -> AnyArray:
-    """`array` itself when it has room for `count` entries, else a copy of at least twice the size, filled up with
-    `fill`."""
+    """Return an array with room for `count` entries: `array` itself, or a copy of at least twice its size.
+
+    What is added is filled with `fill`.
+    """
     if count <= len(array):
         return array
     larger = np.full((max(count, 2 * len(array), 8), *array.shape[1:]), fill, dtype=array.dtype)
@@ -79,7 +83,7 @@ def grown(array: AnyArray, count: int, fill: object = 0) -> AnyArray:
 
 
 def regrouped(array: AnyArray, kept: Int64Array, fill: object = 0) -> AnyArray:
-    """The entries of the groups `kept` of `array`, in that order, with nothing but `fill` behind them."""
+    """Return the entries of the groups `kept` of `array`, in that order, with nothing but `fill` behind them."""
     source = grown(array, int(kept.max(initial=-1)) + 1, fill)
     picked = np.full((max(len(kept), 8), *array.shape[1:]), fill, dtype=array.dtype)
     picked[: len(kept)] = source[kept]

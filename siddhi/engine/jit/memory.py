@@ -15,7 +15,7 @@ from siddhi.engine.tuning import CACHE_LINE_BYTES
 
 
 def _loader(kind: types.Type, llvm: ir.Type) -> Any:
-    """What reads one `kind` at an address, which need not be aligned."""
+    """Return what reads one `kind` at an address, which need not be aligned."""
 
     @intrinsic
     def load(typing_context, address):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
@@ -30,7 +30,7 @@ def _loader(kind: types.Type, llvm: ir.Type) -> Any:
 
 
 def _storer(kind: types.Type, llvm: ir.Type) -> Any:
-    """What writes one `kind` at an address, which need not be aligned."""
+    """Return what writes one `kind` at an address, which need not be aligned."""
 
     @intrinsic
     def store(typing_context, address, value):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
@@ -60,7 +60,7 @@ def _copier() -> Any:
 
 
 def _from_c(name: str, result: ir.Type, parameters: list[ir.Type]) -> Any:
-    """What declares the function `name` of the C library in a module that calls it."""
+    """Return what declares the function `name` of the C library in a module that calls it."""
 
     def declared(module: Any) -> Any:
         known = module.globals.get(name)

@@ -56,7 +56,7 @@ def _passes(test, row, wholes, reals, whole_nulls, real_nulls):  # type: ignore[
 
 @seldom_part
 def _try(rule, row, count, first_tests, tests, wholes, reals, whole_nulls, real_nulls, out):  # type: ignore[no-untyped-def]
-    """Adds `rule` to the `count` ones found if `row` passes its tests; returns how many there are then."""
+    """Add `rule` to the `count` ones found if `row` passes its tests; return how many there are then."""
     for number in range(first_tests[rule], first_tests[rule + 1]):
         if not _passes(tests[number], row, wholes, reals, whole_nulls, real_nulls):
             return count
@@ -67,7 +67,7 @@ def _try(rule, row, count, first_tests, tests, wholes, reals, whole_nulls, real_
 
 @kernel_part
 def _sort(out, start, stop):  # type: ignore[no-untyped-def]
-    """The rules of one row in ascending order (Shell's sort: they are few, or nearly sorted)."""
+    """Return the rules of one row in ascending order (Shell's sort: they are few, or nearly sorted)."""
     gap = stop - start >> 1
     while gap > 0:
         for place in range(start + gap, stop):
@@ -85,7 +85,7 @@ def _rules_of_tree(  # type: ignore[no-untyped-def]
     tree, value, row, count, lows, highs, tree_rules, first_tests, tests, wholes, reals, whole_nulls, real_nulls,
     stack, out,
 ):  # fmt: skip
-    """Adds the rules whose interval in `tree` has `value`, and whose tests `row` passes; returns how many there are."""
+    """Add the rules whose interval in `tree` has `value`, and whose tests `row` passes; return how many there are."""
     begin, at = tree[TREE_BEGIN], tree[TREE_AT]
     stop, high = 0, tree[TREE_COUNT]
     while stop < high:  # intervals from here on begin above the value
@@ -118,7 +118,7 @@ def find_rules(  # type: ignore[no-untyped-def]
     row, rows, wholes, reals, whole_nulls, real_nulls, hashes, hash_starts, hash_rules, trees, lows, highs, tree_rules,
     rest, first_tests, tests, stack, out,
 ):  # fmt: skip
-    """Writes (row, rule) for all rules whose tests the rows from `row` on pass, rules ascending within a row.
+    """Write (row, rule) for all rules whose tests the rows from `row` on pass, rules ascending within a row.
 
     Stops in front of a row for which `out` may lack room; returns (where it stopped, how many were found).
     """

@@ -20,7 +20,7 @@ _ONE_ORDER = _ODD_ORDERS[:1]
 
 @state_kernel
 def _ascend(stamps_at, count, floor):  # type: ignore[no-untyped-def]
-    """True when none of `count` times lies before the one in front of it, or before `floor`.
+    """Return whether none of `count` times lies before the one in front of it, or before `floor`.
 
     The address is taken, as an array that is not to be written to takes a microsecond longer to hand over.
     """
@@ -35,7 +35,7 @@ def _ascend(stamps_at, count, floor):  # type: ignore[no-untyped-def]
 
 
 def event_clocks(stamps: Int64Array, clock: int) -> Int64Array:
-    """The clock at each event when event time `stamps` drives it and it stood at `clock`: it never goes back.
+    """Return the clock at each event when event time `stamps` drives it and it stood at `clock`: it never goes back.
 
     The array is `stamps` itself when these ascend, as they mostly do.
     """
@@ -67,13 +67,13 @@ class AppClock:
         self.now = self.events = self.last = self.shown = 0
 
     def start(self, now_ms: int) -> None:
-        """The clock shows `now_ms`; 0 means that it has not been set."""
+        """Set the clock to `now_ms`; 0 means that it has not been set."""
         self.is_set = now_ms != 0
         self.now = self.last = self.shown = now_ms
         self.events = now_ms if self.playback else 0
 
     def told(self, now_ms: int | None) -> int:
-        """The time outside, when that is told to be `now_ms` (None: nothing is told); it never goes back."""
+        """Return the time outside, when that is told to be `now_ms` (None: nothing is told); it never goes back."""
         if self.playback:
             return self.last if now_ms is None else max(now_ms, self.last)
         if now_ms is not None and now_ms > self.now:
@@ -86,13 +86,13 @@ class AppClock:
         return NEVER if self.playback else self.now
 
     def at_rows(self, stamps: Int64Array) -> Int64Array:
-        """What the clock shows at each event when these have the times `stamps`."""
+        """Return what the clock shows at each event when these have the times `stamps`."""
         if not self.playback and stamps.max() > self.now:
             stamps = np.minimum(stamps, self.now)
         return event_clocks(stamps, self.events)
 
     def move(self, clocks: Int64Array) -> int:
-        """Events have moved the clock to the last of `clocks`; returns the least time that a timer shows on the way."""
+        """Events have moved the clock to the last of `clocks`; return the least time that a timer shows on the way."""
         first = clocks.item(0)
         floor = min(self.last, first) if self.is_set else first
         self.follow(clocks.item(-1))
@@ -105,8 +105,10 @@ class AppClock:
         self.shown = max(self.shown, time)
 
     def advance(self, now_ms: int) -> tuple[Int64Array, int]:
-        """The clock shows `now_ms`, or what it has shown if that is later: returns that time, and the least that a
-        timer shows on the way."""
+        """Set the clock to `now_ms`, or leave it where that is later.
+
+        Return that time, and the least that a timer shows on the way.
+        """
         time = max(self.shown, now_ms)
         floor = self.last
         self.is_set = self.is_set or time != 0
@@ -117,11 +119,11 @@ class AppClock:
         return filled(1, time), floor
 
     def saved(self) -> ClockState | None:
-        """The clock as a state, None when it has not been set."""
+        """Return the clock as a state, None when it has not been set."""
         return ClockState(self.shown, self.now, self.events, self.last) if self.is_set else None
 
     def restore(self, state: ClockState | None) -> None:
-        """The counterpart of `saved`."""
+        """Restore what `saved` gave."""
         self.is_set = state is not None
         self.shown, self.now, self.events, self.last = state or ClockState()
 
@@ -136,13 +138,13 @@ class ClockState(NamedTuple):
 
 
 def latest(states: Iterable[ClockState | None]) -> ClockState | None:
-    """The clock of an app that goes on for several; None when none of their clocks has been set."""
+    """Return the clock of an app that goes on for several; None when none of their clocks has been set."""
     times = [state for state in states if state is not None]
     return ClockState(*map(max, zip(*times, strict=True))) if times else None
 
 
 def root_orders(count: int) -> Int64Array:
-    """The orders of `count` root chunks, one row each (`siddhi.engine.operators.base.operator`)."""
+    """Return the orders of `count` root chunks, one row each (`siddhi.engine.operators.base.operator`)."""
     if count == 1:
         return _ONE_ORDER
     return _ODD_ORDERS[:count] if count <= len(_ODD_ORDERS) else np.arange(1, 2 * count, 2)

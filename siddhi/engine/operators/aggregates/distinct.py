@@ -52,7 +52,7 @@ def _entry_of(table, owner, epoch, value):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def follow_distincts(moves, count, plan, number, lines, cells, table, pool, out, out_valid, written):  # type: ignore[no-untyped-def]
-    """Counts values in the table; returns False, as no null is written.
+    """Count values in the table; return False, as no null is written.
 
     A group that starts anew has another epoch, so that its old entries match no more. The table must have room for
     every added row.
@@ -96,7 +96,7 @@ def follow_distincts(moves, count, plan, number, lines, cells, table, pool, out,
 
 @state_kernel
 def place_entries(entries, table):  # type: ignore[no-untyped-def]
-    """Puts `entries` into the empty `table`."""
+    """Put `entries` into the empty `table`."""
     for number in range(len(entries)):
         place = _entry_of(table, entries[number, OWNER], entries[number, EPOCH], entries[number, VALUE])
         for part in range(4):

@@ -42,7 +42,7 @@ _NAN_KEY = 0x7FF8 << 48
 
 @kernel_part
 def key_of(value, real, largest):  # type: ignore[no-untyped-def]
-    """The key of a whole number, or of the bits of a real one."""
+    """Return the key of a whole number, or of the bits of a real one."""
     if real:
         number = as_real(value)
         if number != number:  # noqa: PLR0124 - NaN alone differs from itself
@@ -54,7 +54,7 @@ def key_of(value, real, largest):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def value_of(key, real, largest):  # type: ignore[no-untyped-def]
-    """The value whose key this is, as `key_of` takes it."""
+    """Return the value whose key this is, as `key_of` takes it."""
     if real and key == _NAN_KEY:
         return key
     value = ~key if largest else key
@@ -68,7 +68,7 @@ def _beats(value, other, real, largest):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _unlink(nodes, cells, group, head, node, pool):  # type: ignore[no-untyped-def]
-    """Takes `node`, which stands at an end, out of the list of its group."""
+    """Take `node`, which stands at an end, out of the list of its group."""
     before, after = nodes[node, BEFORE], nodes[node, NEXT]
     if before > 0:
         nodes[before, NEXT] = after
@@ -86,7 +86,7 @@ def _unlink(nodes, cells, group, head, node, pool):  # type: ignore[no-untyped-d
 
 @seldom_part
 def _append(nodes, cells, group, head, key, times, pool):  # type: ignore[no-untyped-def]
-    """Puts a new node behind the list of its group."""
+    """Put a new node behind the list of its group."""
     last, node = cells[group, head + 1], pool[FREE_NODE]
     pool[FREE_NODE] = nodes[node, NEXT]
     pool[NODES_LEFT] -= 1
@@ -105,8 +105,9 @@ def _append(nodes, cells, group, head, key, times, pool):  # type: ignore[no-unt
 def follow_extremes(  # type: ignore[no-untyped-def]
     moves, count, plan, number, lines, cells, nodes, pool, out, out_valid, written
 ):
-    """Keeps for each group the values that may still become its extreme, best first, as a list of nodes; returns
-    whether a null was written.
+    """Keep for each group the values that may still become its extreme, best first, as a list of nodes.
+
+    Return whether a null was written.
 
     A newcomer takes the place of those at the end that are no better, which leave before it: its node counts their rows
     and its own. As the oldest row leaves first, a leaving row is one of those that the first node counts. `pool` must
@@ -148,7 +149,7 @@ def follow_extremes(  # type: ignore[no-untyped-def]
 
 @state_kernel
 def follow_records(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
-    """The largest or least of all that ever came, whether it came or went; returns whether a null was written."""
+    """Compute the largest or least of all that ever came, come or gone; return whether a null was written."""
     cell, largest, line = plan[number, CELL], plan[number, LARGEST] != 0, plan[number, LINE]
     form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
     nulls = False

@@ -18,7 +18,7 @@ from siddhi.engine.operators.expressions.evaluation import Value
 
 @state_kernel
 def _run_truths(values, kinds, groups, fresh, counts, out):  # type: ignore[no-untyped-def]
-    """Counts falses (column 0) and trues (column 1) of each group; writes both after each row."""
+    """Count falses (column 0) and trues (column 1) of each group; write both after each row."""
     for row in range(len(values)):
         group = groups[row]
         if len(fresh) and fresh[row]:
@@ -40,7 +40,7 @@ class _Truths(Aggregator):
         self.counts: Int64Array = np.zeros((8, 2), dtype=np.int64)
 
     def count(self, rows: AggregateInput) -> Int64Array:
-        """The falses and trues of each row's group, (n, 2)."""
+        """Return the falses and trues of each row's group, (n, 2)."""
         kinds = rows.kinds
         if rows.valid is not None:
             counted = (kinds == CURRENT) | (kinds == EXPIRED)

@@ -58,7 +58,7 @@ def is_null(mask, row):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def value_at(form, values, row):  # type: ignore[no-untyped-def]
-    """The whole number, or the bits of the real one, in `row` of the values that begin at the address `values`."""
+    """Return the whole number, or the bits of the real one, in `row` of the values at the address `values`."""
     if form == NARROW:
         return np.int64(offset_at(values + 4 * row))
     return np.int64(word_at(values + 8 * row))
@@ -66,6 +66,6 @@ def value_at(form, values, row):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def real_at(form, values, row):  # type: ignore[no-untyped-def]
-    """The value in `row` as a real number."""
+    """Return the value in `row` as a real number."""
     value = value_at(form, values, row)
     return as_real(value) if form == REAL else np.float64(value)

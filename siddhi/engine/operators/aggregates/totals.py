@@ -34,8 +34,9 @@ from siddhi.engine.operators.aggregates.moves import (
 
 @kernel_part
 def _add_all(moves, place, count, cells_at, width, values, real):  # type: ignore[no-untyped-def]
-    """Follows the moves from `place` up to the first that does more than add a row, whose value is the float64 or int64
-    at the address `values`; returns its place, or `count`.
+    """Follow the moves from `place` up to the first that does more than add a row; return its place, or `count`.
+
+    The value of a row is the float64 or int64 at the address `values`.
 
     A loop of its own: of windows that let out batches nearly all moves are such ones.
     """
@@ -52,8 +53,10 @@ def _add_all(moves, place, count, cells_at, width, values, real):  # type: ignor
 
 @kernel_part
 def _slide_all(moves, place, count, cells_at, width, values, real, mean, out_at, valid_at):  # type: ignore[no-untyped-def]
-    """Follows the moves from `place` on as long as each removes a row or adds one and writes its group, at these
-    addresses; returns the place of the first that does not, or `count`, and how many were written.
+    """Follow the moves from `place` on as long as each removes or adds one row and writes its group.
+
+    Values and groups are at these addresses. Return the place of the first other move, or `count`, and how many rows
+    were written.
 
     A loop of its own: of windows that slide nearly all moves are such ones.
     """
@@ -86,7 +89,7 @@ def _slide_all(moves, place, count, cells_at, width, values, real, mean, out_at,
 
 @state_kernel
 def follow_totals(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
-    """Sums, which wrap as Java's when they are whole, and averages; returns whether a null was written.
+    """Compute sums, which wrap as Java's when they are whole, and averages; return whether a null was written.
 
     Totals go up and down by each value, nothing is summed anew. A value that has just come is always held.
     """
@@ -134,7 +137,7 @@ def follow_totals(moves, count, plan, number, lines, cells, out, out_valid, writ
 
 @state_kernel
 def follow_counts(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def] # noqa: ARG001 - as all others
-    """How many rows are held, nulls too; returns False, as no null is written."""
+    """How many rows are held, nulls too; return False, as no null is written."""
     cell = plan[number, CELL]
     for place in range(count):
         move = moves[place]
@@ -154,8 +157,10 @@ def follow_counts(moves, count, plan, number, lines, cells, out, out_valid, writ
 
 @state_kernel
 def follow_deviations(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
-    """Welford's running update of (sum, mean, squared distances) with its inverse for leaving values; the fourth cell
-    counts. Returns whether a null was written."""
+    """Welford's running update of (sum, mean, squared distances) with its inverse for leaving values.
+
+    The fourth cell counts. Returns whether a null was written.
+    """
     cell, line = plan[number, CELL], plan[number, LINE]
     form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
     nulls = False

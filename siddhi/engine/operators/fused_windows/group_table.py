@@ -21,7 +21,7 @@ _NOBODY = -1
 
 @kernel_part
 def group_of(keys, row, count, state, index, group_keys, unused):  # type: ignore[no-untyped-def]
-    """The id of the group of `row`, new if need be: `NO_ROOM` or `NO_NULL_CODE` when the table lacks that first.
+    """Return the id of the group of `row`, new if need be: `NO_ROOM` or `NO_NULL_CODE` when the table lacks that first.
 
     `keys` holds the parts of the keys of `count` rows one after the other.
     """
@@ -86,7 +86,7 @@ def _home(group, index, group_keys):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _take_out(group, index, group_keys):  # type: ignore[no-untyped-def]
-    """The hash table `index` is as if `group` had never been in it: those behind it move up."""
+    """Take `group` out of the hash table `index`: those behind it move up."""
     mask = len(index) - 1
     gap = _home(group, index, group_keys)
     while index[gap] != group:
@@ -102,7 +102,7 @@ def _take_out(group, index, group_keys):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def _place_groups(groups, group_keys, index):  # type: ignore[no-untyped-def]
-    """Fills the empty hash table `index` with `groups`."""
+    """Fill the empty hash table `index` with `groups`."""
     mask = len(index) - 1
     for number in range(len(groups)):
         place = _home(groups[number], index, group_keys)
@@ -137,7 +137,7 @@ class GroupTable:
         return len(self.keys) - int(self.state[UNUSED])
 
     def used(self) -> Int64Array:
-        """The ids that are given out, ascending."""
+        """Return the ids that are given out, ascending."""
         free = np.zeros(len(self.keys), dtype=np.bool_)
         free[self.unused[: self.state[UNUSED]]] = True
         return np.flatnonzero(~free)
@@ -157,7 +157,7 @@ class GroupTable:
         self._fill(kept, keys, codes)
 
     def _fill(self, kept: Int64Array, keys: Int64Array, codes: int) -> None:
-        """The groups `kept` have the keys in their lines of `keys`, all other ids are unused."""
+        """Record that the groups `kept` have the keys in their lines of `keys`, all other ids are unused."""
         self.keys = keys
         free = np.ones(len(keys), dtype=np.bool_)
         free[kept] = False

@@ -77,8 +77,11 @@ def slide_each(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
     count, state, clocks, instances, places, keys, wide, narrow, ends, following, spare, spare_count,
     cells, group_state, index, group_keys, unused, moves,
 ):  # fmt: skip
-    """As `slide`, where row r is of `instances[r]` and lies in `places[r]` of the rows held, and only older rows of its
-    own instance leave for it."""
+    """Plan moves as `slide` does, for several instances.
+
+    Row r is of `instances[r]` and lies in `places[r]` of the rows held, and only older rows of its own instance leave
+    for it.
+    """
     grouped = group_state[HOW] != ONE_GROUP
     timing, length, duration = state[TIMING], state[LENGTH], state[DURATION]
     limited = timing != UNTIMED and length < NEVER
@@ -157,8 +160,10 @@ def slide_each(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
 
 
 class KeyedSlidingSelection(SlidingSelection):
-    """Every event leaves with the aggregates of its instance as they are once it has come; of a chunk, the last of each
-    group."""
+    """Every event leaves with the aggregates of its instance as they are once it has come.
+
+    Of a chunk, the last of each group.
+    """
 
     def __init__(self, shape: Shape, leaving: Leaving, context: OperatorContext) -> None:
         super().__init__(shape, leaving, context)
@@ -190,7 +195,7 @@ class KeyedSlidingSelection(SlidingSelection):
         return result if passed is None else result.take(passed)
 
     def has_room_for(self, size: int) -> bool:
-        """True when `size` rows have places."""
+        """Return whether `size` rows have places."""
         return self.queues.unused_count.item(0) >= size
 
     def take_in_each(
@@ -204,7 +209,7 @@ class KeyedSlidingSelection(SlidingSelection):
         *,
         chunked: bool,
     ) -> Int64Array:
-        """As `take_in`, of rows of these `instances`, for which there is room; returns their places."""
+        """As `take_in`, of rows of these `instances`, for which there is room; return their places."""
         self.state[GIVES_BACK] = not (chunked or self.kept)
         if self.state[UNORDERED]:
             self._come_since_look += len(instances)
@@ -216,7 +221,10 @@ class KeyedSlidingSelection(SlidingSelection):
         return places
 
     def _turns(self, batch: EventBatch, partitions: Int64Array) -> Int64Array | None:
-        """The positions of rows as they leave where several instances have rows of one cause, None for as they are."""
+        """Return the order in which rows leave where several instances have rows of one cause.
+
+        These are positions; None when rows leave in the order in which they are.
+        """
         if len(partitions) == 1 or (partitions[0] == partitions[-1] and (partitions == partitions[0]).all()):
             return None
         orders, clocks = batch.orders, batch.clocks
@@ -241,7 +249,7 @@ class KeyedSlidingSelection(SlidingSelection):
             self._look(clock)
 
     def _look(self, clock: int) -> None:
-        """The rows of all instances are gone whose time was over by `clock`."""
+        """Drop the rows of all instances whose time was over by `clock`."""
         filled_ones = self.queues.filled()
         clocks = filled(len(filled_ones), clock)
         self.state[GIVES_BACK], self.state[LOOKING] = not self.kept, 1
@@ -250,7 +258,7 @@ class KeyedSlidingSelection(SlidingSelection):
         self.state[LOOKING] = 0
 
     def _close_up(self) -> None:
-        """The rows held take no more than eight times the room that they need."""
+        """Shrink the store of the rows held to at most eight times the room that they need."""
         if 8 * self.queues.rows < self.rows.capacity > INITIAL_RING_ROWS:
             self.restore(self.snapshot())
 
@@ -263,8 +271,10 @@ class KeyedSlidingSelection(SlidingSelection):
         out: Int64Array,
         out_valid: BoolArray,
     ) -> None:
-        """`out` and `out_valid` have the aggregates that rows of `instances` in `places` leave with; the rows before
-        them leave, or have left."""
+        """`out` and `out_valid` have the aggregates that rows of `instances` in `places` leave with.
+
+        The rows before them leave, or have left.
+        """
         accumulators, rows, groups, queues = self.accumulators, self.rows, self.groups, self.queues
         size = len(instances)
         moves = self._moves = room_for_moves(self._moves, 2 * size)
@@ -308,7 +318,7 @@ class KeyedSlidingSelection(SlidingSelection):
         self._close_up()
 
     def snapshot(self) -> State:
-        """The rows go by instance, so that it does not tell where they have lain."""
+        """Record that the rows go by instance, so that it does not tell where they have lain."""
         instances = self.queues.filled()
         return {
             "instances": instances,
@@ -370,8 +380,10 @@ class KeyedSlidingSelection(SlidingSelection):
         }
 
     def _number_anew(self, numbers: Int64Array, first: int) -> int:
-        """Groups are numbered from 0 without a gap, but from `first` on where rows tell theirs, and keys tell of each
-        instance its number in `numbers`; returns how many groups there are. Good for a snapshot only."""
+        """Renumber groups from 0 without a gap, but from `first` on where rows have the numbers of theirs.
+
+        Keys have the number of each instance in `numbers`. Return how many groups there are. Good for a snapshot only.
+        """
         groups = self.groups
         if not self.shape.keys:
             kept = np.flatnonzero(numbers >= 0)

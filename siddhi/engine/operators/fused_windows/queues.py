@@ -24,7 +24,7 @@ _ENDS = 4
 
 @kernel_part
 def join_queue(instance, place, ends, following):  # type: ignore[no-untyped-def]
-    """The row in `place` is the newest of `instance`."""
+    """Record that the row in `place` is the newest of `instance`."""
     if ends[instance, HOLDS] == 0:
         ends[instance, OLDEST] = place
     else:
@@ -35,7 +35,7 @@ def join_queue(instance, place, ends, following):  # type: ignore[no-untyped-def
 
 @kernel_part
 def join_by_time(instance, place, ends, following, times):  # type: ignore[no-untyped-def]
-    """The row in `place` joins `instance` behind all whose times are no later than its own."""
+    """Record that the row in `place` joins `instance` behind all whose times are no later than its own."""
     if ends[instance, HOLDS] == 0 or times[place] >= times[ends[instance, NEWEST]]:
         join_queue(instance, place, ends, following)
         return
@@ -54,8 +54,10 @@ def join_by_time(instance, place, ends, following, times):  # type: ignore[no-un
 
 @kernel_part
 def bring_to_front(instance, ends, following, times, until):  # type: ignore[no-untyped-def]
-    """The first row of `instance` whose time lies no later than `until` is the oldest from now on; says whether there
-    is one, and otherwise notes whether the rows are in order."""
+    """Make the first row of `instance` whose time lies no later than `until` its oldest.
+
+    Say whether there is one, and otherwise notes whether the rows are in order.
+    """
     in_order = True
     before = place = ends[instance, OLDEST]
     for number in range(ends[instance, HOLDS]):
@@ -76,7 +78,7 @@ def bring_to_front(instance, ends, following, times, until):  # type: ignore[no-
 
 @kernel_part
 def leave_queue(instance, ends, following, unused, unused_count):  # type: ignore[no-untyped-def]
-    """The oldest row of `instance` is gone, and its place is the next that is given out."""
+    """Record that the oldest row of `instance` is gone, and its place is the next that is given out."""
     place = ends[instance, OLDEST]
     unused[unused_count[0]] = place
     unused_count[0] += 1
@@ -86,7 +88,7 @@ def leave_queue(instance, ends, following, unused, unused_count):  # type: ignor
 
 @state_kernel
 def _walk(instances, ends, following, places):  # type: ignore[no-untyped-def]
-    """Writes the places of all rows of `instances` into `places`, those of each from the oldest to the newest."""
+    """Write the places of all rows of `instances` into `places`, those of each from the oldest to the newest."""
     count = 0
     for number in range(len(instances)):
         place = ends[instances[number], OLDEST]
@@ -132,17 +134,17 @@ class InstanceQueues:
         self.unused_count[0] = left + len(added)
 
     def filled(self) -> Int64Array:
-        """The instances that have rows, ascending."""
+        """Return the instances that have rows, ascending."""
         return np.flatnonzero(self.ends[:, HOLDS])
 
     def places(self, instances: Int64Array) -> Int64Array:
-        """The places of all rows of `instances`, one instance after the other, from oldest to newest."""
+        """Return the places of all rows of `instances`, one instance after the other, from oldest to newest."""
         places: Int64Array = np.empty(int(self.ends[instances, HOLDS].sum()), dtype=np.int64)
         _walk(kernel_array(instances), self.ends, self.following, places)
         return places
 
     def drop(self, instances: Int64Array) -> None:
-        """These instances have no rows."""
+        """Note that these instances have no rows."""
         known = instances[instances < len(self.ends)]
         places, left = self.places(known), int(self.unused_count[0])
         self.unused[left : left + len(places)] = places
@@ -150,7 +152,10 @@ class InstanceQueues:
         self.ends[known] = 0
 
     def fill(self, instances: Int64Array, counts: Int64Array, capacity: int) -> None:
-        """The first rows lie in the first places: `counts[i]` rows of `instances[i]`, one instance after the other."""
+        """Record that the first rows lie in the first places.
+
+        `counts[i]` rows of `instances[i]`, one instance after the other.
+        """
         rows = int(counts.sum())
         behind = np.cumsum(counts)
         self.ends = np.zeros((max(int(instances.max(initial=-1)) + 1, 8), _ENDS), dtype=np.int64)

@@ -37,7 +37,7 @@ _NEVER = np.iinfo(np.int64).max
 
 @kernel_part
 def _known_group(row, coded, keys, index):  # type: ignore[no-untyped-def]
-    """The group of `row`, whose key is a code unless there is one group only; -1 when nobody has had the key."""
+    """Return the group of `row`, whose key is a code unless there is one group only; -1 when nobody has had the key."""
     if not coded:
         return np.int64(0)
     code = keys[row]
@@ -49,10 +49,11 @@ def _slide_known(  # type: ignore[no-untyped-def]
     start, row, count, first, state, clocks, keys, coded, times_at, groups_at, mask, index, cells_at, width, moves_at,
     planned, room,
 ):  # fmt: skip
-    """Plans the moves of the rows from `row` on, whose keys are codes (`coded`) or which are one group, up to the first
-    that comes to a group without rows or at which the last row of one leaves, or for which no move is left; returns its
-    row, or `count`, the oldest row held and the number of moves. Rows leave either because the window is full, one for
-    each that comes, or because of the time.
+    """Plan the moves of the rows from `row` on, as long as their groups are known.
+
+    Keys are codes (`coded`), or all rows are one group. Stop at the first row that comes to a group without rows or at
+    which the last row of one leaves, or for which no move is left; return its row, or `count`, the oldest row held and
+    the number of moves. Rows leave either because the window is full, one for each that comes, or because of the time.
 
     A loop of its own, because it is where nearly all rows pass: what is seldom would take its registers.
     """
@@ -99,8 +100,10 @@ def _slide_known(  # type: ignore[no-untyped-def]
 def _let_go(  # type: ignore[no-untyped-def]
     new, now, first, made_room, planned, state, wide, narrow, cells, group_state, index, group_keys, unused, moves
 ):
-    """Plans the moves of the rows that leave before row `new` comes, as far as moves are left; returns the oldest row
-    held, the number of moves, and whether one left because the window was full."""
+    """Plan the moves of the rows that leave before row `new` comes, as far as moves are left.
+
+    Return the oldest row held, the number of moves, and whether one left because the window was full.
+    """
     mask = wide.shape[1] - 1
     while first < new and planned < len(moves) and not made_room:
         old = first & mask
@@ -120,8 +123,10 @@ def _let_go(  # type: ignore[no-untyped-def]
 
 @state_kernel
 def let_go(end, now, state, wide, narrow, cells, group_state, index, group_keys, unused, moves):  # type: ignore[no-untyped-def]
-    """Plans the moves of the rows before `end` whose time is over at `now`, as far as moves are left; returns their
-    number. The window is not full."""
+    """Plan the moves of the rows before `end` whose time is over at `now`, as far as moves are left.
+
+    Return their number. The window is not full.
+    """
     first, planned, _ = _let_go(
         end, now, state[FIRST], np.int64(0), np.int64(0), state, wide, narrow, cells, group_state, index, group_keys,
         unused, moves,
@@ -134,8 +139,9 @@ def let_go(end, now, state, wide, narrow, cells, group_state, index, group_keys,
 def slide(  # type: ignore[no-untyped-def]
     start, count, state, clocks, keys, wide, narrow, cells, group_state, index, group_keys, unused, moves
 ):
-    """Adds rows [start, start + count) to the window and lets older ones go: plans the moves for that, and a write
-    after each row.
+    """Add rows [start, start + count) to the window and lets older ones go.
+
+    Plans the moves for that, and a write after each row.
 
     `wide` and `narrow` hold the rows as `HeldRows` says, `keys` their keys as `group_of` wants them. Returns the number
     of moves when all rows are done, else what there was no room for, with the number of moves in the state: then the

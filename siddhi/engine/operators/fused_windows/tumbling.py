@@ -69,7 +69,7 @@ NO_MOVE_LEFT, NO_OPEN_ROOM = -3, -4
 
 @kernel_part
 def _keep(lines, kept_lines, row, values, valid, place):  # type: ignore[no-untyped-def]
-    """Writes the kept attributes of `row` into the columns `place` of `values` and `valid`."""
+    """Write the kept attributes of `row` into the columns `place` of `values` and `valid`."""
     for number in range(len(kept_lines)):
         line = kept_lines[number]
         values[number, place] = value_at(lines[line, FORM], lines[line, VALUES], row)
@@ -78,7 +78,7 @@ def _keep(lines, kept_lines, row, values, valid, place):  # type: ignore[no-unty
 
 @kernel_part
 def _fetch(lines, row, stop):  # type: ignore[no-untyped-def]
-    """The values of the rows from `row` up to `stop` come from memory while nobody waits for them."""
+    """Prefetch the values of the rows from `row` up to `stop`."""
     for line in range(len(lines)):
         values_at = np.int64(lines[line, VALUES])
         for other in range(row, stop, 8):
@@ -87,8 +87,9 @@ def _fetch(lines, row, stop):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _add_known(keys, row, stop, index, cells_at, width, moves_at, planned):  # type: ignore[no-untyped-def]
-    """Plans the moves of the rows from `row` on, whose keys are codes, up to the first whose group is not yet among
-    those of the batch in progress; returns its row, or `stop`.
+    """Plan the moves of the rows from `row` on, whose keys are codes, as long as their groups are known.
+
+    Stop at the first row whose group is not yet among those of the batch in progress; return its row, or `stop`.
 
     A loop of its own, because it is where nearly all rows pass: what is seldom would take its registers.
     """
@@ -112,8 +113,9 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
     count, cuts, state, keys, lines, cells, group_state, index, group_keys, unused, moves, opened, kept_lines, kept,
     kept_valid, out, out_valid, out_cuts,
 ):  # fmt: skip
-    """Plans the moves that add `count` rows to their groups and write the groups of the batch in progress at each of
-    `cuts`.
+    """Plan the moves that add `count` rows to their groups.
+
+    At each of `cuts` they write the groups of the batch in progress.
 
     `opened` holds the group of each place in the batch in progress, `kept` the attributes of newest rows of earlier
     calls by place. `out` gets the attributes of the newest rows, `out_cuts` the cut of each row written. Returns the
@@ -201,8 +203,10 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
 def cutter_of(
     window: model.HandlerCall | None, shape: Shape, context: OperatorContext
 ) -> tuple[Cutter, dict[str, AttributeType]] | None:
-    """What cuts the events of `window` into batches and which attributes it reads, None when it cuts none or lets
-    events out before a batch is complete."""
+    """Return what cuts the events of `window` into batches and which attributes it reads.
+
+    None when it cuts none, or lets events out before a batch is complete.
+    """
     if window is None or window.namespace or shape.outputs.having is not None:
         return None
     compiler = ExpressionCompiler(context)
@@ -243,7 +247,7 @@ class TumblingSelection(FusedSelection):
         self._no_out, self._no_aggregates = self._room_for(0), self.accumulators.room_for(0)
 
     def _room_for(self, writes: int) -> tuple[Int64Array, BoolArray, Int64Array]:
-        """The arrays for the attributes of so many newest rows, where these are not null, and cuts."""
+        """Return the arrays for the attributes of so many newest rows, where these are not null, and cuts."""
         shape = (len(self._kept_lines), writes)
         return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.bool_), np.empty(writes, dtype=np.int64)
 
@@ -263,8 +267,11 @@ class TumblingSelection(FusedSelection):
         return self.shape.outputs.of(rows, aggregates, self.pool)[0]
 
     def take_in(self, read: Sequence[Line], keys: Int64Array, values: Mapping[str, AnyArray], size: int) -> bool:
-        """`size` rows have come, with the values `read`, the `keys` of their groups and the `values` of the attributes
-        that tell when a batch ends; False when one of them ends a batch: then nothing has happened."""
+        """Add `size` rows, unless one of them ends a batch; return whether they were added.
+
+        `read` are their values, `keys` those of their groups, and `values` the attributes that decide when a batch
+        ends. Nothing changes when they are not added.
+        """
         if not self.cutter.ends_none(values, size, self.opened_rows):
             return False
         self._tumble(read, keys, size, NO_CUTS, *self._no_out)
@@ -281,7 +288,7 @@ class TumblingSelection(FusedSelection):
         newest_valid: BoolArray,
         out_cuts: Int64Array,
     ) -> list[AnyValues]:
-        """The aggregates of the rows written, whose attributes and cuts are written into the arrays given."""
+        """Return the aggregates of the rows written, whose attributes and cuts are written into the arrays given."""
         accumulators, groups, lines = self.accumulators, self.groups, self._lines
         arrays = self._found(read)
         out, out_valid = accumulators.room_for(len(out_cuts)) if len(out_cuts) else self._no_aggregates
@@ -308,7 +315,7 @@ class TumblingSelection(FusedSelection):
         return accumulators.values(out, out_valid, int(self.state[WRITTEN])) if len(out_cuts) else []
 
     def _found(self, read: Sequence[Line]) -> list[AnyArray]:
-        """The arrays of all values that are read, where `lines` tell; these hold as long as the arrays do."""
+        """Return the arrays of all values that are read, where `lines` tell; these hold as long as the arrays do."""
         arrays: list[AnyArray] = []
         lines = self._lines
         for line, values, valid in read:
@@ -331,7 +338,7 @@ class TumblingSelection(FusedSelection):
         )
 
     def _newest_rows(self, newest: Int64Array, valid: BoolArray, cuts: Int64Array, out_cuts: Int64Array) -> EventBatch:
-        """The newest rows as they leave: current events of the order and clock of their cuts, which are chunks."""
+        """Return the newest rows as they leave: current events with the order and clock of their cuts."""
         columns = {
             node.column: self._column(newest[number], valid[number], node.type)
             for number, node in enumerate(self._selected, start=1)

@@ -28,8 +28,10 @@ _WHOLE = (AttributeType.INT, AttributeType.LONG)
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Events on their way into slots: `slots` int64 (n, levels), all below `slot_count`; `times_ms` by which the
-    latest event of a slot is found; `columns` hold what is aggregated."""
+    """Events on their way into slots: `slots` int64 (n, levels), all below `slot_count`.
+
+    `times_ms` by which the latest event of a slot is found; `columns` hold what is aggregated.
+    """
 
     slots: Int64Array
     slot_count: int
@@ -42,7 +44,7 @@ class Measure(ABC):
 
     @abstractmethod
     def column(self, slots: Int64Array) -> Column:
-        """The values of `slots`."""
+        """Return the values of `slots`."""
 
 
 class Accumulator(ABC):
@@ -50,7 +52,7 @@ class Accumulator(ABC):
 
     @abstractmethod
     def add(self, rows: Arrivals) -> None:
-        """The rows have been added to their slots, one after the other."""
+        """Record that the rows have been added to their slots, one after the other."""
 
     @abstractmethod
     def keep(self, slots: Int64Array) -> None:
@@ -58,11 +60,11 @@ class Accumulator(ABC):
 
     @abstractmethod
     def snapshot(self, slot_count: int) -> State:
-        """The state of the first `slot_count` slots, sharing no array."""
+        """Return the state of the first `slot_count` slots, sharing no array."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Takes the place of the one whose `snapshot` this is."""
+        """Take the place of the one whose `snapshot` this is."""
 
 
 @kernel
@@ -234,7 +236,7 @@ class DistinctCounts(Accumulator, Measure):
 
 
 def _bits(column: Column) -> Int64Array:
-    """The values as numbers that are equal where the values are."""
+    """Return the values as numbers that are equal where the values are."""
     if column.type is AttributeType.OBJECT:
         return column.pool.codes(None if value is None else repr(value) for value in column.values)
     if column.type is AttributeType.STRING:
@@ -244,8 +246,10 @@ def _bits(column: Column) -> Int64Array:
 
 @kernel
 def _find_latest(slots, times, latest, winners, touched):  # type: ignore[no-untyped-def]
-    """Writes the row of the latest event of each slot into `winners` (-1 before), the slots that have one into
-    `touched`; returns how many."""
+    """Write the row of the latest event of each slot into `winners` (-1 before).
+
+    Slots that have one are written into `touched`; return how many.
+    """
     count = 0
     for row in range(slots.shape[0]):
         for level in range(slots.shape[1]):
@@ -286,7 +290,7 @@ class LatestValues(Accumulator):
             self._valid[name][touched] = True if column.valid is None else column.valid[events]
 
     def column(self, name: str, slots: Int64Array) -> Column:
-        """The values of column `name` of `slots`."""
+        """Return the values of column `name` of `slots`."""
         type_ = self.types[name]
         valid = self._valid[name][slots]
         if type_ in (AttributeType.STRING, AttributeType.OBJECT) or valid.all():

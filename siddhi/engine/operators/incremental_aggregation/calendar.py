@@ -21,7 +21,7 @@ _FIRST_ERA_DAY = 719_468  # days from 0000-03-01 to 1970-01-01
 
 @kernel
 def _calendar_start(time, size):  # type: ignore[no-untyped-def]
-    """The start of the month or year that holds `time`, by way of years that begin in March."""
+    """Return the start of the month or year that holds `time`, by way of years that begin in March."""
     days = time // _DAY_MS
     era_day = (days + _FIRST_ERA_DAY) % _DAYS_OF_ERA
     year_of_era = (era_day - era_day // 1_460 + era_day // 36_524 - era_day // 146_096) // 365
@@ -65,7 +65,7 @@ def bucket_starts(times_ms: Int64Array, sizes: Int64Array) -> Int64Array:
 
 
 def bucket_end(start_ms: int, duration: str) -> int:
-    """The end of the bucket of size `duration` that starts at `start_ms`: the start of the next one."""
+    """Return the end of the bucket of size `duration` that starts at `start_ms`: the start of the next one."""
     unit = _UNITS.get(duration)
     if unit is None:
         return start_ms + _SIZES_MS[duration]

@@ -13,8 +13,7 @@ from siddhi.engine.operators.base.operator import NEVER
 
 @kernel
 def _from_cache(buckets, groups, cached_buckets, cached_slots, slots):  # type: ignore[no-untyped-def]
-    """Fills in the slots of rows that fall into the bucket their group used last, -1 for the others; how many these
-    are."""
+    """Fill in the slots of rows that fall into the bucket their group used last, else -1; return how many are left."""
     missed = 0
     for row in range(buckets.shape[0]):
         group = groups[row]
@@ -48,17 +47,17 @@ class SlotIndex:
         return self._table.count
 
     def buckets(self, slots: Int64Array) -> Int64Array:
-        """The starts of the buckets of `slots`."""
+        """Return the starts of the buckets of `slots`."""
         starts: Int64Array = self._table.keys[slots, 1]
         return starts
 
     def groups(self, slots: Int64Array) -> Int64Array:
-        """The group ids of `slots`."""
+        """Return the group ids of `slots`."""
         ids: Int64Array = self._table.keys[slots, 2]
         return ids
 
     def slots(self, buckets: Int64Array, groups: Int64Array) -> Int64Array:
-        """The slot of each row on each level, (n, levels), new where a bucket or group was never seen.
+        """Return the slot of each row on each level, (n, levels), new where a bucket or group was never seen.
 
         `buckets` are the starts of the rows' buckets, (n, levels); `groups` their group ids, (n,).
         """
@@ -85,7 +84,7 @@ class SlotIndex:
                 self.oldest[level] = min(int(self.oldest[level]), int(new[of_level, 1].min()))
 
     def of_level(self, level: int, start_ms: int, end_ms: int) -> Int64Array:
-        """The slots of the buckets of `level` that start at `start_ms` or later and before `end_ms`, by time."""
+        """Return the slots of the buckets of `level` that start at `start_ms` or later and before `end_ms`, by time."""
         if not self._members[level]:
             return np.zeros(0, dtype=np.int64)
         self._members[level] = [np.concatenate(self._members[level])]
@@ -96,7 +95,7 @@ class SlotIndex:
         return picked
 
     def older(self, before_ms: Int64Array) -> Int64Array:
-        """The slots of the buckets that start before their level's time in `before_ms`."""
+        """Return the slots of the buckets that start before their level's time in `before_ms`."""
         keys = self._table.keys
         return np.flatnonzero(keys[:, 1] < before_ms[keys[:, 0]])
 

@@ -38,8 +38,9 @@ def _combine(rows, nulls, combined):  # type: ignore[no-untyped-def]
 
 
 class JoinCondition:
-    """The condition `on` of a join (None: all pairs match) over columns called by slot
-    (`siddhi.engine.operators.base.scope`).
+    """The condition `on` of a join (None.
+
+    All pairs match) over columns called by slot (`siddhi.engine.operators.base.scope`).
 
     `keyed` says that it has keys, `null_number` is the key number of rows that equal nothing. `rest` is what it asks
     besides equal keys, `whole` is all of it. `careful` says that it may fail or keeps state: then, as in Siddhi, pairs
@@ -83,7 +84,7 @@ class JoinCondition:
         return self.rest if len(self._types) < 2 else self.whole
 
     def key_rows(self, slot: int, rows: EventBatch) -> tuple[Int64Array, BoolArray]:
-        """The keys of rows of side `slot`, (n, parts), and a mask of those that equal nothing."""
+        """Return the keys of rows of side `slot`, (n, parts), and a mask of those that equal nothing."""
         evaluation = Evaluation(rows)
         values = []
         for node, type_ in zip(self._keys[slot], self._types, strict=True):
@@ -92,7 +93,7 @@ class JoinCondition:
         return key_rows(values, self._types, rows.size, self._pool)
 
     def key_attribute(self, side: Side) -> str | None:
-        """The attribute of `side` whose codes are its rows' key numbers; None when these are another thing."""
+        """Return the attribute of `side` whose codes are its rows' key numbers; None when these are another thing."""
         if not self.keyed or self.null_number != NULL_CODE:
             return None
         node = self._keys[side.slot][0]
@@ -119,8 +120,10 @@ def _before_care(parts: Sequence[model.TypedExpression], compiler: ExpressionCom
 
 
 def _equality(part: model.TypedExpression) -> model.Comparison | None:
-    """`part` with the left side's expression on its left when it says that two are equal, None when it says anything
-    else."""
+    """Return `part` with the left side's expression on its left when it says that two are equal.
+
+    None when it says anything else.
+    """
     if not isinstance(part, model.Comparison) or part.operator != "==":
         return None
     slots = [_slot_of(side) for side in (part.left, part.right)]
@@ -130,7 +133,10 @@ def _equality(part: model.TypedExpression) -> model.Comparison | None:
 
 
 def _slot_of(expression: model.TypedExpression) -> int | None:
-    """The only slot that `expression` reads, None for none, several, or what may change from one look to the next."""
+    """Return the only slot that `expression` reads.
+
+    None for none, several, or what may change from one look to the next.
+    """
     slots: set[int] = set()
     for part in walk(expression):
         if isinstance(part, model.AttributeValue):

@@ -73,7 +73,7 @@ def _pop(ring, sequence):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def fill_ring(ring, first, keys):  # type: ignore[no-untyped-def]
-    """The ring holds the rows from the sequence number `first` on, with these keys, and nothing else."""
+    """Have the ring hold the rows from the sequence number `first` on, with these keys, and nothing else."""
     ring[FIRST, :] = -1
     for number in range(len(keys)):
         _push(ring, first + number, keys[number])
@@ -93,7 +93,7 @@ def _write(out, count, side, own, other, lines, row, kind, timestamp, walk):  # 
 
 @kernel_part
 def _probe(walk, side, own, key, ring, lines, row, kind, timestamp, out, count):  # type: ignore[no-untyped-def]
-    """Writes what one row gives; returns the next count, -1 when there is no room."""
+    """Write what one row gives; return the next count, -1 when there is no room."""
     nature = walk[NATURE + side]
     if (nature & CURRENT_ONLY) != 0 and kind != CURRENT:
         return count
@@ -124,7 +124,7 @@ def _probe(walk, side, own, key, ring, lines, row, kind, timestamp, out, count):
 
 @kernel_part
 def _take_up(walk, side, lines, keys, own_ring, ring, out, count):  # type: ignore[no-untyped-def]
-    """The next row of what `side` let out meets the other side's ring; then its own ring follows it."""
+    """Join the next row of what `side` let out with the other side's ring; then its own ring follows it."""
     row, nature = walk[NEXT_ROW + side], walk[NATURE + side]
     sequence, kind = lines[SEQUENCE, row], lines[KIND, row]
     key = walk[NULL]
@@ -152,8 +152,10 @@ def _take_up(walk, side, lines, keys, own_ring, ring, out, count):  # type: igno
 
 @kernel_part
 def _came(lines, row, count):  # type: ignore[no-untyped-def]
-    """True when `row` came over the side's stream, or left for one that did; a timer of its window lets rows out that
-    only leave."""
+    """Return whether `row` came over the side's stream, or left for one that did.
+
+    A timer of its window lets rows out that only leave.
+    """
     while row + 1 < count and lines[CHUNK, row + 1] == lines[CHUNK, row]:
         row += 1
     return lines[KIND, row] != EXPIRED
@@ -161,8 +163,11 @@ def _came(lines, row, count):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _left_is_next(walk, lines0, lines1, left_first, timers_left_first):  # type: ignore[no-untyped-def]
-    """True when the next row of the left goes before that of the right: by order and clock, at one time events by the
-    rank of their stream, and what other timers sent so before the timers of both windows, those of the left first."""
+    """Return whether the next row of the left goes before that of the right.
+
+    By order and clock, at one time events by the rank of their stream, and what other timers sent so before the timers
+    of both windows, those of the left first.
+    """
     i, j = walk[NEXT_ROW], walk[NEXT_ROW + 1]
     if i == walk[COUNT] or j == walk[COUNT + 1]:
         return i < walk[COUNT]
@@ -208,8 +213,10 @@ def meet(  # type: ignore[no-untyped-def]
     ring1,
     out,
 ):
-    """Walks over what both sides let out until all is done or `out` is full; returns how many pairs it wrote, whether
-    all is done, and the chunks and deliveries that came out of the whole step so far.
+    """Walk over what both sides let out until all is done or `out` is full.
+
+    Return how many pairs it wrote, whether all is done, and the chunks and deliveries that came out of the whole step
+    so far.
 
     The sides let out `count` rows, described by `lines`; `keys` are those of the rows that came in this step, whose
     sequence numbers count from `start`; a row's position is its sequence number less `offset`. `left_first` says that
@@ -231,7 +238,7 @@ def meet(  # type: ignore[no-untyped-def]
 
 
 def new_ring(room: int) -> Int64Array:
-    """A ring for at least `room` rows; its capacity is a power of two."""
+    """Return a ring for at least `room` rows; its capacity is a power of two."""
     ring: Int64Array = np.zeros((4, max(16, 1 << (2 * room - 1).bit_length())), dtype=np.int64)
     ring[FIRST] = -1
     return ring

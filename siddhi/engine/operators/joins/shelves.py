@@ -86,7 +86,7 @@ def _put(cells, slot, key, number, instance, stamp, tick, place):  # type: ignor
 
 @seldom_part
 def _take(cells, number, instance):  # type: ignore[no-untyped-def]
-    """The row of that number leaves the shelf; returns its slot, -1 when there is none."""
+    """Take the row of that number off the shelf; return its slot, -1 when there is none."""
     bucket = _bucket(number, instance, cells)
     before, slot = np.int64(-1), cells[FIRST_NUMBER, bucket]
     while slot >= 0 and (cells[CELL_NUMBER, slot] != number or cells[CELL_INSTANCE, slot] != instance):
@@ -112,7 +112,7 @@ def _take(cells, number, instance):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def fill_shelf(cells, slots, keys, numbers, instances, stamps, ticks, places):  # type: ignore[no-untyped-def]
-    """The shelf holds the rows in `slots`, which came in this order, and nothing else."""
+    """Have the shelf hold the rows in `slots`, which came in this order, and nothing else."""
     cells[FIRST, :] = -1
     cells[LAST, :] = -1
     cells[FIRST_NUMBER, :] = -1
@@ -135,8 +135,10 @@ def _write(out, count, side, own, other, lines, row, kind, timestamp, walk):  # 
 
 @seldom_part
 def _is_shown_before(nature, keys, among, cells, one, other):  # type: ignore[no-untyped-def]
-    """True when row `one` of a shelf is shown before `other`; `keys` are the numbers that the window has of its rows,
-    and `among` says how many rows it shows."""
+    """Return whether row `one` of a shelf is shown before `other`.
+
+    `keys` are the numbers that the window has of its rows, and `among` says how many rows it shows.
+    """
     left, right = cells[CELL_PLACE, one], cells[CELL_PLACE, other]
     if (nature & HASHED) != 0:
         first, second = java_bucket(keys[1, left], among), java_bucket(keys[1, right], among)
@@ -149,7 +151,7 @@ def _is_shown_before(nature, keys, among, cells, one, other):  # type: ignore[no
 
 @seldom_part
 def _arrange(nature, keys, among, cells, slots, first, stop):  # type: ignore[no-untyped-def]
-    """Puts the rows in `slots` from `first` to `stop` into the order in which their window shows them."""
+    """Put the rows in `slots` from `first` to `stop` into the order in which their window shows them."""
     gap = 1
     while gap < (stop - first) // 3:
         gap = 3 * gap + 1
@@ -167,7 +169,7 @@ def _arrange(nature, keys, among, cells, slots, first, stop):  # type: ignore[no
 def _probe(  # type: ignore[no-untyped-def]
     walk, side, own, cells, keys, marks, lines, row, kind, timestamp, out, count
 ):
-    """Writes what one row gives with the other side's `cells`; returns the next count, -1 when there is no room."""
+    """Write what one row gives with the other side's `cells`; return the next count, -1 when there is no room."""
     nature, key, instance = walk[NATURE + side], lines[ROW_KEY, row], lines[INSTANCE, row]
     if (nature & CURRENT_ONLY) != 0 and kind != CURRENT:
         return count
@@ -202,7 +204,7 @@ def _probe(  # type: ignore[no-untyped-def]
 def _take_up(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one row, step by step
     walk, side, lines, own_cells, own_looks, own_marks, cells, looks, keys, marks, out, count
 ):
-    """The next row of what `side` let out meets the other side's shelf; then its own shelf follows it."""
+    """Join the next row of what `side` let out with the other side's shelf; then its own shelf follows it."""
     row, nature = walk[NEXT_ROW + side], walk[NATURE + side]
     slot, kind, instance = lines[SEQUENCE, row], lines[KIND, row], lines[INSTANCE, row]
     stamp = lines[TIMESTAMP, row]
@@ -249,8 +251,10 @@ def _take_up(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one row, s
 
 @kernel_part
 def _came(nature, lines, row, count):  # type: ignore[no-untyped-def]
-    """True when `row` came over the side's stream, or left for one that did; a timer of its window lets rows out that
-    only leave."""
+    """Return whether `row` came over the side's stream, or left for one that did.
+
+    A timer of its window lets rows out that only leave.
+    """
     if (nature & LENDS) != 0:
         return lines[KIND, row] == SHOWN
     if (nature & (SORTED | HASHED)) != 0:
@@ -264,8 +268,11 @@ def _came(nature, lines, row, count):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _left_is_next(walk, lines0, lines1, left_first, timers_left_first):  # type: ignore[no-untyped-def]
-    """True when the next row of the left goes before that of the right: by order and clock, at one time events by the
-    rank of their stream, and what other timers sent so before the timers of both windows, those of the left first."""
+    """Return whether the next row of the left goes before that of the right.
+
+    By order and clock, at one time events by the rank of their stream, and what other timers sent so before the timers
+    of both windows, those of the left first.
+    """
     i, j = walk[NEXT_ROW], walk[NEXT_ROW + 1]
     if i == walk[COUNT] or j == walk[COUNT + 1]:
         return i < walk[COUNT]
@@ -286,8 +293,9 @@ def meet(  # type: ignore[no-untyped-def]
     walk, goes_on, left_first, timers_left_first, count0, lines0, cells0, looks0, keys0, marks0,
     count1, lines1, cells1, looks1, keys1, marks1, out,
 ):  # fmt: skip
-    """Walks over what both sides let out until all is done or `out` is full; returns how many pairs it wrote, and
-    whether all is done.
+    """Walk over what both sides let out until all is done or `out` is full.
+
+    Return how many pairs it wrote, and whether all is done.
 
     The sides let out `count` rows, described by `lines`; `cells` are their shelves, and `looks` tell for each instance
     when somebody last looked at one. `keys` are the numbers by which windows show rows, `marks` tell for each instance
@@ -316,7 +324,7 @@ def meet(  # type: ignore[no-untyped-def]
 
 
 def new_cells(room: int) -> Int64Array:
-    """A shelf for at least `room` slots; its capacity is a power of two."""
+    """Return a shelf for at least `room` slots; its capacity is a power of two."""
     cells: Int64Array = np.zeros((CELL_LINES, max(16, 1 << max(room - 1, 0).bit_length())), dtype=np.int64)
     cells[FIRST] = cells[LAST] = cells[FIRST_NUMBER] = -1
     return cells

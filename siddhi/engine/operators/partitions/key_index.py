@@ -31,7 +31,7 @@ _RAW = {AttributeType.FLOAT: np.int32, AttributeType.DOUBLE: np.int64}
 
 @state_kernel
 def _look_up(codes, table, ids):  # type: ignore[no-untyped-def]
-    """Writes the instance of each code into `ids`, `NO_INSTANCE` where none is known; returns how many are not."""
+    """Write the instance of each code into `ids`, `NO_INSTANCE` where none is known; return how many are not."""
     unknown = 0
     rows = codes.shape[0]
     far = table.shape[0] > MAX_CACHED_KEY_CODES
@@ -50,7 +50,7 @@ def _look_up(codes, table, ids):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def _rows_of_new(codes, ids, rows):  # type: ignore[no-untyped-def]
-    """Writes the rows that have a code and no instance; returns how many these are."""
+    """Write the rows that have a code and no instance; return how many these are."""
     count = 0
     for row in range(codes.shape[0]):
         if ids[row] < 0 and codes[row] >= 0:
@@ -60,8 +60,10 @@ def _rows_of_new(codes, ids, rows):  # type: ignore[no-untyped-def]
 
 
 class KeyIndex(Stateful):
-    """What one key expression of type `type_` has given so far. It is no state of its own: what is forgotten is looked
-    up by its text again."""
+    """What one key expression of type `type_` has given so far.
+
+    It is no state of its own: what is forgotten is looked up by its text again.
+    """
 
     def __init__(self, type_: AttributeType, instances: PartitionInstances) -> None:
         self._type = type_
@@ -73,8 +75,10 @@ class KeyIndex(Stateful):
         self._numbers = KeyTable(1)
 
     def ids(self, column: Column, batch: EventBatch, step: Step) -> tuple[Int64Array, bool]:
-        """The instance of each row of `batch` by its key in `column`, `NO_INSTANCE` where that is null; True when all
-        rows have one."""
+        """Return the instance of each row of `batch` by its key in `column`, `NO_INSTANCE` where that is null.
+
+        True when all rows have one.
+        """
         codes = self._codes(column)
         ids: Int64Array = np.empty(len(codes), dtype=np.int64)
         unknown = _look_up(codes, self._table, ids)
@@ -95,7 +99,7 @@ class KeyIndex(Stateful):
         return not _look_up(codes, self._table, ids)
 
     def _codes(self, column: Column) -> Int64Array:
-        """A code for each value, -1 for null; equal codes are equal keys."""
+        """Return a code for each value, -1 for null; equal codes are equal keys."""
         if self._type is AttributeType.STRING:
             return column.values
         if self._type is AttributeType.OBJECT:
@@ -104,7 +108,7 @@ class KeyIndex(Stateful):
         return codes if column.valid is None else np.where(column.valid, codes, NO_INSTANCE)
 
     def _texts(self, column: Column) -> pa.StringArray:
-        """The keys of values that are not null, as Java writes them."""
+        """Return the keys of values that are not null, as Java writes them."""
         if self._type is AttributeType.STRING:
             return column.to_arrow()
         if self._type in (AttributeType.INT, AttributeType.LONG, AttributeType.BOOL):
@@ -114,7 +118,7 @@ class KeyIndex(Stateful):
     # ---- what becomes void
 
     def close_partitions(self, partitions: Int64Array) -> None:
-        """The ids `partitions` may be given to other keys."""
+        """Record that the ids `partitions` may be given to other keys."""
         if self._numbers.count > 2 * len(self._instances) + MIN_FORGOTTEN_NUMBERS:
             self._forget()
         else:
@@ -134,6 +138,8 @@ class KeyIndex(Stateful):
 
 
 def _bits(values: AnyArray, type_: AttributeType) -> Int64Array:
-    """Numbers as int64 such that different texts have different numbers: fractions as their bits, as Java's -0.0 is not
-    0.0."""
+    """Numbers as int64 such that different texts have different numbers.
+
+    Fractions as their bits, as Java's -0.0 is not 0.0.
+    """
     return (values.view(_RAW[type_]) if type_ in _RAW else values).astype(np.int64, copy=False)

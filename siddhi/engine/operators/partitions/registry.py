@@ -26,8 +26,7 @@ _NOTHING_OPENED: Int64Array = np.zeros((3, 0), dtype=np.int64)
 
 @state_kernel
 def _first_rows(codes, first, rows):  # type: ignore[no-untyped-def]
-    """Writes the first row of each code from `first` on; these are given in the order in which they first stand
-    there."""
+    """Write the first row of each code from `first` on; return them in the order in which they first come."""
     found = 0
     for row in range(len(codes)):
         if codes[row] == first + found:
@@ -44,8 +43,9 @@ class PurgeRule:
 
 
 class PartitionInstances(Stateful):
-    """The instances of one partition: each key text that is alive has an id, dense from 0. Ids of instances that were
-    given up are given out again.
+    """The instances of one partition: each key text that is alive has an id, dense from 0.
+
+    Ids of instances that were given up are given out again.
 
     Keys are told apart in a string pool of their own, in which their codes stand in the order in which they came;
     nothing here is a Python object a key. Queries that wait for new instances are listeners, and are told of each
@@ -77,8 +77,10 @@ class PartitionInstances(Stateful):
         self._origin = clock_ms
 
     def ids_of(self, keys: pa.StringArray, step: Step, orders: Int64Array, clocks: Int64Array) -> Int64Array:
-        """The id of the instance for each of `keys` (no nulls), brought by rows of `orders` and `clocks` in `step`; the
-        first row of a new key opens its instance."""
+        """Return the id of the instance for each of `keys` (no nulls); the first row of a new key opens its instance.
+
+        Keys come with rows of `orders` and `clocks` in `step`.
+        """
         before = len(self._keys)
         codes = self._keys.encode(keys)
         if len(self._keys) > before:
@@ -90,7 +92,7 @@ class PartitionInstances(Stateful):
         return ids
 
     def _open(self, first: int, step: Step, orders: Int64Array, clocks: Int64Array) -> None:
-        """The keys from code `first` on get instances; a row of `orders[i]` and `clocks[i]` opens the i-th."""
+        """Open instances for the keys from code `first` on; a row of `orders[i]` and `clocks[i]` opens the i-th."""
         count = len(orders)
         again = min(count, len(self._free))
         fresh = np.arange(self._size, self._size + count - again)
@@ -110,7 +112,7 @@ class PartitionInstances(Stateful):
             self._oldest = first_clock if self._oldest is None else min(self._oldest, first_clock)
 
     def _turn_to(self, step: Step) -> None:
-        """What was opened in other steps was opened before all rows of `step`."""
+        """Note that what was opened in other steps was opened before all rows of `step`."""
         if self._opened_in is not step.whole:
             self._opened_in = step.whole
             self._opened[_ORDER] = 0
@@ -118,7 +120,7 @@ class PartitionInstances(Stateful):
     # ---- order
 
     def ranks(self) -> Int64Array:
-        """A number for each id that says where it stands in the order in which Siddhi goes through its keys."""
+        """Return a number for each id that says where it stands in the order in which Siddhi goes through its keys."""
         if self._ranks is None:
             count = len(self)
             if len(self._hashes) < count:
@@ -138,11 +140,11 @@ class PartitionInstances(Stateful):
     # ---- new instances
 
     def add_listener(self, name: str) -> None:
-        """The query `name` is from now on told of all new instances."""
+        """Record that the query `name` is from now on told of all new instances."""
         self._untold[name] = 0
 
     def has_news(self, listener: str) -> bool:
-        """True when there are instances of which `listener` has not been told."""
+        """Return whether there are instances of which `listener` has not been told."""
         return self._untold[listener] > 0
 
     def tell(self, listener: str, step: Step) -> Step:
@@ -158,7 +160,7 @@ class PartitionInstances(Stateful):
         return step.with_opened(instances, step.told_apart(orders), clocks)
 
     def tell_again(self, listener: str, clock: int) -> None:
-        """`listener`, which knows of none, will be told of all instances, as if they had come at `clock`."""
+        """Announce all instances to `listener`, which knows of none, as if they had come at `clock`."""
         ids = self._ids[: len(self)]
         others = np.sort(ids[~np.isin(ids, self._opened[_INSTANCE])])
         lines: Int64Array = np.zeros((3, len(others)), dtype=np.int64)
@@ -180,11 +182,11 @@ class PartitionInstances(Stateful):
         return not any(self._untold.values())
 
     def keys(self) -> tuple[list[str], Int64Array]:
-        """The text of every key there is, and its id."""
+        """Return the text of every key there is, and its id."""
         return [text or "" for text in self._keys.texts(np.arange(len(self)))], self._ids[: len(self)]
 
     def drop(self, ids: Int64Array) -> None:
-        """The instances `ids` are gone; everyone has been told of all."""
+        """Record that the instances `ids` are gone; everyone has been told of all."""
         self._keep(~np.isin(self._ids[: len(self)], ids), ids)
         if self.purge is not None:
             self._note_oldest()
@@ -209,8 +211,11 @@ class PartitionInstances(Stateful):
         return numbers
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        """As for all operators. Purges come at the times at which those who came first have them, and no sooner after
-        the last than they should. `NotByKeyError` when two states have one key."""
+        """As for all operators.
+
+        Purges come at the times at which those who came first have them, and no sooner after the last than they should.
+        `NotByKeyError` when two states have one key.
+        """
         size = int(max(numbers.max(initial=_NONE) for numbers in ids)) + 1
         keys, seen = StringPool(), np.zeros(size, dtype=np.int64)
         own = []
@@ -243,12 +248,15 @@ class PartitionInstances(Stateful):
     # ---- what instances see
 
     def opened_in(self, step: Step) -> bool:
-        """True when `step` has opened instances so far."""
+        """Return whether `step` has opened instances so far."""
         return self._opened_in is step.whole and self._opened.shape[1] > 0
 
     def note_events(self, batch: EventBatch, step: Step, *, brings_forward: bool) -> None:
-        """The rows of `batch` are events of their instances' own; `brings_forward` says that some of these may have
-        been opened by rows of other streams that came later in the step."""
+        """Record that the rows of `batch` are events of their instances' own.
+
+        `brings_forward` says that some of these may have been opened by rows of other streams that came later in the
+        step.
+        """
         instances = batch.partitions
         assert instances is not None  # noqa: S101 - the caller has looked them up
         if brings_forward:
@@ -269,8 +277,10 @@ class PartitionInstances(Stateful):
     # ---- silent instances
 
     def next_purge_ms(self, opening_clock: int | None = None) -> int:
-        """No instance is to be given up before this time, `NEVER` when there is none; with instances that come into
-        being from `opening_clock` on."""
+        """No instance is to be given up before this time, `NEVER` when there is none.
+
+        With instances that come into being from `opening_clock` on.
+        """
         clocks = [clock for clock in (self._oldest, opening_clock) if clock is not None]
         if self.purge is None or not clocks:
             return NEVER
@@ -279,8 +289,9 @@ class PartitionInstances(Stateful):
         return due if self._purged_at is None else max(due, self._purged_at + self.purge.interval_ms)
 
     def give_up(self, clock: int) -> Int64Array:
-        """The instances that are idle when a purge comes at `clock` are gone; returns their ids, which may be given
-        out again.
+        """Close the instances that are idle when a purge comes at `clock`.
+
+        Return their ids, which may be given out again.
 
         One of which not everyone has been told yet stays until the next purge.
         """

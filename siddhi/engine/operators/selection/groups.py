@@ -25,7 +25,7 @@ NULL_TEXT = "null"
 
 @state_kernel
 def _mark_fresh(kinds, groups, partitions, epochs, group_epochs, held, counts, fresh):  # type: ignore[no-untyped-def]
-    """A reset opens the next epoch of its partition; the first row of a group in an epoch starts the group anew.
+    """Open the next epoch of its partition; the first row of a group in an epoch starts the group anew.
 
     If `counts`, the rows that are held of each group in its epoch are counted, and a group without any starts anew.
     """
@@ -82,7 +82,7 @@ class Groups:
         return self.table.count if self.table.width else 1
 
     def ids(self, batch: EventBatch) -> Int64Array:
-        """The group id of each row."""
+        """Return the group id of each row."""
         if not self.table.width:
             return np.zeros(batch.size, dtype=np.int64)
         parts = [] if batch.partitions is None else [batch.partitions]
@@ -134,13 +134,15 @@ class Groups:
         return found
 
     def key(self, name: str) -> pa.Array:
-        """The value of the key that is the input attribute `name`, for each group, as `key_values` gives it."""
+        """Return the value of the key that is the input attribute `name`, for each group, as `key_values` gives it."""
         place = [column for column, _ in self.columns].index(name)
         return key_values(self.table.keys[:, int(self.partitioned) + place], self.columns[place][1], self.pool)
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        """As for operators, of at least one key: the groups of each of `states` are numbered on behind those of the
-        one before. `NotByKeyError` when two states have one group.
+        """As for operators, of at least one key.
+
+        The groups of each of `states` are numbered on behind those of the one before. `NotByKeyError` when two states
+        have one group.
 
         A group that would have started anew still will.
         """
@@ -194,7 +196,7 @@ def _array(part: State) -> Int64Array:
 
 
 def key_values(bits: Int64Array, type_: AttributeType, pool: StringPool) -> pa.Array:
-    """The keys that `bits` stand for: floats and doubles as such, all others as their texts."""
+    """Return the keys that `bits` stand for: floats and doubles as such, all others as their texts."""
     if type_ is AttributeType.STRING:
         return pool.decode(bits)
     null = bits == NULL_KEY

@@ -46,7 +46,7 @@ class GroupHolder(Protocol):
     """What stands behind a selector and remembers the groups of its rows by their numbers."""
 
     def groups_in_use(self) -> Int64Array:
-        """The groups of which something is remembered, in any order, repeated or not."""
+        """Return the groups of which something is remembered, in any order, repeated or not."""
 
     def renumber_groups(self, numbers: Int64Array) -> None:
         """Group g is from now on called `numbers[g]`, -1 when it is gone, which no group in use is."""
@@ -54,7 +54,7 @@ class GroupHolder(Protocol):
 
 @state_kernel
 def last_of_each_group(positions, chunks, groups, seen, slots, out):  # type: ignore[no-untyped-def]
-    """Writes for each chunk the last of `positions` of each group, in order of first appearance; returns how many.
+    """Write for each chunk the last of `positions` of each group, in order of first appearance; return how many.
 
     `seen` (per group) is the number of the last run of the loop over a chunk in which the group appeared, counted in
     `seen[-1]`.
@@ -76,7 +76,7 @@ def last_of_each_group(positions, chunks, groups, seen, slots, out):  # type: ig
 
 
 def _each_alone(chunks: Int64Array) -> bool:
-    """True when no two of these numbers, which never fall, are equal."""
+    """Return whether no two of these numbers, which never fall, are equal."""
     size = len(chunks)
     if size <= 1:
         return size == 1
@@ -202,8 +202,11 @@ class Selector(Operator):
         return self.projection if self.unlimited and self.takes_current and not self.order_by else None
 
     def hand_over_names(self) -> tuple[tuple[str, str], ...] | None:
-        """(output, input column) of each output when rows are selected as they are: whoever is in front gives the
-        columns the outputs' names from then on, and nothing else. None when it has to go on as it does."""
+        """(output, input column) of each output when rows are selected as they are.
+
+        Whoever is in front gives the columns the outputs' names from then on, and nothing else. None when it has to go
+        on as it does.
+        """
         projection = None if self.order_by else self.projection
         if projection is not None:
             self.projection = tuple((name, name) for name, _ in projection)
@@ -235,8 +238,10 @@ class Selector(Operator):
         return evaluation
 
     def _evaluate_until_failures(self, evaluation: Evaluation) -> None:
-        """Evaluates the outputs so that no aggregate sees what is behind a failed row in its chunk; those in front of
-        the output that fails have seen the row."""
+        """Evaluate the outputs so that no aggregate sees what is behind a failed row in its chunk.
+
+        Those in front of the output that fails have seen the row.
+        """
         events, failed_at = evaluation.active, np.full(evaluation.size, len(self.outputs))
         for place in self._in_turn:
             name, _, node = self.outputs[place]
@@ -269,8 +274,11 @@ class Selector(Operator):
         return np.flatnonzero(passed)
 
     def _condition(self, having: ExpressionNode, evaluation: Evaluation, wanted: BoolArray) -> BoolArray:
-        """Where `having` is true. Aggregates of its own know no resets, and groups only inside a partition; for
-        snapshots they see the `wanted` rows alone. All as in Siddhi."""
+        """Where `having` is true.
+
+        Aggregates of its own know no resets, and groups only inside a partition; for snapshots they see the `wanted`
+        rows alone. All as in Siddhi.
+        """
         if self._asks_aggregates:
             evaluation.fresh = None
             if not self.collapse:
@@ -335,13 +343,15 @@ class Selector(Operator):
         )
 
     def forget_partitions(self, partitions: Int64Array) -> Int64Array | None:
-        """The groups of these partition instances are forgotten; returns the new number of each old group (-1: gone),
-        None when none had to go."""
+        """Forget the groups of these partition instances; return the new number of each old group (-1.
+
+        Gone), None when none had to go.
+        """
         gone = self.groups.of_partitions(partitions)
         return self._keep_groups(np.flatnonzero(~gone), len(gone)) if gone.any() else None
 
     def keys_of_groups(self, attribute: str) -> tuple[Int64Array, pa.Array]:
-        """The number of every group (ascending), and the value of its key `attribute` (`key_values`)."""
+        """Return the number of every group (ascending), and the value of its key `attribute` (`key_values`)."""
         return np.arange(self.groups.count), self.groups.key(attribute)
 
     def keep_groups(self, kept: Int64Array) -> None:
@@ -364,7 +374,7 @@ class Selector(Operator):
         return {"groups": self.groups.joined([state["groups"] for state in states], ids), "aggregates": aggregates}
 
     def _forget_empty(self) -> None:
-        """Groups without rows are forgotten; the next look is when there are twice as many as are left.
+        """Forget groups without rows; search again when there are twice as many as are left.
 
         This is done before a batch, when the limiter knows of all rows that have come.
         """
@@ -380,7 +390,7 @@ class Selector(Operator):
         self._look_at = max(MIN_FORGOTTEN_GROUPS, 2 * self.groups.count)
 
     def _keep_groups(self, kept: Int64Array, count: int) -> Int64Array:
-        """Forgets all of `count` groups but `kept`; returns the new number of each old one (-1: gone)."""
+        """Forgets all of `count` groups but `kept`; return the new number of each old one (-1: gone)."""
         self.groups.keep(kept)
         for node in self.aggregates:
             node.aggregator.keep_groups(kept)

@@ -44,7 +44,7 @@ def same_key(keys, place, rows, row):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _tie(ends, links, bucket, before, after, first, last):  # type: ignore[no-untyped-def]
-    """What follows `before` is `first`, and what precedes `after` is `last`; -1 stands for an end of the bucket."""
+    """Link `before` to `first` and `last` to `after`; -1 stands for an end of the bucket."""
     if before < 0:
         ends[bucket, FIRST] = first
     else:
@@ -57,7 +57,7 @@ def _tie(ends, links, bucket, before, after, first, last):  # type: ignore[no-un
 
 @kernel_part
 def put_in_bucket(ends, links, bucket, place):  # type: ignore[no-untyped-def]
-    """Puts `place` behind the last lower one of its bucket, which most often is the last of all."""
+    """Put `place` behind the last lower one of its bucket, which most often is the last of all."""
     before = ends[bucket, LAST]
     while before > place:
         before = links[before, BEFORE]
@@ -69,7 +69,7 @@ def put_in_bucket(ends, links, bucket, place):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def put_in(ends, links, keys, places):  # type: ignore[no-untyped-def]
-    """Puts rows into their buckets; `keys` has their keys already."""
+    """Put rows into their buckets; `keys` has their keys already."""
     for number in range(len(places)):
         place = places[number]
         put_in_bucket(ends, links, bucket_of(keys, place, len(ends) - 1), place)
@@ -77,7 +77,7 @@ def put_in(ends, links, keys, places):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def take_out_of_bucket(ends, links, keys, place):  # type: ignore[no-untyped-def]
-    """Takes `place` out of its bucket; one that is in none stays so."""
+    """Take `place` out of its bucket; one that is in none stays so."""
     if links[place, BEFORE] != _GONE:
         bucket = bucket_of(keys, place, len(ends) - 1)
         before, after = links[place, BEFORE], links[place, AFTER]
@@ -87,14 +87,14 @@ def take_out_of_bucket(ends, links, keys, place):  # type: ignore[no-untyped-def
 
 @state_kernel
 def take_out(ends, links, keys, places):  # type: ignore[no-untyped-def]
-    """Takes rows out of their buckets; rows that are in none stay so."""
+    """Take rows out of their buckets; rows that are in none stay so."""
     for number in range(len(places)):
         take_out_of_bucket(ends, links, keys, places[number])
 
 
 @kernel_part
 def _is_null(rows, row, nulls, codes):  # type: ignore[no-untyped-def]
-    """True for a row that equals nothing: `nulls` marks it, or keys are `codes` of strings and this is none."""
+    """Return whether a row equals nothing: `nulls` marks it, or keys are `codes` of strings and this is none."""
     return (len(nulls) > 0 and nulls[row]) or (codes and rows[row, 0] < 0)
 
 
@@ -108,7 +108,7 @@ def _first(ends, links, keys, rows, row):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def find_first(ends, links, keys, rows, nulls, codes, found):  # type: ignore[no-untyped-def]
-    """Writes the first place with the key of each of `rows`, -1 where there is none; returns how many have one."""
+    """Write the first place with the key of each of `rows`, -1 where there is none; return how many have one."""
     count = 0
     for row in range(len(rows)):
         place = -1
@@ -135,7 +135,7 @@ def count_all(ends, links, keys, rows, nulls, codes):  # type: ignore[no-untyped
 
 @state_kernel
 def find_all(ends, links, keys, rows, nulls, codes, probes, places):  # type: ignore[no-untyped-def]
-    """Writes all pairs of one of `rows` and a place with its key, ordered by both."""
+    """Write all pairs of one of `rows` and a place with its key, ordered by both."""
     count = 0
     for row in range(len(rows)):
         if _is_null(rows, row, nulls, codes):
@@ -151,7 +151,7 @@ def find_all(ends, links, keys, rows, nulls, codes, probes, places):  # type: ig
 
 @state_kernel
 def find_or_put_in(ends, links, keys, rows, used, places, fresh):  # type: ignore[no-untyped-def]
-    """Writes the place of each of `rows`; a key that is not there gets the next place from `used` on and is `fresh`.
+    """Write the place of each of `rows`; a key that is not there gets the next place from `used` on and is `fresh`.
 
     Returns the next free place.
     """
@@ -179,24 +179,24 @@ class HashIndex:
 
     @staticmethod
     def none() -> HashIndex:
-        """What stands for no index where loops take one: it has no buckets."""
+        """Return what stands for no index where loops take one: it has no buckets."""
         index = HashIndex(("",))
         index._ends = index._ends[:0]
         return index
 
     def add(self, places: Int64Array, rows: Int64Array) -> None:
-        """The rows at `places`, which were not in the index, are found by the keys `rows`."""
+        """Add the rows at `places`, which were not in the index, under the keys `rows`."""
         if len(places):
             self.make_room(int(places.max()) + 1)
             self._keys[places] = rows
             put_in(self._ends, self._links, self._keys, places)
 
     def remove(self, places: Int64Array) -> None:
-        """The rows at `places` are found no more."""
+        """Take the rows at `places` out of the index."""
         take_out(self._ends, self._links, self._keys, places)
 
     def first(self, rows: Int64Array, nulls: BoolArray = NO_MASK, *, codes: bool = False) -> tuple[Int64Array, int]:
-        """The first place with the key of each row, -1 for none; and how many rows have one.
+        """Return the first place with the key of each row, -1 for none; and how many rows have one.
 
         None have rows where `nulls`, and where keys are `codes` of strings (one part) those that are null.
         """
@@ -215,7 +215,7 @@ class HashIndex:
         return pairs[0], pairs[1]
 
     def first_or_add(self, rows: Int64Array, used: int) -> tuple[Int64Array, BoolArray]:
-        """The place of each row's key, and whether the row brought it: new keys get places from `used` on."""
+        """Return the place of each row's key, and whether the row brought it: new keys get places from `used` on."""
         self.make_room(used + len(rows))
         places = np.empty(len(rows), dtype=np.int64)
         fresh = np.empty(len(rows), dtype=np.bool_)

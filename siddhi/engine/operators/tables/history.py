@@ -39,8 +39,10 @@ def count_before(moments, orders, clocks, rank, counts):  # type: ignore[no-unty
 
 @state_kernel
 def see(log, count, heads, cursors, alive, times, probes, places, kept, seen):  # type: ignore[no-untyped-def]
-    """Writes which rows of pairs (event, row) were there at the events' `times`, and where they stand as they were
-    then; returns how many there are. Events come in order, so that each change is passed once."""
+    """Write which rows of pairs (event, row) were there at the events' `times`, and where they stand as they were then.
+
+    Return how many there are. Events come in order, so that each change is passed once.
+    """
     for number in range(count):
         cursors[log[LOG_ROW, number]] = heads[log[LOG_ROW, number]]
     found = 0
@@ -61,7 +63,7 @@ def see(log, count, heads, cursors, alive, times, probes, places, kept, seen):  
 
 @state_kernel
 def undo(log, count, heads, cells, valid, alive):  # type: ignore[no-untyped-def]
-    """Gives rows that were written down the values that they had before, the last change first."""
+    """Give rows that were written down the values that they had before, the last change first."""
     for number in range(count - 1, -1, -1):
         place, copy = log[LOG_ROW, number], log[LOG_PLACE, number]
         heads[place] = -1
@@ -128,5 +130,5 @@ class History:
         undo(self._log, self._count, self._heads, cells, valid, alive)
 
     def close(self) -> None:
-        """The step is over."""
+        """End the step."""
         forget(self._log, self._count, self._heads)

@@ -77,7 +77,7 @@ def _compare_f(do, a, b):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _whole(do, a, b):  # type: ignore[no-untyped-def]
-    """The result of whole numbers; a divisor is not zero."""
+    """Return the result of whole numbers; a divisor is not zero."""
     if do == ADD_I:
         return a + b
     if do == SUB_I:
@@ -109,8 +109,10 @@ def _broken(do, a, b):  # type: ignore[no-untyped-def]
 def _run(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one loop, compiled as a whole
     base, start, stop, lines, event, inputs, inputs_f, inputs_valid, place, cells, cells_f, cells_f4, valid, r, f, v
 ):  # fmt: skip
-    """Runs instructions from `start` up to `stop`, of which that at `base` writes register 0, for an event and a row;
-    returns the truth of the last register."""
+    """Run instructions from `start` up to `stop`, of which that at `base` writes register 0, for an event and a row.
+
+    Return the truth of the last register.
+    """
     at = start - base
     for number in range(start, stop):
         do, a, b = lines[number, 0], lines[number, 1], lines[number, 2]
@@ -195,7 +197,7 @@ def _run(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one l
 
 @kernel_part
 def _note(counters, log, heads, tails, place, unit, where, was):  # type: ignore[no-untyped-def]
-    """Writes down that the row at `place`, which before stood at `where` if it `was` there, is changed by `unit`."""
+    """Write down that the row at `place`, which before stood at `where` if it `was` there, is changed by `unit`."""
     number = counters[LOGGED]
     counters[LOGGED] += 1
     log[LOG_ROW, number], log[LOG_AT, number], log[LOG_PLACE, number] = place, unit, where
@@ -238,7 +240,7 @@ def _most_notes(units, unit, writers, keys, nulls, ends, links, used):  # type: 
 
 @kernel_part
 def _is_known(ends, links, held, alive, keys, event):  # type: ignore[no-untyped-def]
-    """True when a row has the key."""
+    """Return whether a row has the key."""
     place = ends[bucket_of(keys, event, len(ends) - 1), FIRST]
     while place >= 0 and not (alive[place] and same_key(held, place, keys, event)):
         place = links[place, AFTER]
@@ -251,8 +253,9 @@ def write_rows(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
     fresh_keys, unique_keys, cells, cells_f, cells_f4, valid, alive, ends, links, held,
     unique_ends, unique_links, unique_held, twice, r, f, v, missed, gone, dirty, log, heads, tails,
 ):  # fmt: skip
-    """Carries out `units` from counter `UNIT` on; returns whether all are done: False when there is no room to write
-    down what the next one does.
+    """Carries out `units` from counter `UNIT` on; return whether all are done.
+
+    False when there is no room to write down what the next one does.
 
     `ends`, `links`, `held` are those of the index that finds rows by `keys`, `unique_*` those of the primary key (none:
     no buckets); `twice` says that they are two. `fresh` has the rows that events become, `fresh_keys` and `unique_keys`

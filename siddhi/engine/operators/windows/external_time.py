@@ -32,7 +32,7 @@ _MISSING = "the time of 'externalTime'"
 
 @state_kernel
 def _run(duration, lines, heap, start, timestamps, times, offset, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
-    """Returns the number of rows written."""
+    """Return the number of rows written."""
     count = 0
     for row in range(len(timestamps)):
         new = start + row
@@ -90,7 +90,7 @@ class ExternalTimeWindow(ByTimeWindow):
 
 @WINDOWS.register("externalTime")
 def external_time(context: WindowContext) -> WindowOperator:
-    """The window, of all instances where there is a partition."""
+    """Return the window, of all instances where there is a partition."""
     if not context.operator.partitioned:
         return ExternalTimeWindow(context)
     time, pool = context.arguments()[0], context.operator.pool

@@ -53,7 +53,7 @@ _END, _START = 0, 1
 
 @kernel_part
 def _latest(times_at, row, rows):  # type: ignore[no-untyped-def]
-    """The latest of the times from `row` up to `rows`, found without a branch."""
+    """Return the latest of the times from `row` up to `rows`, found without a branch."""
     latest = np.int64(word_at(times_at + 8 * row))
     for other in range(row + 1, rows):
         latest = max(latest, np.int64(word_at(times_at + 8 * other)))
@@ -62,7 +62,7 @@ def _latest(times_at, row, rows):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def _cut(duration, aligned, state, rows, times_at, starts_at, cuts):  # type: ignore[no-untyped-def]
-    """Returns the number of cuts; the int64 of `rows` rows begin at the two addresses.
+    """Return the number of cuts; the int64 of `rows` rows begin at the two addresses.
 
     The first batch begins at a start that the event brings, however far ahead; a constant one (`aligned`) aligns its
     end. What cuts is the newest event of all.
@@ -91,7 +91,7 @@ def _cut(duration, aligned, state, rows, times_at, starts_at, cuts):  # type: ig
 
 
 def _numbers(node: ExpressionNode, batch: EventBatch) -> Int64Array:
-    """The values of `node`, a long, for every row, one after the other."""
+    """Return the values of `node`, a long, for every row, one after the other."""
     if isinstance(node, ColumnNode):
         return np.ascontiguousarray(batch.columns[node.column].values)
     return np.ascontiguousarray(broadcast(node.evaluate(Evaluation(batch)), batch.size).values, np.int64)
@@ -136,8 +136,10 @@ class ExternalTimeCutter(Cutter):
         return bool(times.item(0) < end if rows == 1 else times[:rows].max() < end)
 
     def snapshot(self) -> State:
-        """In between snapshots have a third line, for the newest time seen: nobody needs more than that it is not
-        behind the end."""
+        """In between snapshots have a third line, for the newest time seen.
+
+        Nobody needs more than that it is not behind the end.
+        """
         return self.lines[[_END, _END, _START]]
 
     def restore(self, state: State) -> None:
@@ -222,7 +224,7 @@ class TimedExternalTimeBatchWindow(RowWindow):
         self.schedule(self.due)
 
     def _flush(self, out: Emission) -> None:
-        """The last batch expires and the open one goes out."""
+        """Expire the last batch and emit the open one."""
         leaving = {slot for slot, _ in self.sent}
         for slot, _ in self.sent:
             self._expire(slot, out)
@@ -235,7 +237,7 @@ class TimedExternalTimeBatchWindow(RowWindow):
             self.release(slot)
 
     def _send_again(self, out: Emission) -> None:
-        """What went out at a timeout goes out again with what came since."""
+        """Emit again what went out at a timeout, with what came since."""
         if self.opened:
             for slot, _ in self.sent:
                 self._expire(slot, out)
@@ -266,7 +268,7 @@ class TimedExternalTimeBatchWindow(RowWindow):
 
 @WINDOWS.register("externalTimeBatch")
 def external_time_batch(context: WindowContext) -> WindowOperator:
-    """The window with or without a timeout."""
+    """Return the window with or without a timeout."""
     if len(context.call.arguments) > 3:
         return TimedExternalTimeBatchWindow(context)
     cutter = ExternalTimeCutter(context)

@@ -21,7 +21,7 @@ from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 
 @state_kernel
 def _run(length, first, start, timestamps, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
-    """Returns (rows written, sequence number of the oldest row still held). Without `chunks` every row is one."""
+    """Return (rows written, sequence number of the oldest row still held). Without `chunks` every row is one."""
     count = 0
     for row in range(len(timestamps)):
         new = start + row
@@ -65,8 +65,11 @@ class LengthWindow(SlidingWindow):
         chunks: Int64Array,
         out: Int64Array,
     ) -> int:
-        """As `let_out`, of rows that are in the store already, from the sequence number `start` on; `out` has room for
-        three rows for each, `chunks` is empty when each is a chunk. Returns how many rows are let out."""
+        """As `let_out`, of rows that are in the store already, from the sequence number `start` on.
+
+        `out` has room for three rows for each, `chunks` is empty when each is a chunk. Returns how many rows are let
+        out.
+        """
         count: int
         count, first = _run(self.length, self.store.first, start, timestamps, orders, clocks, chunks, out)
         self.store.forget(first)
@@ -75,7 +78,7 @@ class LengthWindow(SlidingWindow):
 
 @WINDOWS.register("length")
 def length(context: WindowContext) -> WindowOperator:
-    """The window, of all instances where there is a partition."""
+    """Return the window, of all instances where there is a partition."""
     if context.operator.partitioned:
         return KeyedWindow(context, Plan(LENGTH_KIND, length=int(str(context.constants()[0]))))
     return LengthWindow(context)

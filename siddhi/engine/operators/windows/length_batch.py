@@ -27,7 +27,7 @@ from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 
 @state_kernel
 def _run_single(expired, start, stamps, offset, orders, clocks, out):  # type: ignore[no-untyped-def]
-    """Each event comes and goes at once; returns the number of rows written."""
+    """Each event comes and goes at once; return the number of rows written."""
     count = 0
     for row in range(len(orders)):
         new, order, clock = start + row, orders[row], clocks[row]
@@ -40,9 +40,11 @@ def _run_single(expired, start, stamps, offset, orders, clocks, out):  # type: i
 
 @state_kernel
 def _run_streaming(length, expired, first, looked, start, stamps, offset, orders, clocks, out):  # type: ignore[no-untyped-def]
-    """Each event is a chunk of its own; rows before `looked` expire with their own time. The second event of a batch
-    stands in for the reset that ends it, in the very first batch the first. Returns (rows written, number of the first
-    row of the batch in progress)."""
+    """Each event is a chunk of its own; rows before `looked` expire with their own time.
+
+    The second event of a batch stands in for the reset that ends it, in the very first batch the first. Returns (rows
+    written, number of the first row of the batch in progress).
+    """
     count = 0
     for row in range(len(orders)):
         new = start + row
@@ -78,8 +80,10 @@ class LengthCutter(Cutter):
 
 
 class UncutLengthBatchWindow(WindowOperator):
-    """The forms that let every event out as it comes: streaming ones, and those of length 0. One of a negative length
-    lets nothing out."""
+    """The forms that let every event out as it comes: streaming ones, and those of length 0.
+
+    One of a negative length lets nothing out.
+    """
 
     def __init__(self, context: WindowContext, length: int) -> None:
         self.length = length
@@ -119,14 +123,14 @@ class UncutLengthBatchWindow(WindowOperator):
 
 
 def length_and_streaming(constants: Sequence[object]) -> tuple[int, bool]:
-    """What the arguments of a `lengthBatch` say."""
+    """Return what the arguments of a `lengthBatch` say."""
     length, *streaming = constants
     return int(str(length)), bool(streaming and streaming[0])
 
 
 @WINDOWS.register("lengthBatch")
 def length_batch(context: WindowContext) -> WindowOperator:
-    """The window in the form that its arguments ask for."""
+    """Return the window in the form that its arguments ask for."""
     length, streaming = length_and_streaming(context.constants())
     if context.operator.partitioned:
         streams = streaming or length <= 0

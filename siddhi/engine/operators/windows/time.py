@@ -25,7 +25,7 @@ from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 
 @state_kernel
 def _run(duration, lines, heap, start, end, stamps, offset, step_clocks, floor, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
-    """Merges rows [start, end) with the timers of all rows held; returns the number of rows written."""
+    """Merge rows [start, end) with the timers of all rows held; return the number of rows written."""
     count = 0
     chunk = 0
     last_order = 2 * len(step_clocks) - 1
@@ -113,7 +113,7 @@ class TimeWindow(ByTimeWindow):
 
 @WINDOWS.register("time")
 def time(context: WindowContext) -> WindowOperator:
-    """The window, of all instances where there is a partition."""
+    """Return the window, of all instances where there is a partition."""
     if context.operator.partitioned:
         return KeyedWindow(context, Plan(TIME_KIND, span=int(str(context.constants()[0]))))
     return TimeWindow(context)

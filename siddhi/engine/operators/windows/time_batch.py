@@ -39,7 +39,10 @@ from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 
 @state_kernel
 def _boundary_at(boundary, order, clock, duration, origin, aligned):  # type: ignore[no-untyped-def]
-    """The end of the batch that an event of (`order`, `clock`) falls into, when the last one ended at `boundary`."""
+    """Return the end of the batch that an event of (`order`, `clock`) falls into.
+
+    The last batch ended at `boundary`.
+    """
     if boundary == NEVER:
         return batch_end(clock, origin, duration) if aligned else clock + duration
     if boundary <= clock:
@@ -54,8 +57,7 @@ def _boundary_at(boundary, order, clock, duration, origin, aligned):  # type: ig
 def _cut(  # type: ignore[no-untyped-def]
     duration, origin, aligned, expired, last, opened, boundary, step_clocks, floor, orders, clocks, chunks, cuts
 ):
-    """Merges the rows with the timers at the ends of batches; returns (number of cuts, end of the batch in
-    progress)."""
+    """Merge the rows with the timers at the ends of batches; return (number of cuts, end of the batch in progress)."""
     count = 0
     row = 0
     last_order = 2 * len(step_clocks) - 1
@@ -92,7 +94,7 @@ def _cut(  # type: ignore[no-untyped-def]
 def _run_streaming(  # type: ignore[no-untyped-def]
     cuts, expired, state, start, stamps, offset, orders, clocks, chunks, out
 ):
-    """Lets every row out as it comes, and at the cuts the ends of batches; returns the number of rows written."""
+    """Lets every row out as it comes, and at the cuts the ends of batches; return the number of rows written."""
     count = 0
     chunk = 0
     row = 0
@@ -185,7 +187,7 @@ class StreamingTimeBatchWindow(TimedCuttingWindow):
 
 @WINDOWS.register("timeBatch")
 def time_batch(context: WindowContext) -> WindowOperator:
-    """The window in the form that its arguments ask for."""
+    """Return the window in the form that its arguments ask for."""
     cutter = TimeCutter(context.constants(), expired=context.expired)
     if context.operator.partitioned:
         origin = cutter.origin if cutter.aligned else None

@@ -54,14 +54,14 @@ from siddhi.engine.tuning import (
 
 @kernel_part
 def has_newcomer(entry, number, partials, lists):  # type: ignore[no-untyped-def]
-    """Whether a partial came to the list `entry` with the event `number` (a sequence has room for one)."""
+    """Return whether a partial came to the list `entry` with the event `number` (a sequence has room for one)."""
     tail = lists[entry, TAIL]
     return tail != NONE and partials[tail, ENTERED] == number
 
 
 @kernel_part
 def has_room(instance, partials, lists, counters, settings, matches):  # type: ignore[no-untyped-def]
-    """Whether one more event of `instance` surely finds room for its partials and matches."""
+    """Return whether one more event of `instance` surely finds room for its partials and matches."""
     own = instance * settings[ELEMENTS]
     wanted = counters[LIVE] + lists[own, SEEDS] + lists[own, FRESH_SEEDS] + 1
     return wanted <= partials.shape[0] and counters[MATCHES] + wanted <= matches.shape[1]
@@ -74,8 +74,11 @@ def _row_at(cursor, events):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def bring_near(cursor, state, rules, events):  # type: ignore[no-untyped-def]
-    """Has the memory of instances whose events come soon brought near, when there are so many that it is not there
-    anyway: first their lists, then the partials at their heads, and what bounds these."""
+    """Prefetch the memory of instances whose events come soon.
+
+    There must be so many instances that it is not in the cache anyway. First come their lists, then the partials at
+    their heads, and what bounds these.
+    """
     if state.lists.shape[0] < CHAIN_PREFETCH_MIN_LISTS or cursor + CHAIN_LIST_PREFETCH_EVENTS >= state.counters[ROWS]:
         return
     elements = rules.settings[ELEMENTS]
@@ -128,7 +131,10 @@ def _add_match(cursor, partial, row, last, partials, counters, matches):  # type
 
 @kernel_part
 def start_attempts(cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
-    """The event in `row` passed the first element: every empty partial that waits there becomes a partial with it."""
+    """Record that the event in `row` passed the first element.
+
+    Every empty partial that waits there becomes a partial with it.
+    """
     own = instance * rules.settings[ELEMENTS]
     seeds = state.lists[own, SEEDS]
     state.lists[own, SEEDS] = 0
@@ -154,8 +160,10 @@ def start_attempts(cursor, row, time, instance, state, rules, events):  # type: 
 
 @kernel_part
 def in_time(partial, time, state, rules):  # type: ignore[no-untyped-def]
-    """Whether an event at `time` is no more than `within` newer than the first of `partial`, if that began late: the
-    others are given up in time."""
+    """Return whether an event at `time` is no more than `within` newer than the first of `partial`.
+
+    Only partials that began late are asked: the others are given up in time.
+    """
     start = state.partials[partial, START]
     within = rules.settings[WITHIN]
     return within < 0 or start == state.partials[partial, REACHED] or time - start <= within
@@ -163,7 +171,7 @@ def in_time(partial, time, state, rules):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def advance(partial, element, cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
-    """The event in `row` passed `element` for `partial`: a match, or a newcomer at the next element."""
+    """Handle an event in `row` that passed `element` for `partial`: a match, or a newcomer at the next element."""
     last = rules.settings[ELEMENTS] - 1
     own = instance * rules.settings[ELEMENTS]
     unlink(partial, element, own + element, state, rules)

@@ -56,7 +56,7 @@ def _compare(operator, left, right):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def passes(element, row, rules, events):  # type: ignore[no-untyped-def]
-    """Whether the event in `row` meets the element's filters on itself; null makes a test false, and `!=` true."""
+    """Return whether the event in `row` meets the element's own filters; null makes a test false, and `!=` true."""
     for place in range(rules.elements[element, FIRST_TEST], rules.elements[element, END_TEST]):
         test = rules.tests[place]
         column = test[EVENT_COLUMN]
@@ -75,7 +75,7 @@ def passes(element, row, rules, events):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _holds(comparison, row, partial, state, rules, events):  # type: ignore[no-untyped-def]
-    """Whether one comparison of event `row` with `partial` holds; null makes it false, and `!=` true."""
+    """Return whether one comparison of event `row` with `partial` holds; null makes it false, and `!=` true."""
     column = comparison[EVENT_COLUMN]
     register = comparison[REGISTER]
     base = rules.settings[REGISTERS]
@@ -93,7 +93,7 @@ def _holds(comparison, row, partial, state, rules, events):  # type: ignore[no-u
 
 @kernel_part
 def meets(element, row, partial, state, rules, events):  # type: ignore[no-untyped-def]
-    """Whether every comparison of the element holds between the event in `row` and `partial`."""
+    """Return whether every comparison of the element holds between the event in `row` and `partial`."""
     for comparison in range(rules.elements[element, FIRST_COMPARISON], rules.elements[element, END_COMPARISON]):
         if not _holds(rules.comparisons[comparison], row, partial, state, rules, events):
             return False
@@ -112,7 +112,10 @@ def key_of(element, row, rules, events):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def beats_bound(bounded, row, bound, rules, events):  # type: ignore[no-untyped-def]
-    """Whether the event in `row` can meet the ordering condition `bounded` with any partial that `bound` takes in."""
+    """Return whether the event in `row` can meet the ordering condition `bounded` with any partial.
+
+    `bound` is the value that it has to beat.
+    """
     column = rules.comparisons[bounded, EVENT_COLUMN]
     if events.whole[EVENT_NULLS, row] >> column + events.whole.shape[0] - EVENT_COLUMNS & 1:
         return False
@@ -133,8 +136,10 @@ def tightened(bound, partial, bounded, state, rules):  # type: ignore[no-untyped
 
 @seldom_part
 def widen(partial, comparison, bounds, place, first, state, rules):  # type: ignore[no-untyped-def]
-    """Makes a bound take in `partial`: the least (for `>`) or greatest value an event has to beat; `first` says that
-    nothing else waits there."""
+    """Make a bound take in `partial`: the least (for `>`) or greatest value an event has to beat.
+
+    `first` says that nothing else waits there.
+    """
     register = comparison[REGISTER]
     upward = comparison[OPERATOR] >= GREATER
     if first:

@@ -65,14 +65,17 @@ from siddhi.engine.operators.patterns.chain.memory import (
 
 @kernel_part
 def place_of(element, instance, key, table):  # type: ignore[no-untyped-def]
-    """The place in `table` of the chain for `key`."""
+    """Return the place in `table` of the chain for `key`."""
     return mix(mix(np.int64(element), np.int64(instance)), np.int64(key)) & table.shape[1] - 1
 
 
 @kernel_part
 def _hook_in(partial, before, after, back, forth, partials, ends):  # type: ignore[no-untyped-def]
-    """Puts `partial` between two neighbours (`NONE`: at an end) of a line whose ends are the first two of `ends`, and
-    whose members have their neighbours in the columns `back` and `forth`."""
+    """Put `partial` between two neighbours (`NONE`.
+
+    At an end) of a line whose ends are the first two of `ends`, and whose members have their neighbours in the columns
+    `back` and `forth`.
+    """
     partials[partial, back] = before
     partials[partial, forth] = after
     if before == NONE:
@@ -87,7 +90,7 @@ def _hook_in(partial, before, after, back, forth, partials, ends):  # type: igno
 
 @kernel_part
 def _hook_out(partial, back, forth, partials, ends):  # type: ignore[no-untyped-def]
-    """Takes `partial` out of such a line."""
+    """Take `partial` out of such a line."""
     before, after = (partials[partial, back], partials[partial, forth])
     if before == NONE:
         ends[FIRST] = after
@@ -101,8 +104,10 @@ def _hook_out(partial, back, forth, partials, ends):  # type: ignore[no-untyped-
 
 @kernel_part
 def _comes_after(waiting, newcomer, updated, partials):  # type: ignore[no-untyped-def]
-    """Whether `waiting` came since the last look at the list and is later in time than `newcomer`, or concerns another
-    instance."""
+    """Return whether `waiting` is a newer arrival than `newcomer`, or concerns another instance.
+
+    It came since the last look at the list and is later in time.
+    """
     if partials[waiting, INSTANCE] != partials[newcomer, INSTANCE]:
         return True
     return partials[waiting, ENTERED] >= updated and partials[waiting, TIME] > partials[newcomer, TIME]
@@ -110,8 +115,10 @@ def _comes_after(waiting, newcomer, updated, partials):  # type: ignore[no-untyp
 
 @seldom_part
 def _chain_in(partial, entry, alone, updated, state, rules):  # type: ignore[no-untyped-def]
-    """Puts `partial`, which waits in the list `entry` (`alone`, as far as it was told), where events find it, unless
-    its key is null and nothing can equal it."""
+    """Put `partial`, which waits in the list `entry`, where events find it.
+
+    `alone` says that it is alone there, as far as is known. Nothing happens when its key is null: nothing can equal it.
+    """
     element = state.partials[partial, ELEMENT]
     indexed, bounded = rules.elements[element, INDEXED], rules.elements[element, BOUNDED]
     state.partials[partial, PLACE] = NONE
@@ -141,8 +148,10 @@ def _chain_in(partial, entry, alone, updated, state, rules):  # type: ignore[no-
 
 @kernel_part
 def link(partial, state, rules):  # type: ignore[no-untyped-def]
-    """`partial`, its element and instance set, waits in that element's list: behind all but later ones that came as
-    recently."""
+    """`partial`, its element and instance set, waits in that element's list.
+
+    Behind all but later ones that came as recently.
+    """
     entry = state.partials[partial, INSTANCE] * rules.settings[ELEMENTS] + state.partials[partial, ELEMENT]
     updated = state.lists[entry, UPDATED]
     before = state.lists[entry, TAIL]
@@ -189,7 +198,7 @@ def free(partial, partials, counters):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def new(partials, counters):  # type: ignore[no-untyped-def]
-    """A partial match that is nowhere yet."""
+    """Return a partial match that is nowhere yet."""
     partial = counters[FREE]
     if partial == NONE:
         partial = counters[UNUSED]
@@ -204,7 +213,7 @@ def new(partials, counters):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def fill(partial, element, row, state, rules, events):  # type: ignore[no-untyped-def]
-    """The event in `row` stands in slot `element` of `partial`."""
+    """Record that the event in `row` stands in slot `element` of `partial`."""
     state.partials[partial, REFERENCES + element] = row
     if state.partials[partial, TOUCHED] == 0:
         state.partials[partial, TOUCHED] = 1
@@ -228,8 +237,9 @@ def fill(partial, element, row, state, rules, events):  # type: ignore[no-untype
 
 @state_kernel
 def settle(kept, partials, touched, counters):  # type: ignore[no-untyped-def]
-    """Writes to `kept` (3: partial, slot, event; room) every event of the finished batch that a live partial holds;
-    returns how many.
+    """Write to `kept` (3: partial, slot, event; room) every event of the finished batch that a live partial holds.
+
+    Return how many.
 
     From then on these partials say of that slot that its event is kept (`NONE`).
     """
@@ -251,7 +261,7 @@ def settle(kept, partials, touched, counters):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def fill_table(state, rules):  # type: ignore[no-untyped-def]
-    """Fills an empty `table` from the lists."""
+    """Fill an empty `table` from the lists."""
     for entry in range(state.lists.shape[0]):
         partial = state.lists[entry, HEAD] if entry % rules.settings[ELEMENTS] else np.int64(NONE)
         alone = True
@@ -263,7 +273,7 @@ def fill_table(state, rules):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def live_partials(out, state, rules):  # type: ignore[no-untyped-def]
-    """Writes the live partials to `out`, list by list in order; returns how many."""
+    """Write the live partials to `out`, list by list in order; return how many."""
     count = 0
     for entry in range(state.lists.shape[0]):
         partial = state.lists[entry, HEAD] if entry % rules.settings[ELEMENTS] else np.int64(NONE)
@@ -276,7 +286,7 @@ def live_partials(out, state, rules):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def relink(count, state, rules):  # type: ignore[no-untyped-def]
-    """Puts partials 0 … count - 1, in the order of their lists, into empty `lists`."""
+    """Put partials 0 … count - 1, in the order of their lists, into empty `lists`."""
     for partial in range(count):
         entry = state.partials[partial, INSTANCE] * rules.settings[ELEMENTS] + state.partials[partial, ELEMENT]
         before = state.lists[entry, TAIL]
@@ -305,7 +315,7 @@ def drop_partials(dropped, state, rules):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def open_instances(opened, elements, lists):  # type: ignore[no-untyped-def]
-    """The instances `opened` begin: nothing waits there, and one empty partial came to the first element."""
+    """Begin the instances `opened`: nothing waits there but one empty partial at the first element."""
     for place in range(opened.shape[0]):
         own = opened[place] * elements
         lists[own : own + elements] = NONE

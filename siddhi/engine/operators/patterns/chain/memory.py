@@ -80,8 +80,10 @@ COPY_IS_FLOAT, COPY_COLUMN, COPY_REGISTER = range(3)
 
 
 def in_lines(rows: int, columns: int, fill: int) -> Int64Array:
-    """An array of (`rows`, `columns`), full of `fill`, that begins with a line of the cache: of very many rows each
-    event meets one that was not touched for long, and waits for no more lines than it must."""
+    """Return an array of (`rows`, `columns`), full of `fill`, that begins with a line of the cache.
+
+    Of very many rows each event meets one that was not touched for long, and waits for no more lines than it must.
+    """
     block: Int64Array = np.full(rows * columns + CACHE_LINE_NUMBERS - 1, fill, dtype=np.int64)
     start = -(int(block.ctypes.data) // block.itemsize) % CACHE_LINE_NUMBERS
     return block[start : start + rows * columns].reshape(rows, columns)
@@ -97,7 +99,7 @@ def more_lines(array: Int64Array, rows: int, fill: int) -> Int64Array:
 
 
 def whole_lines(columns: int) -> int:
-    """The next number of columns that is a multiple of a line."""
+    """Return the next number of columns that is a multiple of a line."""
     return -(-columns // CACHE_LINE_NUMBERS) * CACHE_LINE_NUMBERS
 
 
@@ -124,8 +126,11 @@ class ChainState(NamedTuple):
 
 
 class ChainRules(NamedTuple):
-    """The chain itself. `offers` (sources, elements): the elements that a source feeds, last first, then `NONE`;
-    `texts`: the whole-number columns that hold codes of strings."""
+    """The chain itself.
+
+    `offers` (sources, elements): the elements that a source feeds, last first, then `NONE`; `texts`: the whole-number
+    columns that hold codes of strings.
+    """
 
     settings: Int64Array
     elements: Int64Array

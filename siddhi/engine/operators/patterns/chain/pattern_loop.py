@@ -62,9 +62,11 @@ from siddhi.engine.operators.patterns.chain.memory import (
 
 @seldom_part
 def _expire_fresh(element, entry, latest, state, rules):  # type: ignore[no-untyped-def]
-    """Frees every partial that came to a list since its element was last fed and whose time is over at `latest`; says
-    whether there was one. Behind the first element these are sorted by `START`: all behind one that was not late have
-    at least as much time as it."""
+    """Frees every partial that came to a list since its element was last fed and whose time is over at `latest`.
+
+    Say whether there was one. Behind the first element these are sorted by `START`: all behind one that was not late
+    have at least as much time as it.
+    """
     within = rules.settings[WITHIN]
     lost = False
     earliest = np.int64(NEVER)
@@ -89,9 +91,12 @@ def _expire_fresh(element, entry, latest, state, rules):  # type: ignore[no-unty
 
 @kernel_part
 def _expire(instance, latest, state, rules):  # type: ignore[no-untyped-def]
-    """Frees partials whose time is over: the instance's time has moved on to `latest`, by more than `within` since
-    their first event came. Of those that wait these are the first until one is live, and of those that came since the
-    element was last fed all. An `every` scope that lost one starts again."""
+    """Frees partials whose time is over.
+
+    The instance's time has moved on to `latest`, by more than `within` since their first event came. Of those that wait
+    these are the first until one is live, and of those that came since the element was last fed all. An `every` scope
+    that lost one starts again.
+    """
     within = rules.settings[WITHIN]
     own = instance * rules.settings[ELEMENTS]
     for element in range(1, rules.settings[ELEMENTS]):
@@ -119,8 +124,7 @@ def _expire(instance, latest, state, rules):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _begin_event(source, time, instance, state, rules):  # type: ignore[no-untyped-def]
-    """Everything is settled for an event of `source` at `time`: what is too old is gone, what came before waits for
-    it."""
+    """Prepare for an event of `source` at `time`: drop what is too old, have what came before wait for it."""
     own = instance * rules.settings[ELEMENTS]
     state.lists[own, NUMBER] += 1
     if rules.settings[WITHIN] >= 0:
@@ -197,8 +201,9 @@ def run_pattern(  # type: ignore[no-untyped-def]
     whole,
     fractions,
 ):
-    """Takes the events of a batch through a pattern from place `counters[CURSOR]` on; the arguments are those of
-    `ChainState`, `ChainRules` and `ChainEvents`.
+    """Take the events of a batch through a pattern from place `counters[CURSOR]` on.
+
+    The arguments are those of `ChainState`, `ChainRules` and `ChainEvents`.
 
     Returns False before an event for which the room in `partials` or `matches` might not do; the caller makes room and
     calls again.

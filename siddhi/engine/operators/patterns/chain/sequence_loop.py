@@ -49,8 +49,7 @@ from siddhi.engine.operators.patterns.chain.memory import (
 
 @seldom_part
 def _expire(instance, latest, state, rules):  # type: ignore[no-untyped-def]
-    """Frees every partial of a sequence whose time is over, as `siddhi.engine.operators.patterns.chain.pattern_loop`
-    does."""
+    """Free every partial of a sequence whose time is over, as `pattern_loop` does for patterns."""
     for element in range(1, rules.settings[ELEMENTS]):
         entry = instance * rules.settings[ELEMENTS] + element
         partial = state.lists[entry, HEAD]
@@ -79,8 +78,10 @@ def _leave_behind(instance, state, rules):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _begin_event(time, instance, state, rules):  # type: ignore[no-untyped-def]
-    """Everything is settled for an event at `time`: only what the event before brought forward waits for it; the first
-    element waits once, or again under `every`."""
+    """Everything is settled for an event at `time`: only what the event before brought forward waits for it.
+
+    The first element waits once, or again under `every`.
+    """
     own = instance * rules.settings[ELEMENTS]
     state.lists[own, NUMBER] += 1
     latest = state.lists[own, LATEST] = max(state.lists[own, LATEST], time)
@@ -135,7 +136,7 @@ def run_sequence(  # type: ignore[no-untyped-def]
     whole,
     fractions,
 ):
-    """Takes the events of a batch through a sequence, as `run_pattern` does through a pattern."""
+    """Take the events of a batch through a sequence, as `run_pattern` does through a pattern."""
     state = ChainState(partials, floats, lists, list_bounds, table, chain_bounds, counters, touched, matches)
     rules = ChainRules(settings, elements, tests, constants, comparisons, copies, offers, texts)
     events = ChainEvents(order, whole, fractions)

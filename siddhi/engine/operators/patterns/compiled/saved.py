@@ -1,5 +1,7 @@
-"""The state of the compiled state machine as the tree that `siddhi.engine.operators.patterns.machine.snapshot` writes
-and reads."""
+"""The state of the compiled state machine as a tree.
+
+`siddhi.engine.operators.patterns.machine.snapshot` writes and reads the tree.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ class MachineWriter:
         }
 
     def _alarms(self) -> dict[tuple[int, int], list[int]]:
-        """The times of the alarms by instance and place, in the order in which they will come."""
+        """Return the times of the alarms by instance and place, in the order in which they will come."""
         count = int(self._m.counters[at.ALARMS])
         alarms = self._m.alarms[:count]
         found: dict[tuple[int, int], list[int]] = {}
@@ -219,7 +221,7 @@ class MachineReader:
     def _keep_events(
         self, tables: Sequence[State], memory: at.Memory, first: int, places: Sequence[int]
     ) -> dict[int, int]:
-        """Keep the events of the tables; returns the number of the first one of each place."""
+        """Keep the events of the tables; return the number of the first one of each place."""
         firsts = {}
         for slot, table in enumerate(tables):
             firsts[places[slot]] = first
@@ -291,7 +293,7 @@ class MachineReader:
 
 
 def _keep_chain(memory: at.Memory, chain: int, events: Sequence[int], chunks: int) -> int:
-    """Write the events of a chain into the chunks from `chunks` on; returns the first that is not used."""
+    """Write the events of a chain into the chunks from `chunks` on; return the first that is not used."""
     count = 1 + (len(events) - 1) // at.CHUNK_SIZE
     memory.chains[chain] = [chunks, chunks + count - 1, len(events)]
     for number in range(count):

@@ -35,7 +35,7 @@ LONG_AGO = np.iinfo(np.int64).min
 
 @state_kernel
 def ascends(times, least):  # type: ignore[no-untyped-def]
-    """Whether no time lies before the one in front of it, or before `least`."""
+    """Return whether no time lies before the one in front of it, or before `least`."""
     for place in range(len(times)):
         if times[place] < least:
             return False
@@ -59,7 +59,7 @@ def _swap(heap, one, other):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def heap_in(heap, count, time, sequence):  # type: ignore[no-untyped-def]
-    """Puts a row into a heap of `count` rows."""
+    """Put a row into a heap of `count` rows."""
     place = count
     heap[TIME, place], heap[SEQUENCE, place] = time, sequence
     while place > 0 and _goes_first(heap, place, (place - 1) // 2):
@@ -69,7 +69,7 @@ def heap_in(heap, count, time, sequence):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def heap_out(heap, count):  # type: ignore[no-untyped-def]
-    """Takes the first row out of a heap of `count` rows."""
+    """Take the first row out of a heap of `count` rows."""
     last = count - 1
     _swap(heap, 0, last)
     place = 0
@@ -86,7 +86,7 @@ def heap_out(heap, count):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def next_to_leave(lines, heap, end):  # type: ignore[no-untyped-def]
-    """The sequence number of the row that is the next to leave of those before `end`, -1 when none is held."""
+    """Return the sequence number of the row that is the next to leave of those before `end`, -1 when none is held."""
     if heap.shape[1] > 0:
         return heap[SEQUENCE, 0] if lines[COUNT] > 0 else np.int64(-1)
     return lines[FIRST] if lines[FIRST] < end else np.int64(-1)
@@ -94,7 +94,7 @@ def next_to_leave(lines, heap, end):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def leave(lines, heap):  # type: ignore[no-untyped-def]
-    """That row is gone."""
+    """Note that the row is gone."""
     if heap.shape[1] > 0:
         heap_out(heap, lines[COUNT])
         lines[COUNT] -= 1
@@ -104,7 +104,7 @@ def leave(lines, heap):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def come(lines, heap, sequence, time):  # type: ignore[no-untyped-def]
-    """A row is held."""
+    """Hold a row."""
     if heap.shape[1] > 0:
         heap_in(heap, lines[COUNT], time, sequence)
         lines[COUNT] += 1
@@ -124,12 +124,14 @@ class ByTimeWindow(SlidingWindow):
 
     @abstractmethod
     def times(self) -> Int64Array:
-        """The times of the rows in the store, by position."""
+        """Return the times of the rows in the store, by position."""
 
     @abstractmethod
     def run(self, rows: EventBatch, start: int, step: Step, out: Int64Array) -> int:
-        """Fills `out` with what `let_out` gives for `rows`, which are in the store from `start` on; returns how many
-        rows that is."""
+        """Fill `out` with what `let_out` gives for `rows`, which are in the store from `start` on.
+
+        Return how many rows that is.
+        """
 
     @property
     def in_order(self) -> bool:
@@ -137,7 +139,7 @@ class ByTimeWindow(SlidingWindow):
         return not self.heap.shape[1]
 
     def stays_in_order(self, times: Int64Array) -> bool:
-        """Whether the rows held are in order, and still are when rows of these times come."""
+        """Return whether the rows held are in order, and still are when rows of these times come."""
         if not self.in_order or not len(times):
             return self.in_order
         newest = self.store.end - 1
@@ -168,28 +170,28 @@ class ByTimeWindow(SlidingWindow):
         return np.sort(self.heap[SEQUENCE, : int(self.lines[COUNT])])
 
     def _fill_heap(self, sequences: Int64Array) -> None:
-        """These rows, and no others, are in the heap."""
+        """Have these rows, and no others, in the heap."""
         times = self.times()[sequences - self.store.offset]
         place = np.argsort(times, kind="stable")
         self.heap = _with_room(np.array([times[place], sequences[place]], dtype=INT64), len(sequences) + 1)
         self.lines[COUNT] = len(sequences)
 
     def _close_up(self) -> None:
-        """The rows held lie side by side in the store, unless few gone ones lie between them."""
+        """Move the rows held side by side in the store, unless few gone ones lie between them."""
         count = int(self.lines[COUNT])
         if not count or len(self.store) > 2 * count + MAX_EXPIRED_ROWS:
             self.store.keep(self.visible())
             self._look()
 
     def _look(self) -> None:
-        """The rows held are all that are in the store: they are in order, or go into a heap."""
+        """Record that the rows held are all that are in the store: they are in order, or go into a heap."""
         self.heap, self.lines[FIRST] = _NO_HEAP, self.store.first
         sequences = self.visible()
         if not ascends(self.times()[sequences - self.store.offset], LONG_AGO):
             self._fill_heap(sequences)
 
     def next_time(self) -> int | None:
-        """The time of the row that is the next to leave, None when none is held."""
+        """Return the time of the row that is the next to leave, None when none is held."""
         if not self.in_order:
             return int(self.heap[TIME, 0]) if self.lines[COUNT] else None
         first = int(self.lines[FIRST])

@@ -46,34 +46,40 @@ class Cutter(ABC):
     notes_looks = True
 
     def accepted(self, batch: EventBatch, _step: Step) -> EventBatch:
-        """The rows of `batch` that can be cut; others are booked as failed."""
+        """Return the rows of `batch` that can be cut; others are booked as failed."""
         return batch
 
     @abstractmethod
     def cut(self, batch: EventBatch, step: Step, last: int, opened: int) -> Int64Array:
-        """The cuts that `batch` and the timers of `step` make when `last` rows are in the last batch and `opened` in
-        the one in progress."""
+        """Return the cuts that `batch` and the timers of `step` make.
+
+        `last` rows are in the last batch and `opened` in the one in progress.
+        """
 
     def ends_none(self, values: Mapping[str, AnyArray], rows: int, opened: int) -> bool:
-        """True when it is known at a glance that none of `rows` rows with these `values` ends a batch when `opened` are
-        in the one in progress, and nothing has to be remembered of them."""
+        """Return whether it is known at a glance that none of `rows` rows with these `values` ends a batch.
+
+        `opened` rows are in the batch in progress. Nothing has to be remembered of the rows then.
+        """
         return False
 
     def next_deadline_ms(self) -> int | None:
-        """The time of the next cut by a timer when a batch is held, or None."""
+        """Return the time of the next cut by a timer when a batch is held, or None."""
         return None
 
     def snapshot(self) -> State:
-        """What is remembered besides rows."""
+        """Return what is remembered besides rows."""
         return None
 
     def restore(self, state: State) -> None:  # noqa: B027 - most remember nothing
-        """The counterpart of `snapshot`."""
+        """Restore what `snapshot` gave."""
 
 
 @kernel_part
 def batch_end(time, start, duration):  # type: ignore[no-untyped-def]
-    """The end of the batch that `time` falls into, counted from `start`; before `start` the end after the next one.
+    """Return the end of the batch that `time` falls into, counted from `start`.
+
+    Before `start` the end after the next one.
 
     So the first batch reaches to a start that lies ahead when that is less than `duration` away.
     """
@@ -86,7 +92,7 @@ def batch_end(time, start, duration):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def _emit_batches(cuts, expired, state, begin, stamps, offset, out):  # type: ignore[no-untyped-def]
-    """Lets a batch out at every cut; returns the number of rows written."""
+    """Lets a batch out at every cut; return the number of rows written."""
     count = 0
     for cut in range(cuts.shape[1]):
         new = begin + cuts[ROWS, cut]

@@ -22,7 +22,7 @@ def new_emission(capacity: int) -> Int64Array:
 
 
 def emitted(emission: Int64Array, count: int, store: RowStore) -> EventBatch:
-    """The batch of the first `count` rows of `emission`."""
+    """Return the batch of the first `count` rows of `emission`."""
     rows = emission[:, :count]
     return EventBatch(
         rows[TIMESTAMP],
@@ -36,7 +36,7 @@ def emitted(emission: Int64Array, count: int, store: RowStore) -> EventBatch:
 
 @kernel_part
 def emit(out, count, sequence, kind, timestamp, order, clock, chunk):  # type: ignore[no-untyped-def]
-    """Writes output row `count`; returns the next count."""
+    """Write output row `count`; return the next count."""
     out[SEQUENCE, count] = sequence
     out[KIND, count] = kind
     out[TIMESTAMP, count] = timestamp
@@ -61,6 +61,9 @@ def timer_order(clocks, due, set_at_order):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def timer_clock(clocks, due, order, floor):  # type: ignore[no-untyped-def]
-    """The clock when a timer due at `due` fires at `order`: its own time, or the clock then if that is past already."""
+    """Return the clock when a timer due at `due` fires at `order`.
+
+    Its own time, or the clock then if that is past already.
+    """
     before = order // 2 - 1
     return max(due, floor if before < 0 else clocks[before])

@@ -47,7 +47,7 @@ from siddhi.engine.operators.windows.keyed.parts import append, emit, open_rows_
 
 @seldom_part
 def expire_last(param, run, rows, cells, owner, stamp, out):  # type: ignore[no-untyped-def]
-    """The last batch is gone, and has expired if somebody wants that."""
+    """Drop the last batch, and expire it if somebody wants that."""
     if param[EXPIRES]:
         slot = cells[owner, LAST_HEAD]
         while slot >= 0:
@@ -58,7 +58,7 @@ def expire_last(param, run, rows, cells, owner, stamp, out):  # type: ignore[no-
 
 @seldom_part
 def flush(param, run, rows, cells, owner, stamp, out):  # type: ignore[no-untyped-def]
-    """The last batch expires, and the one in progress goes out and is the last."""
+    """Expire the last batch, and emit the one in progress, which is then the last."""
     run[CHUNK_NOW] += 1
     expire_last(param, run, rows, cells, owner, stamp, out)
     slot = cells[owner, HEAD]
@@ -74,8 +74,10 @@ def flush(param, run, rows, cells, owner, stamp, out):  # type: ignore[no-untype
 
 @seldom_part
 def _stream_by_length(param, run, rows, cells, owner, slot, out):  # type: ignore[no-untyped-def]
-    """Every row passes at once. The second of a batch stands in for the reset that ends it, in the very first batch the
-    first."""
+    """Every row passes at once.
+
+    The second of a batch stands in for the reset that ends it, in the very first batch the first.
+    """
     clock = run[CLOCK_NOW]
     if param[LENGTH] <= 0:
         if param[LENGTH] == 0:
@@ -100,7 +102,7 @@ def _stream_by_length(param, run, rows, cells, owner, slot, out):  # type: ignor
 
 @seldom_part
 def end_streamed(param, run, rows, cells, owner, stamp, out):  # type: ignore[no-untyped-def]
-    """A batch whose rows have passed is over."""
+    """End a batch whose rows have passed."""
     first = cells[owner, HEAD]
     apart = run[ROW_ORDER] != run[ORDER_NOW] or run[ROW_CLOCK] != run[CLOCK_NOW]
     if apart or run[ROW_INSTANCE] != run[INSTANCE_NOW] or not run[BEGUN]:
@@ -114,7 +116,7 @@ def end_streamed(param, run, rows, cells, owner, stamp, out):  # type: ignore[no
 
 @seldom_part
 def end_by_time(param, run, rows, cells, timers, owner, out):  # type: ignore[no-untyped-def]
-    """The time of a batch is over."""
+    """End a batch whose time is over."""
     if param[KIND] == TIME_STREAM_KIND:
         end_streamed(param, run, rows, cells, owner, run[CLOCK_NOW], out)
     else:
@@ -168,8 +170,11 @@ def _in_by_attribute(param, run, rows, cells, keys, owner, slot, out):  # type: 
 
 @seldom_part
 def let_piece_out(param, run, rows, cells, owner, out):  # type: ignore[no-untyped-def]
-    """What came of a chunk since the last piece goes out. `TOP` is its first row, `PLACE` that of the piece before,
-    which stands in for the reset, `TOTAL` how many rows it has; `FLAG` says that somebody saw the last batch."""
+    """Emit what came of a chunk since the last piece.
+
+    `TOP` is its first row, `PLACE` that of the piece before, which stands in for the reset, `TOTAL` how many rows it
+    has; `FLAG` says that somebody saw the last batch.
+    """
     gone = cells[owner, LAST_HEAD]
     while gone >= 0:
         if param[EXPIRES]:
@@ -188,7 +193,7 @@ def let_piece_out(param, run, rows, cells, owner, out):  # type: ignore[no-untyp
 
 @seldom_part
 def end_chunk(param, run, rows, cells, owner, out):  # type: ignore[no-untyped-def]
-    """A chunk is over, which is the last batch."""
+    """End a chunk, which is the last batch."""
     if cells[owner, TOTAL] > 0:
         let_piece_out(param, run, rows, cells, owner, out)
     open_rows_last(cells, owner)
@@ -201,7 +206,7 @@ def end_chunk(param, run, rows, cells, owner, out):  # type: ignore[no-untyped-d
 def batch_in(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912
     param, run, rows, cells, keys, timers, owner, slot, goes_on, step_clocks, floor, ticks, out
 ):
-    """A row comes to a window of batches; `goes_on` says that more of its chunk follow."""
+    """Take a row that comes to a window of batches; `goes_on` says that more of its chunk follow."""
     kind = param[KIND]
     if kind == LENGTH_BATCH_KIND:
         append(cells, owner, rows, slot)
@@ -239,7 +244,7 @@ def batch_in(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912
 
 @seldom_part
 def cron_on(run, rows, cells, owner, out):  # type: ignore[no-untyped-def]
-    """A time of the cron text has come. No reset stands between two periods: what expires is always let out."""
+    """Fire a time of the cron text. No reset stands between two periods: what expires is always let out."""
     slot = cells[owner, LAST_HEAD]
     while slot >= 0:
         emit(run, out, slot, EXPIRED, run[CLOCK_NOW])

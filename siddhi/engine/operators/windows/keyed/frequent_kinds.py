@@ -60,9 +60,12 @@ def _let_go(run, rows, cells, keys, instance, held, among, bucket, out):  # type
 
 @seldom_part
 def frequent_in(param, share, run, rows, cells, keys, instance, held, key, slot, out):  # type: ignore[no-untyped-def]
-    """A row comes. Misra and Gries keep n counters: a newcomer that finds none free lowers all, and takes the place of
-    one that reached zero. Lossy counting looks at all keys at the end of a bucket, of which `TOTAL` of the instance
-    tells how many events have come."""
+    """Take a row.
+
+    Misra and Gries keep n counters: a newcomer that finds none free lowers all, and takes the place of one that reached
+    zero. Lossy counting looks at all keys at the end of a bucket, of which `TOTAL` of the instance tells how many
+    events have come.
+    """
     frequent, old = param[KIND] == FREQUENT_KIND, held[key, HEAD]
     cells[instance, TOTAL] += 1
     total = cells[instance, TOTAL]

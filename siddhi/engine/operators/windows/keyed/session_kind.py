@@ -46,7 +46,7 @@ _LAST_START, _LAST_END = NEWEST, BOUNDARY
 
 @seldom_part
 def _leave(run, rows, slot, out):  # type: ignore[no-untyped-def]
-    """The rows from `slot` on are gone, with their own times."""
+    """Record that the rows from `slot` on are gone, with their own times."""
     while slot >= 0:
         emit(run, out, slot, EXPIRED, rows[STAMP, slot])
         release(run, rows, slot)
@@ -69,8 +69,10 @@ def _open(param, run, rows, cells, timers, owner, slot):  # type: ignore[no-unty
 
 @seldom_part
 def _let_in(rows, cells, owner, first, last, count):  # type: ignore[no-untyped-def]
-    """The late rows from `first` to `last` go in front of the first row, later ones always one row further back, as in
-    Siddhi."""
+    """Put the late rows from `first` to `last` in front of the first row.
+
+    Later ones go always one row further back, as in Siddhi.
+    """
     place = cells[owner, PLACE]
     if place < 0:
         place = cells[owner, HEAD]
@@ -89,7 +91,7 @@ def _let_in(rows, cells, owner, first, last, count):  # type: ignore[no-untyped-
 
 @seldom_part
 def _last_is_current(param, cells, owner):  # type: ignore[no-untyped-def]
-    """The session that goes on is the one before."""
+    """Go on with the session before."""
     cells[owner, _LAST_START], cells[owner, _LAST_END] = cells[owner, START], cells[owner, END]
     cells[owner, ALIVE] = cells[owner, END] + param[LATENCY]
     open_rows_last(cells, owner)
@@ -104,7 +106,7 @@ def _no_last(cells, owner):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _take_late(param, run, rows, cells, timers, owner, slot):  # type: ignore[no-untyped-def]
-    """Puts a row from before the session that goes on where it belongs; False when it comes too late for any."""
+    """Put a row from before the session that goes on where it belongs; False when it comes too late for any."""
     time, gap = rows[STAMP, slot], param[SPAN]
     if time >= cells[owner, START] - gap:
         _let_in(rows, cells, owner, slot, slot, 1)
@@ -131,7 +133,7 @@ def _take_late(param, run, rows, cells, timers, owner, slot):  # type: ignore[no
 
 @seldom_part
 def session_in(param, run, rows, instances, instance, cells, timers, owner, slot, out):  # type: ignore[no-untyped-def]
-    """A row comes. What has to leave when it comes stands behind its chunk."""
+    """Take a row. What has to leave when it comes stands behind its chunk."""
     if not cells[owner, FLAG]:
         cells[owner, FLAG], cells[owner, NUMBER] = 1, instances[instance, NUMBER]
         instances[instance, TOTAL] += 1
@@ -162,15 +164,18 @@ def session_in(param, run, rows, instances, instance, cells, timers, owner, slot
 
 @seldom_part
 def end_session_chunk(run, rows, out):  # type: ignore[no-untyped-def]
-    """The chunk is over."""
+    """End the chunk."""
     _leave(run, rows, run[LEAVING], out)
     run[LEAVING] = -1
 
 
 @seldom_part
 def session_on(param, run, rows, instances, instance, cells, timers, owner, due, out):  # type: ignore[no-untyped-def]
-    """The timer of a key is due. Sessions that end at one time leave as Siddhi's map has their keys, of which `TOTAL`
-    of the instance says how many there are; those without a session go when all timers of the time have fired."""
+    """Fire the timer of a key.
+
+    Sessions that end at one time leave as Siddhi's map has their keys, of which `TOTAL` of the instance says how many
+    there are; those without a session go when all timers of the time have fired.
+    """
     if instances[instance, ALIVE] != run[CHUNK_NOW]:
         instances[instance, ALIVE], instances[instance, END] = run[CHUNK_NOW], instances[instance, TOTAL]
     run[RANK_NOW] = java_bucket(cells[owner, HASH], instances[instance, END]) << 32 | cells[owner, NUMBER]

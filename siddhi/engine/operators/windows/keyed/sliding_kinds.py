@@ -35,7 +35,7 @@ earliest, `PLACE` the latest."""
 
 @seldom_part
 def time_in(cells, owner, keys, rows, slot):  # type: ignore[no-untyped-def]
-    """Puts a row where its time is among those of `owner`."""
+    """Put a row where its time is among those of `owner`."""
     before = cells[owner, PLACE]
     while before >= 0 and keys[0, before] > keys[0, slot]:
         before = rows[_EARLIER, before]
@@ -53,7 +53,7 @@ def time_in(cells, owner, keys, rows, slot):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def time_out(cells, owner, rows, slot):  # type: ignore[no-untyped-def]
-    """Takes a row out of that line."""
+    """Take a row out of that line."""
     before, behind = rows[_EARLIER, slot], rows[_LATER, slot]
     if before < 0:
         cells[owner, TOP] = behind
@@ -122,7 +122,7 @@ def _by_time_and_length(param, run, rows, cells, keys, timers, owner, slot, out)
 
 @seldom_part
 def slide(param, run, rows, cells, keys, timers, owner, slot, out):  # type: ignore[no-untyped-def]
-    """A row comes to a sliding window."""
+    """Take a row that comes to a sliding window."""
     kind = param[KIND]
     if kind == LENGTH_KIND:
         _by_length(param, run, rows, cells, owner, slot, out)
@@ -153,7 +153,7 @@ def slide(param, run, rows, cells, keys, timers, owner, slot, out):  # type: ign
 
 @seldom_part
 def slide_on(param, run, rows, cells, keys, timers, owner, out):  # type: ignore[no-untyped-def]
-    """The timer of a sliding window is due."""
+    """Fire the timer of a sliding window."""
     let_go(param, run, rows, cells, keys, owner, run[CLOCK_NOW], out)
     if cells[owner, TOP] >= 0:
         set_timer(run, cells, timers, owner, keys[0, cells[owner, TOP]] + param[SPAN])

@@ -50,7 +50,7 @@ from siddhi.engine.operators.windows.keyed.sliding_kinds import time_in, time_ou
 
 @seldom_part
 def _replace(param, run, rows, cells, instance, held, slot, out):  # type: ignore[no-untyped-def]
-    """The row in `slot` has expired, and its key has none."""
+    """Record that the row in `slot` has expired, and its key has none."""
     emit(run, out, slot, EXPIRED, run[CLOCK_NOW])
     take_out(cells, instance, rows, slot)
     if param[KIND] == UNIQUE_TIME_KIND:
@@ -94,7 +94,7 @@ def _slide(param, run, rows, cells, keys, timers, instance, held, key, slot, out
 
 @seldom_part
 def _flush(param, run, rows, cells, instance, held, out):  # type: ignore[no-untyped-def]
-    """The last batch has expired and the one in progress is the last."""
+    """Make the batch in progress the last one, which has expired."""
     run[CHUNK_NOW] += 1
     expire_last(param, run, rows, cells, instance, run[CLOCK_NOW], out)
     slot = cells[instance, HEAD]
@@ -109,7 +109,7 @@ def _flush(param, run, rows, cells, instance, held, out):  # type: ignore[no-unt
 
 @seldom_part
 def _take(param, run, rows, cells, instance, held, key, slot):  # type: ignore[no-untyped-def]
-    """The row is in the batch in progress, unless the first of its key stays."""
+    """Record that the row is in the batch in progress, unless the first of its key stays."""
     old = held[key, HEAD]
     if old < 0:
         append(cells, instance, rows, slot)
@@ -124,7 +124,7 @@ def _take(param, run, rows, cells, instance, held, key, slot):  # type: ignore[n
 
 @seldom_part
 def _set_boundary(param, run, cells, timers, instance):  # type: ignore[no-untyped-def]
-    """The end of the batch in progress lies ahead of the clock, and its timer is set."""
+    """Record that the end of the batch in progress lies ahead of the clock, and its timer is set."""
     clock, span = run[CLOCK_NOW], param[SPAN]
     boundary = cells[instance, BOUNDARY]
     if boundary == NEVER:
@@ -137,7 +137,7 @@ def _set_boundary(param, run, cells, timers, instance):  # type: ignore[no-untyp
 
 @seldom_part
 def unique_in(param, run, rows, cells, keys, timers, instance, held, key, slot, out):  # type: ignore[no-untyped-def]
-    """A row comes. Of a window whose batches end by number and time, `FLAG` says that the batch is full."""
+    """Take a row. Of a window whose batches end by number and time, `FLAG` says that the batch is full."""
     kind = param[KIND]
     if kind in (EVER_KIND, FIRST_KIND, UNIQUE_LENGTH_KIND, UNIQUE_TIME_KIND):
         _slide(param, run, rows, cells, keys, timers, instance, held, key, slot, out)
@@ -157,7 +157,7 @@ def unique_in(param, run, rows, cells, keys, timers, instance, held, key, slot, 
 
 @seldom_part
 def unique_on(param, run, rows, cells, keys, timers, instance, held, due, out):  # type: ignore[no-untyped-def]
-    """The timer of an instance is due."""
+    """Fire the timer of an instance."""
     if param[KIND] == UNIQUE_TIME_KIND:
         _let_go(param, run, rows, cells, keys, instance, held, out)
         if cells[instance, TOP] >= 0:

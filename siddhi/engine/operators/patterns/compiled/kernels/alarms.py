@@ -37,7 +37,7 @@ def push(heap, count, due, rank, instance, place_among_timed, number):  # type: 
 
 @seldom_part
 def drop_first(heap, count):  # type: ignore[no-untyped-def]
-    """The first alarm leaves a heap of `count`."""
+    """Take the first alarm out of a heap of `count`."""
     last = count - 1
     for column in range(at.ALARM_WIDTH):
         heap[0, column] = heap[last, column]
@@ -55,7 +55,7 @@ def drop_first(heap, count):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def set_alarm(due, base, element, m):  # type: ignore[no-untyped-def]
-    """The element of the instance wants to look again at `due`."""
+    """Record that the element of the instance wants to look again at `due`."""
     count = m[at.ALARMS]
     instance = base // (m[at.ELEMENT_COUNT] + 1)
     push(

@@ -33,7 +33,7 @@ def wake_at(base, element, due, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def wake_after(base, element, time, m):  # type: ignore[no-untyped-def]
-    """The silence counts from `time`; that of a late event ends no later one earlier."""
+    """Record that the silence counts from `time`; that of a late event ends no later one earlier."""
     before = lists(m)[base + element, at.SINCE]
     wake_at(base, element, time + elements(m)[element, at.WAITING], m)
     if time != at.UNSET_TIME:
@@ -42,7 +42,7 @@ def wake_after(base, element, time, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def wait_from(base, element, time, m):  # type: ignore[no-untyped-def]
-    """The silence of one side of a pair, when it is one of some length, counts from `time`."""
+    """Return the silence of one side of a pair, when it is one of some length, counts from `time`."""
     waiting = elements(m)[element, at.WAITING]
     if waiting != at.NONE:
         set_alarm(time + waiting, base, element, m)
@@ -50,7 +50,7 @@ def wait_from(base, element, time, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def outlasts_newcomers(base, element, m):  # type: ignore[no-untyped-def]
-    """Whether the oldest run waits for the next element already and may grow on."""
+    """Return whether the oldest run waits for the next element already and may grow on."""
     head = lists(m)[base + element, at.FRESH_HEAD]
     if elements(m)[element, at.MAXIMUM] >= 0 or head == at.NONE:
         return False
@@ -60,7 +60,7 @@ def outlasts_newcomers(base, element, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _lacks(base, element, slot, m):  # type: ignore[no-untyped-def]
-    """Whether `slot` of a partial that has just come to the element is empty."""
+    """Return whether `slot` of a partial that has just come to the element is empty."""
     entry = lists(m)[base + element, at.FRESH_HEAD]
     while entry != at.NONE:
         if partials(m)[entries(m)[entry, at.ENTRY_PARTIAL], at.SLOTS + slot] == at.NONE:
@@ -116,7 +116,7 @@ def _enter_silence(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def rearm(base, element, partial, m):  # type: ignore[no-untyped-def]
-    """A new round of an `every` scope begins here, with what `partial` held before the scope."""
+    """Begin a new round of an `every` scope here, with what `partial` held before the scope."""
     kind, partner = (elements(m)[element, at.KIND], elements(m)[element, at.PARTNER])
     if kind == at.ABSENT_LOGICAL:
         again = copy_up_to(partial, m[at.ELEMENT_COUNT], m)
@@ -168,7 +168,7 @@ def enter(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def initialise(base, element, m):  # type: ignore[no-untyped-def]
-    """An empty partial match waits at a first element: once, or always again under `every`."""
+    """Put an empty partial match at a first element: once, or always again under `every`."""
     if not elements(m)[element, at.STARTS]:
         return
     again = elements(m)[element, at.REARMS] != at.NONE or elements(m)[element, at.BEFORE_ABSENT]
@@ -187,7 +187,7 @@ def _attempt_runs(base, element, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def reset(base, element, m):  # type: ignore[no-untyped-def]
-    """What waited for the event before this one is given up (sequences only)."""
+    """Give up what waited for the event before this one (sequences only)."""
     kind, partner = (elements(m)[element, at.KIND], elements(m)[element, at.PARTNER])
     starts, rearms = (elements(m)[element, at.STARTS], elements(m)[element, at.REARMS])
     side_by_side = elements(m)[element, at.SIDE_BY_SIDE]
@@ -208,7 +208,7 @@ def reset(base, element, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def update(base, element, m):  # type: ignore[no-untyped-def]
-    """What arrived since the last event is pending, oldest first; at both sides of a pair."""
+    """Make pending what arrived since the last event, oldest first; at both sides of a pair."""
     if elements(m)[element, at.KIND] == at.COUNTED and lists(m)[base + element, at.RESTART_DUE]:
         lists(m)[base + element, at.RESTART_DUE] = 0
         initialise(base, element, m)
@@ -220,9 +220,11 @@ def update(base, element, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _mark_expired(base, element, before, entry, head, last, m):  # type: ignore[no-untyped-def]
-    """The partial of `entry` has expired and leaves the list; returns what comes next, and the last partial that was
-    not known to be expired. Of one that is found now the mark is twice the number of the search, one more if it was
-    known before."""
+    """Take the expired partial of `entry` out of the list.
+
+    Return what comes next, and the last partial that was not known to be expired. Of one that is found now the mark is
+    twice the number of the search, one more if it was known before.
+    """
     partial = entries(m)[entry, at.ENTRY_PARTIAL]
     mark, search = (partials(m)[partial, at.EXPIRED], m[at.SEARCH])
     if mark == 0:
@@ -236,7 +238,7 @@ def _mark_expired(base, element, before, entry, head, last, m):  # type: ignore[
 
 @seldom_part
 def _fresh_expired(base, element, latest, last, m):  # type: ignore[no-untyped-def]
-    """Takes expired partials out of the fresh ones; returns how many, and the last that was not known to be."""
+    """Take expired partials out of the fresh ones; return how many, and the last that was not known to be."""
     row = base + element
     gone = 0
     later = elements(m)[element, at.BEGIN_LATER]
@@ -271,7 +273,7 @@ def _fresh_expired(base, element, latest, last, m):  # type: ignore[no-untyped-d
 
 @seldom_part
 def _drop_again(base, element, m):  # type: ignore[no-untyped-def]
-    """Partials that were found to be expired just now wait here no second time."""
+    """Drop partials that were found to be expired just now."""
     before = np.int64(at.NONE)
     entry = lists(m)[base + element, at.PENDING_HEAD]
     while entry != at.NONE:
@@ -283,8 +285,10 @@ def _drop_again(base, element, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def expire(base, element, latest, m):  # type: ignore[no-untyped-def]
-    """Partial matches whose time is over at `latest` are gone; the last of them restarts the `every` scope that it was
-    in."""
+    """Partial matches whose time is over at `latest` are gone.
+
+    The last of them restarts the `every` scope that it was in.
+    """
     if elements(m)[element, at.FIRST_LIMIT] == elements(m)[element, at.END_LIMIT]:
         return
     m[at.SEARCH] += 1

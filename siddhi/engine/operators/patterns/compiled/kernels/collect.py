@@ -32,7 +32,7 @@ def _mark_list(head, marks, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _is_list(row, m):  # type: ignore[no-untyped-def]
-    """Whether `row` is the list of an element of an instance that is open."""
+    """Return whether `row` is the list of an element of an instance that is open."""
     stride = m[at.ELEMENT_COUNT] + 1
     own = row - row % stride + stride - 1
     return row != own and lists(m)[own, at.OPEN] != 0
@@ -63,7 +63,7 @@ def _mark_chain(chain, chunk_marks, kept_marks, m):  # type: ignore[no-untyped-d
 
 @seldom_part
 def _sweep(marks, free):  # type: ignore[no-untyped-def]
-    """Writes what is not marked into `free`, the lowest number last, so that it is taken first; returns how many."""
+    """Write what is not marked into `free`, the lowest number last, so that it is taken first; return how many."""
     count = 0
     for number in range(len(marks) - 1, -1, -1):
         if not marks[number]:
@@ -108,7 +108,7 @@ def _holds_event(partial, m):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def waiting_partials(m, found):  # type: ignore[no-untyped-def]
-    """Writes (partial, time) of those that hold an event and wait, place by place in order; returns how many."""
+    """Write (partial, time) of those that hold an event and wait, place by place in order; return how many."""
     count = 0
     for row in range(m[at.LIST_ROWS]):
         if not _is_list(row, m):
@@ -138,7 +138,7 @@ def _drop_from(base, element, head, dropped, m):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def drop_partials(m, dropped):  # type: ignore[no-untyped-def]
-    """The marked partial matches wait nowhere any more."""
+    """Record that the marked partial matches wait nowhere any more."""
     stride = m[at.ELEMENT_COUNT] + 1
     for row in range(m[at.LIST_ROWS]):
         if _is_list(row, m):

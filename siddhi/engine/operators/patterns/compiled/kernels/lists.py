@@ -28,7 +28,7 @@ def _free_entry(base, entry, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def take_out(base, element, head, before, entry, m):  # type: ignore[no-untyped-def]
-    """`entry`, which stands behind `before`, leaves the list with this column `head`; returns what comes next."""
+    """`entry`, which stands behind `before`, leaves the list with this column `head`; return what comes next."""
     row = base + element
     following = entries(m)[entry, at.ENTRY_NEXT]
     if before == at.NONE:
@@ -70,7 +70,7 @@ def clear_fresh(base, element, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def is_expired(partial, element, latest, m):  # type: ignore[no-untyped-def]
-    """Whether the time of the machine, now `latest`, has moved on by more than `within` since `partial` began."""
+    """Return whether the machine's time, now `latest`, is more than `within` after `partial` began."""
     for limit in range(elements(m)[element, at.FIRST_LIMIT], elements(m)[element, at.END_LIMIT]):
         event = first_event(partial, limits(m)[limit, 0], m)
         if event == at.NONE:
@@ -82,7 +82,7 @@ def is_expired(partial, element, latest, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def is_too_old(partial, element, time, m):  # type: ignore[no-untyped-def]
-    """Whether `partial` began with a late event and `time` is more than `within` after that."""
+    """Return whether `partial` began with a late event and `time` is more than `within` after that."""
     for limit in range(elements(m)[element, at.FIRST_LIMIT], elements(m)[element, at.END_LIMIT]):
         event = first_event(partial, limits(m)[limit, 0], m)
         if event == at.NONE or kept(m)[event, at.KEPT_LATE] == 0:
@@ -145,7 +145,7 @@ def welcome(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _comes_before(one, other, m):  # type: ignore[no-untyped-def]
-    """Whether the partial of entry `one` has to stand in front of that of `other`, which came first."""
+    """Return whether the partial of entry `one` has to stand in front of that of `other`, which came first."""
     left = partials(m)[entries(m)[one, at.ENTRY_PARTIAL], at.TIME]
     right = partials(m)[entries(m)[other, at.ENTRY_PARTIAL], at.TIME]
     if right == at.UNSET_TIME:
@@ -189,7 +189,7 @@ def _sort(row, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def let_in(base, element, m):  # type: ignore[no-untyped-def]
-    """What arrived since the last event is pending, oldest first."""
+    """Make pending what arrived since the last event, oldest first."""
     row = base + element
     head = lists(m)[row, at.FRESH_HEAD]
     if head != at.NONE:

@@ -47,7 +47,7 @@ from siddhi.engine.operators.patterns.compiled.kernels.views import (
 
 @seldom_part
 def _has_room(instance, m):  # type: ignore[no-untyped-def]
-    """Whether there is room for all that one event or alarm may make of what waits in the instance."""
+    """Return whether there is room for all that one event or alarm may make of what waits in the instance."""
     count = m[at.ELEMENT_COUNT]
     waiting = lists(m)[instance * (count + 1) + count, at.WAITING_COUNT]
     wanted = (waiting + 2 * count + 2) * settings(m)[at.GROWTH]
@@ -62,7 +62,7 @@ def _has_room(instance, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _open(instance, clock, m):  # type: ignore[no-untyped-def]
-    """A new instance waits for its first event; silences count from `clock`."""
+    """Start a new instance, which waits for its first event; silences count from `clock`."""
     count = m[at.ELEMENT_COUNT]
     base = instance * (count + 1)
     for element in range(count):
@@ -102,7 +102,7 @@ def _clocks_before(time, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _take_due(latest, m):  # type: ignore[no-untyped-def]
-    """Moves the alarms that are due at `latest` to those that are ordered by rank as well."""
+    """Move the alarms that are due at `latest` to those that are ordered by rank as well."""
     while m[at.ALARMS] and alarms(m)[0, at.DUE] <= latest:
         instance = alarms(m)[0, at.ALARM_INSTANCE]
         rank = instance
@@ -143,7 +143,7 @@ def _next_chunk(m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _fire(latest, order, clock, m):  # type: ignore[no-untyped-def]
-    """Fires, earliest first, every alarm that comes before a row of (`order`, `clock`)."""
+    """Fire, earliest first, every alarm that comes before a row of (`order`, `clock`)."""
     count = m[at.ELEMENT_COUNT]
     floor = bounds(m)[0]
     while True:
@@ -179,7 +179,7 @@ def _fire(latest, order, clock, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _take_row(row, source, order, clock, m):  # type: ignore[no-untyped-def]
-    """Takes one event through its instance."""
+    """Take one event through its instance."""
     count = m[at.ELEMENT_COUNT]
     instance = instances(m)[row]
     base = instance * (count + 1)
@@ -219,7 +219,7 @@ def _take_row(row, source, order, clock, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _open_until(order, latest, m):  # type: ignore[no-untyped-def]
-    """Opens the instances that came into being before a row of `order`, each behind the alarms that come before it."""
+    """Open the instances that came into being before a row of `order`, each behind the alarms that come before it."""
     while m[at.OPENED] < m[at.OPENED_COUNT]:
         number = m[at.OPENED]
         own_order = opened(m)[1, number]
@@ -255,7 +255,7 @@ def _come_to(order, clock, m):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def run_machine(m):  # type: ignore[no-untyped-def]
-    """Takes the rows from the cursor on and the alarms of the step; says whether it has finished, or why not."""
+    """Take the rows from the cursor on and the alarms of the step; say whether it has finished, or why not."""
     ends = bounds(m)
     while m[at.CURSOR] < m[at.ROW_COUNT]:
         place = m[at.CURSOR]
@@ -275,7 +275,7 @@ def run_machine(m):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def open_instance(m, instance, clock):  # type: ignore[no-untyped-def]
-    """Opens one instance, for which there is room."""
+    """Open one instance, for which there is room."""
     _open(instance, clock, m)
 
 
@@ -299,7 +299,7 @@ def return_due(m):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def order_alarms(m):  # type: ignore[no-untyped-def]
-    """The alarms become a heap, in whatever order they are."""
+    """Make the alarms a heap, in whatever order they are."""
     heap, count = alarms(m), m[at.ALARMS]
     for place in range(count):
         push(

@@ -262,9 +262,11 @@ class Memory(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The machine itself. `offers` (sources, elements): the elements that a source feeds, last first, then `NONE`;
-    `hands_out` per source; `limits`: (place, within); `resettable` and `timed`: places in order; `references`: place,
-    way to pick, offset."""
+    """The machine itself.
+
+    `offers` (sources, elements): the elements that a source feeds, last first, then `NONE`; `hands_out` per source;
+    `limits`: (place, within); `resettable` and `timed`: places in order; `references`: place, way to pick, offset.
+    """
 
     settings: Int64Array
     elements: Int64Array
@@ -280,10 +282,13 @@ class Rules(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The rows of a step, those of several sources end to end: `times`, `instances`, `skipped` (neither current nor
-    expired), `nulls`, `whole` and `fractions` by row; `passing` by element and row. `order`, `sources`, `orders` and
-    `clocks` are in the common order. `step_clocks`, `bounds` (floor, final order, final clock) and `opened`
-    (instances, orders, clocks) tell of the step; `ranks` of the instances, empty until asked for."""
+    """The rows of a step, those of several sources end to end.
+
+    `times`, `instances`, `skipped` (neither current nor expired), `nulls`, `whole` and `fractions` by row; `passing` by
+    element and row. `order`, `sources`, `orders` and `clocks` are in the common order. `step_clocks`, `bounds` (floor,
+    final order, final clock) and `opened` (instances, orders, clocks) tell of the step; `ranks` of the instances, empty
+    until asked for.
+    """
 
     times: Int64Array
     instances: Int64Array

@@ -42,7 +42,7 @@ def found(partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def settle_matches(first, m):  # type: ignore[no-untyped-def]
-    """The matches from `first` on hold what their partials hold now; expired ones are none."""
+    """Return the matches from `first` on hold what their partials hold now; expired ones are none."""
     left = first
     for number in range(first, m[at.MATCHES]):
         partial = matches(m)[number, at.MATCH_PARTIAL]
@@ -120,7 +120,7 @@ def _accept_counted(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _lets_partner_complete(base, side, partial, m):  # type: ignore[no-untyped-def]
-    """Whether this side of an `and` lets the other one, whose event has just come, complete the pair."""
+    """Return whether this side of an `and` lets the other one, whose event has just come, complete the pair."""
     row = base + side
     filled = partials(m)[partial, at.SLOTS + side] != at.NONE
     if elements(m)[side, at.KIND] == at.LOGICAL:
@@ -166,7 +166,7 @@ def _accept_side(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _accept_against_silence(base, element, partial, m):  # type: ignore[no-untyped-def]
-    """The event that should not have come has come: `partial` dies, and the silence counts from there."""
+    """Handle an event that should not have come: `partial` dies, and the silence counts from there."""
     row = base + element
     lists(m)[row, at.CHANGED] = lists(m)[row, at.EMITTED] = 1
     time = kept(m)[partials(m)[partial, at.SLOTS + element], at.KEPT_TIME]
@@ -202,7 +202,7 @@ def _settle(base, element, partial, accepted, m):  # type: ignore[no-untyped-def
 
 @seldom_part
 def _wants_event(element, partial, m):  # type: ignore[no-untyped-def]
-    """Whether `partial`, which waits at the element, still wants an event there."""
+    """Return whether `partial`, which waits at the element, still wants an event there."""
     kind = elements(m)[element, at.KIND]
     if kind == at.COUNTED:
         end = m[at.ELEMENT_COUNT]
@@ -219,8 +219,10 @@ def _wants_event(element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _stays(base, element, partial, accepted, before, first, m):  # type: ignore[no-untyped-def]
-    """Whether `partial`, whose slot held `before`, still waits at a `not` beside another element; `first` is the number
-    that a match would have."""
+    """Return whether `partial`, whose slot held `before`, still waits at a `not` beside another element.
+
+    `first` is the number that a match would have.
+    """
     sequence = settings(m)[at.IS_SEQUENCE]
     slot = at.SLOTS + element
     _settle(base, element, partial, accepted, m)
@@ -246,7 +248,7 @@ def _stays(base, element, partial, accepted, before, first, m):  # type: ignore[
 
 @seldom_part
 def _offer_to(base, element, partial, row, latest, accepts, first, m):  # type: ignore[no-untyped-def]
-    """Offers the event in `row` to one candidate; returns whether it waits on."""
+    """Offers the event in `row` to one candidate; return whether it waits on."""
     kind = elements(m)[element, at.KIND]
     slot = at.SLOTS + element
     sequence = settings(m)[at.IS_SEQUENCE]
@@ -279,7 +281,7 @@ def _offer_to(base, element, partial, row, latest, accepts, first, m):  # type: 
 
 @seldom_part
 def _keep_all(base, element, m):  # type: ignore[no-untyped-def]
-    """The event fits none that waits at the element."""
+    """Record that the event fits none that waits at the element."""
     kind = elements(m)[element, at.KIND]
     empties = elements(m)[element, at.HOLDS_FORMER] and not (kind == at.COUNTED or kind >= at.ABSENT_LOGICAL)
     chooses = kind == at.COUNTED or (
@@ -301,8 +303,10 @@ def _keep_all(base, element, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def offer(base, element, row, latest, m):  # type: ignore[no-untyped-def]
-    """Offers the event in `row` to all that wait at the element, in the order in which they wait; the matches that it
-    completes stand last."""
+    """Offers the event in `row` to all that wait at the element, in the order in which they wait.
+
+    The matches that it completes stand last.
+    """
     list_row = base + element
     silent = elements(m)[element, at.KIND] >= at.ABSENT
     if (silent and not lists(m)[list_row, at.ACTIVE]) or lists(m)[list_row, at.PENDING_COUNT] == 0:

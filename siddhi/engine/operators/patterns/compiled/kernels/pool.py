@@ -26,7 +26,7 @@ from siddhi.engine.operators.patterns.compiled.kernels.views import (
 
 @seldom_part
 def new_partial(m):  # type: ignore[no-untyped-def]
-    """A partial match without events."""
+    """Return a partial match without events."""
     free = m[at.FREE_PARTIALS] - 1
     m[at.FREE_PARTIALS] = free
     partial = free_partials(m)[free]
@@ -37,7 +37,7 @@ def new_partial(m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def copy_up_to(partial, place, m):  # type: ignore[no-untyped-def]
-    """A new, live partial match with the slots before `place`; it shares their chains."""
+    """Return a new, live partial match with the slots before `place`; it shares their chains."""
     copy = new_partial(m)
     partials(m)[copy, at.TIME] = partials(m)[partial, at.TIME]
     for slot in range(place):
@@ -58,7 +58,7 @@ def length_of(partial, place, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def first_event(partial, place, m):  # type: ignore[no-untyped-def]
-    """The first event in the slot, `NONE` when it is empty."""
+    """Return the first event in the slot, `NONE` when it is empty."""
     value = partials(m)[partial, at.SLOTS + place]
     if value == at.NONE or elements(m)[place, at.KIND] != at.COUNTED:
         return value
@@ -67,7 +67,7 @@ def first_event(partial, place, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def event_at(partial, place, position, m):  # type: ignore[no-untyped-def]
-    """The event at `position` in the slot, which holds more events."""
+    """Return the event at `position` in the slot, which holds more events."""
     value = partials(m)[partial, at.SLOTS + place]
     if elements(m)[place, at.KIND] != at.COUNTED:
         return value
@@ -86,7 +86,7 @@ def event_at(partial, place, position, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def pick(partial, place, way, offset, under_test, m):  # type: ignore[no-untyped-def]
-    """The event of the slot that a reference means, `NONE` when there is none."""
+    """Return the event of the slot that a reference means, `NONE` when there is none."""
     length = length_of(partial, place, m)
     position = offset
     if way == at.LAST_EVENT:
@@ -132,7 +132,7 @@ def append(partial, place, event, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def drop_last(partial, place, m):  # type: ignore[no-untyped-def]
-    """The last event of the counted slot is gone; a slot that had one event is empty."""
+    """Record that the last event of the counted slot is gone; a slot that had one event is empty."""
     chain = partials(m)[partial, at.SLOTS + place]
     if chain == at.NONE:
         return
@@ -147,7 +147,7 @@ def drop_last(partial, place, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def kept_event(row, latest, m):  # type: ignore[no-untyped-def]
-    """The number of the event in `row` among the kept ones; it is kept when it is first asked for."""
+    """Return the number of the event in `row` among the kept ones; it is kept when it is first asked for."""
     event = m[at.ROW_KEPT]
     if event != at.NONE:
         return event

@@ -178,8 +178,10 @@ def _take_constant(number, code, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _matches(first, row, partial, m):  # type: ignore[no-untyped-def]
-    """Whether instruction `first`, a comparison of a value of the event in `row` with one of the event of a slot that
-    is not counted, holds."""
+    """Return whether instruction `first`, a comparison of two events, holds.
+
+    One is the event in `row`, the other one that of a slot that is not counted.
+    """
     operator, column = (instructions(m)[first, at.A], instructions(m)[first, at.B])
     place, other = (instructions(m)[first, at.C], instructions(m)[first, at.D])
     event = partials(m)[partial, at.SLOTS + place]
@@ -198,7 +200,10 @@ def _matches(first, row, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def holds(element, row, partial, m):  # type: ignore[no-untyped-def]
-    """Whether the element's condition holds for the event in `row`, which stands in the slot of `partial` already."""
+    """Return whether the element's condition holds for the event in `row`.
+
+    The event stands in the slot of `partial` already.
+    """
     first, end = (elements(m)[element, at.FIRST_INSTRUCTION], elements(m)[element, at.END_INSTRUCTION])
     if first == end:
         return True

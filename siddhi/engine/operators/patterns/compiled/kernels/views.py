@@ -25,8 +25,10 @@ _FRAME = types.Array(types.int64, 1, "C")
 
 
 def _viewer(dtype: Any, place: int, width: int | None, width_place: int | None) -> Any:
-    """Return what makes the array of `dtype` whose address stands at `place` in the frame: a line, or rows of `width`
-    or of as many items as stand at `width_place`."""
+    """Return what makes the array of `dtype` whose address stands at `place` in the frame.
+
+    A line, or rows of `width` or of as many items as stand at `width_place`.
+    """
     dimensions = 1 if width is None and width_place is None else 2
     array_type = types.Array(dtype, dimensions, "C")
 
