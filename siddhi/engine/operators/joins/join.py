@@ -46,7 +46,6 @@ class JoinOperator(MergingOperator):
     windows.
     """
 
-
     def __init__(
         self,
         sides: tuple[Side, Side],

@@ -54,7 +54,6 @@ class ChainOperator(MergingOperator):
 
     execution = Execution.COMPILED
 
-
     def __init__(self, plan: ChainPlan, read: Mapping[str, Reference], context: OperatorContext) -> None:
         machine = plan.machine
         self._context = context

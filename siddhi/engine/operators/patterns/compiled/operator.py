@@ -63,7 +63,6 @@ class CompiledMachineOperator(MergingOperator):
 
     execution = Execution.COMPILED
 
-
     def __init__(self, machine: model.StateMachine, read: Mapping[str, Reference], context: OperatorContext) -> None:
         self._context = context
         self.sources = tuple(dict.fromkeys(source_key(element.input) for element in machine.slots))

@@ -66,7 +66,6 @@ class EventMachineOperator(MergingOperator):
 
     execution = Execution.EVENTS
 
-
     def __init__(self, machine: model.StateMachine, read: Mapping[str, Reference], context: OperatorContext) -> None:
         self._context = context
         self.sources = tuple(dict.fromkeys(source_key(element.input) for element in machine.slots))
