@@ -36,8 +36,6 @@ def start_log(config: LogConfig, name: str) -> LogBuffer:
     if config.folder:
         handlers.append(_file_handler(config, name))
     logging.basicConfig(level=config.level, handlers=handlers, force=True)
-    # It tells, at INFO, of every page with live data that somebody leaves.
-    logging.getLogger("waitress").setLevel(max(logging.WARNING, logging.getLogger().level))
     logging.captureWarnings(capture=True)
     threading.excepthook = _tell_of_thread
     return ring

@@ -17,11 +17,9 @@ from long_form import of_length
 
 from cep_common.security.config import ServerSecurity
 from cep_common.security.web_limits import WebLimits
-from cep_common.web.requests import Exchange
-
-pytest.importorskip("httptools")
 from cep_common.web.answers import whole_answer
-from cep_common.web.loop_server import WebServer
+from cep_common.web.requests import Exchange
+from cep_common.web.server import WebServer
 
 BODY_BYTES = 1_000_000
 POST = b"POST /take HTTP/1.1\r\nHost: 127.0.0.1\r\n"

@@ -23,8 +23,6 @@ from cep_worker.config import InflowConfig, WalConfig
 from cep_worker.data_plane import DataPlane
 from cep_worker.worker import Worker
 
-pytest.importorskip("httptools")
-
 PATH = "/events/Departures"
 
 
