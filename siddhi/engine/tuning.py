@@ -114,8 +114,6 @@ MIN_FORGOTTEN_OWNERS = 1_024
 """Keys of a window. Fewer are not searched for keys without rows."""
 MIN_FORGOTTEN_GROUPS = 1_024
 """Groups of a query. Fewer are not searched for empty ones."""
-MAX_SPARE_GROUPS = 64
-"""Groups of a snapshot rate limit. Fewer without rows are not worth a search."""
 MAX_UNUSED_NODES = 1_024
 """List nodes of aggregates. Fewer unused ones are no reason to renumber the others."""
 

@@ -92,6 +92,10 @@ PLANS = (
         "@PrimaryKey('key') define table Known (key string, whole int);"
         " from S[not (Known.key == key in Known)] select key, whole insert into Known;"
     ),
+    (
+        "from S#window.length(2) select key, sum(whole) as a, part output snapshot every 1 sec insert into Out;"
+        " from S select key, whole output first every 2 events insert into Other;"
+    ),
     " ".join(f"from S[key == 'k{n}' and part > 0.{n}] select key, whole insert into Out;" for n in range(10)),
 )
 

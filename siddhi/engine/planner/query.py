@@ -31,8 +31,7 @@ from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.partitions.place import PartitionPlace
 from siddhi.engine.operators.patterns.base.references import selection_references
 from siddhi.engine.operators.patterns.build import build_state_machine
-from siddhi.engine.operators.rate_limits.build import build_limiter, limiter_of
-from siddhi.engine.operators.rate_limits.per_instance import LimiterPerInstance
+from siddhi.engine.operators.rate_limits.build import build_limiter
 from siddhi.engine.operators.selection.group_properties import empties_groups, rows_leave
 from siddhi.engine.operators.selection.plain_query import plain_query
 from siddhi.engine.operators.selection.selector import Selector
@@ -88,9 +87,7 @@ class QueryNode(AppNode):
         self.partition = partition
         if partition is not None:
             partition.instances.add_listener(self.name)
-        self.limiter = build_limiter(analysed, context.pool)
-        if self.limiter is not None and context.partitioned:
-            self.limiter = LimiterPerInstance(lambda: limiter_of(analysed, context.pool), context.instance_ranks)
+        self.limiter = build_limiter(analysed, context)
         several = not isinstance(analysed.input, model.SourceInput)
         selecting = replace(context, rows_leave=rows_leave(analysed))
         compiler = ExpressionCompiler(selecting, several=several, in_table=environment.in_table)
@@ -228,7 +225,7 @@ class QueryNode(AppNode):
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         if self.partition is not None:
             step = self.partition.instances.tell(self.name, step)
-            if isinstance(self.limiter, LimiterPerInstance) and len(step.opened):
+            if self.limiter is not None and len(step.opened):
                 self.limiter.open(step.opened, step.opened_clocks)
         batch = (
             self.head.process(MergedRows(inputs, self.arrival, self.timer_arrival), step) if self.head else inputs[0]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from siddhi.engine.columnar.state_tree import Buffer
 from siddhi.errors import Problem, SnapshotError
 
-FORMAT_VERSION = 16
+FORMAT_VERSION = 17
 """Must grow with every change of what operators save."""
 READABLE = (FORMAT_VERSION,)
 """Until 13 partitions had a copy of each window for every key, until 14 one of each join and output rate.

@@ -3,43 +3,33 @@
 from __future__ import annotations
 
 from siddhi.analysis import model
-from siddhi.engine.columnar.strings import StringPool
-from siddhi.engine.operators.rate_limits.by_events import AllByEvents, FirstByEvents, LastByEvents
-from siddhi.engine.operators.rate_limits.by_time import AllByTime, FirstByTime, LastByTime
-from siddhi.engine.operators.rate_limits.limiter import Limiter
+from siddhi.engine.operators.base.operator import OperatorContext
+from siddhi.engine.operators.rate_limits.first import First
+from siddhi.engine.operators.rate_limits.limiter import LimitedRows, Limiter
 from siddhi.engine.operators.rate_limits.snapshot import Snapshot
+from siddhi.engine.operators.rate_limits.waiting import Waiting
 from siddhi.language import ast
 
 
-def build_limiter(query: model.AnalysedQuery, pool: StringPool) -> Limiter | None:
+def build_limiter(query: model.AnalysedQuery, context: OperatorContext) -> Limiter | None:
     """Return the limiter of `query`, None when its output is not limited."""
-    return None if query.rate is None else limiter_of(query, pool)
-
-
-def limiter_of(query: model.AnalysedQuery, pool: StringPool) -> Limiter:
-    """Return the limiter of `query`, which has an output rate."""
-    rate, grouped = query.rate, bool(query.selection.group_by)
-    assert rate is not None  # noqa: S101 - what the caller promises
-    if isinstance(rate, ast.SnapshotRate):
-        return _snapshot(query, rate, pool)
-    if isinstance(rate, ast.EventRate):
-        if rate.kind == "first":
-            return FirstByEvents(rate.events, pool)
-        return LastByEvents(rate.events, pool) if rate.kind == "last" else AllByEvents(rate.events, pool)
-    period = max(rate.time.milliseconds, 1)
-    if rate.kind == "first":
-        return FirstByTime(period, pool, grouped=grouped)
-    return LastByTime(period, pool) if rate.kind == "last" else AllByTime(period, pool)
-
-
-def _snapshot(query: model.AnalysedQuery, rate: ast.SnapshotRate, pool: StringPool) -> Limiter:
-    source = query.input
-    windowed = isinstance(source, model.Join) or (isinstance(source, model.SourceInput) and source.window is not None)
-    return Snapshot(
-        max(rate.time.milliseconds, 1),
-        [(output.name, output.type) for output in query.selection.attributes],
-        [isinstance(output.expression, model.Aggregate) for output in query.selection.attributes],
-        pool,
-        windowed=windowed,
-        grouped=bool(query.selection.group_by),
+    rate, selection, source = query.rate, query.selection, query.input
+    if rate is None:
+        return None
+    rows = LimitedRows(
+        {output.name: output.type for output in selection.attributes},
+        bool(selection.group_by),
+        context.pool,
+        context.partitioned,
+        context.instance_ranks if context.partitioned else None,
     )
+    if isinstance(rate, ast.SnapshotRate):
+        aggregated = [isinstance(output.expression, model.Aggregate) for output in selection.attributes]
+        windowed = not isinstance(source, model.SourceInput) or source.window is not None
+        windowed = windowed and not isinstance(source, model.StateMachine)
+        return Snapshot(max(rate.time.milliseconds, 1), rows, aggregated, windowed=windowed)
+    by_time = not isinstance(rate, ast.EventRate)
+    span = rate.events if isinstance(rate, ast.EventRate) else max(rate.time.milliseconds, 1)
+    if rate.kind == "first":
+        return First(span, rows, by_time=by_time)
+    return Waiting(span, rows, by_time=by_time, last=rate.kind == "last")

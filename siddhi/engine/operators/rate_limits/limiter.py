@@ -1,25 +1,59 @@
-"""What output rate limits have in common."""
+"""What output rate limits have in common: they are written for n partition instances; without a partition there is one.
+
+A query behind whose selection a limiter works is either grouped, so that its rows carry their group in the column
+`GROUP`, or not: then all rows of an instance are one group.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from siddhi.engine.columnar.batch import EventBatch
-from siddhi.engine.columnar.batch_state import restore_batch, snapshot_batch
 from siddhi.engine.columnar.column import Column
-from siddhi.engine.columnar.state_size import StateSize, held_bytes
-from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.columnar.slot_store import SlotStore
 from siddhi.engine.columnar.strings import StringPool
-from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.jit.arrays import INT64, Int64Array
+from siddhi.engine.jit.kernels import kernel_array, state_kernel
+from siddhi.engine.operators.base.choices import Execution
 from siddhi.engine.operators.base.operator import Operator
-from siddhi.engine.operators.selection.selector import GROUP, last_of_each_group
+from siddhi.engine.operators.base.per_instance import came_together
+from siddhi.engine.operators.selection.selector import GROUP
 from siddhi.language.ast import AttributeType
+
+UNSET = int(np.iinfo(np.int64).min)
+"""The time of what has not been set."""
+SLOT, ORDER, CLOCK, CHUNK, WHOSE, DUE, TURN = range(7)
+"""The lines of what a loop lets out: the place of each row, its order, clock and chunk, its instance, the tick that let
+it out, and its turn: odd for what a run of rows let out, even for what ticks of any instance let out in front of it."""
+OUT_LINES = 7
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedRows:
+    """What a limiter knows of the rows it limits.
+
+    `attributes` are those of the rows, `grouped` says that rows carry their group. In a partition `ranks` gives the
+    instances their places among those whose timers are due at one time.
+    """
+
+    attributes: Mapping[str, AttributeType]
+    grouped: bool
+    pool: StringPool
+    partitioned: bool = False
+    ranks: Callable[[], Int64Array] | None = None
 
 
 class Limiter(Operator):
     """An operator behind a query's selection that limits the rate of its output."""
+
+    execution = Execution.COMPILED
+
+    def __init__(self, rows: LimitedRows) -> None:
+        self.limited = rows
 
     @abstractmethod
     def groups_in_use(self) -> Int64Array:
@@ -29,65 +63,40 @@ class Limiter(Operator):
     def renumber_groups(self, numbers: Int64Array) -> None:
         """Group g is from now on called `numbers[g]`, -1 when it is gone; no row of such a one waits."""
 
+    def open(self, instances: Int64Array, clocks: Int64Array) -> None:
+        """Open these partition instances at `clocks`, from which ticks count."""
 
-class RateLimiter(Limiter):
-    """Takes what a query selects and lets it out later, or not at all; timestamps stay what they were.
+    def instances_of(self, batch: EventBatch) -> Int64Array:
+        """Return each row's partition instance."""
+        if not self.limited.partitioned or batch.partitions is None:
+            return np.zeros(batch.size, INT64)
+        return kernel_array(batch.partitions)
 
-    Rows of grouped queries carry their group in the column `GROUP`, which is gone behind the limiter. `held` are the
-    rows that wait.
-    """
+    def groups_of(self, batch: EventBatch, instances: Int64Array) -> Int64Array:
+        """Return each row's group: its instance where the query has no groups."""
+        if not self.limited.grouped:
+            return instances
+        return kernel_array(batch.columns[GROUP].values)
 
-    def __init__(self, pool: StringPool) -> None:
-        self.pool = pool
-        self.held: EventBatch | None = None
+    def in_turn(self, out: Int64Array, batch: EventBatch) -> Int64Array:
+        """Return what was let out while `batch` came in the order of time.
 
-    def with_held(self, batch: EventBatch) -> EventBatch:
-        """Return the rows that wait, followed by `batch`."""
-        if self.held is None or not self.held.size:
-            return batch
-        return EventBatch.concat([self.held, batch]) if batch.size else self.held
-
-    def state_size(self) -> StateSize:
-        return StateSize(rows=0 if self.held is None else self.held.size, bytes=held_bytes(self))
-
-    def snapshot(self) -> State:
-        return [snapshot_batch(self.held), self.own_state()]
-
-    def restore(self, state: State) -> None:
-        held, own = state
-        self.held = restore_batch(held, self.pool)
-        self.restore_own(own)
-
-    def groups_in_use(self) -> Int64Array:
-        waiting = np.zeros(0, dtype=np.int64) if self.held is None else groups_of(self.held)
-        return np.concatenate([waiting, self.own_groups()])
-
-    def own_groups(self) -> Int64Array:
-        """Return the groups in use, as `groups_in_use` does, of the state besides the rows that wait."""
-        return np.zeros(0, dtype=np.int64)
-
-    def renumber_groups(self, numbers: Int64Array) -> None:
-        if self.held is not None and GROUP in self.held.columns:
-            groups = Column(AttributeType.LONG, self.pool, values=numbers[groups_of(self.held)])
-            self.held = self.held.with_columns({**self.held.columns, GROUP: groups})
-        self.renumber_own(numbers)
-
-    def renumber_own(self, numbers: Int64Array) -> None:
-        """Renumber groups, as `renumber_groups` does, in the state besides the rows that wait."""
-
-    def own_state(self) -> State:
-        """Return the state of the limiter besides the rows that wait."""
-        return None
-
-    def restore_own(self, state: State) -> None:
-        """Restore the state that `own_state` returned."""
-
-
-def groups_of(batch: EventBatch) -> Int64Array:
-    """Return each row's group, 0 for all when there is no grouping."""
-    column = batch.columns.get(GROUP)
-    groups: Int64Array = np.zeros(batch.size, dtype=np.int64) if column is None else column.values
-    return groups
+        Instances of one time have their turns by rank. Where events of several came together, each run of rows has its
+        turn, and ticks between them by the first one of each instance and then by rank.
+        """
+        ranks, whose = self.limited.ranks, out[WHOSE]
+        if ranks is None or len(whose) < 2 or (whose == whose[0]).all():
+            return out
+        turns = ranks()[whose]
+        if not came_together(batch):
+            return out[:, np.lexsort((turns, out[CLOCK], out[ORDER]))]
+        by_ticks = out[TURN] & 1 == 0
+        lines = np.lexsort((out[DUE], whose, out[CLOCK], out[ORDER], out[TURN]))
+        changes = chunks_of((out[TURN, lines], out[ORDER, lines], out[CLOCK, lines], whose[lines]), len(whose))
+        first: Int64Array = np.empty(len(whose), INT64)
+        first[lines] = out[DUE, lines[np.searchsorted(changes, changes)]]
+        ties = (np.where(by_ticks, line, 0) for line in (turns, first, out[CLOCK], out[ORDER]))
+        return out[:, np.lexsort((*ties, out[TURN]))]
 
 
 def without_groups(batch: EventBatch) -> EventBatch:
@@ -97,22 +106,53 @@ def without_groups(batch: EventBatch) -> EventBatch:
     return batch.with_columns({name: column for name, column in batch.columns.items() if name != GROUP})
 
 
-def last_of_groups(blocks: Int64Array, groups: Int64Array) -> Int64Array:
-    """Return the position of the last row of each group in each block, by first appearance.
-
-    Blocks are non-decreasing numbers.
-    """
-    if len(blocks) == 0:
-        return blocks
-    count = int(groups.max()) + 1
-    out = np.empty(len(blocks), dtype=np.int64)
-    seen, slots = np.zeros(count + 1, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    used = last_of_each_group(np.arange(len(blocks)), blocks.copy(), groups.copy(), seen, slots, out)
-    picked: Int64Array = out[:used]
-    return picked
+def taken(store: SlotStore, batch: EventBatch, base: int, places: Int64Array, name: str) -> Column:
+    """Return a column of the rows at `places`: slots of `store` or, from `base` on, rows of `batch`."""
+    old = places < base
+    if old.all():
+        return store.taken(name, places)
+    if not old.any():
+        return batch.columns[name].take(places - base)
+    kept = store.taken(name, places[old])
+    positions = np.where(old, np.cumsum(old) - 1, places - base + len(kept))
+    return Column.concat([kept, batch.columns[name]]).take(positions)
 
 
-def released(batch: EventBatch, orders: Int64Array, clocks: Int64Array, chunks: Int64Array) -> EventBatch:
-    """Return the rows of `batch` as they are released at `orders` and `clocks` in `chunks`."""
-    plain = without_groups(batch)
-    return EventBatch(plain.timestamps, plain.kinds, orders, clocks, plain.columns, chunks, plain.partitions)
+def times_of(store: SlotStore, batch: EventBatch, base: int, places: Int64Array) -> Int64Array:
+    """Return the timestamps of the rows at `places`, as `taken` does."""
+    old = places < base
+    if old.all():
+        return store.timestamps[places]
+    times: Int64Array = np.empty(len(places), INT64)
+    times[old] = store.timestamps[places[old]]
+    times[~old] = batch.timestamps[places[~old] - base]
+    return times
+
+
+def chunks_of(changes: Sequence[Int64Array], size: int) -> Int64Array:
+    """Return numbers that grow where one of the lines `changes` does."""
+    chunks: Int64Array = np.zeros(size, INT64)
+    if size > 1:
+        new = changes[0][1:] != changes[0][:-1]
+        for line in changes[1:]:
+            new |= line[1:] != line[:-1]
+        np.cumsum(new, out=chunks[1:])
+    return chunks
+
+
+def in_lists(heads: Int64Array, links: Int64Array) -> Int64Array:
+    """Return what lists hold, one after the other: their heads (-1: empty), and the neighbours that `links` gives."""
+    listed: Int64Array = np.empty(len(links), INT64)
+    return listed[: _walk(kernel_array(heads.copy()), kernel_array(links.copy()), listed)]
+
+
+@state_kernel
+def _walk(heads, links, out):  # type: ignore[no-untyped-def]
+    count = 0
+    for head in heads:
+        place = head
+        while place >= 0:
+            out[count] = place
+            count += 1
+            place = links[place]
+    return count

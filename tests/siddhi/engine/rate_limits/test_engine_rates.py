@@ -11,7 +11,6 @@ import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
-from siddhi.engine.operators.rate_limits import snapshot
 from siddhi.engine.operators.selection import selector
 from siddhi.language.parser import parse
 
@@ -139,7 +138,6 @@ def test_what_is_let_out_is_the_same_whether_empty_groups_are_forgotten(
         chunks.append((clock, [(name, int(draw.integers(0, 8))) for name in names]))
     whole = let_out(query, chunks, clock + 200)
     monkeypatch.setattr(selector, "MIN_FORGOTTEN_GROUPS", 1)
-    monkeypatch.setattr(snapshot, "MAX_SPARE_GROUPS", 0)
     assert let_out(query, chunks, clock + 200) == whole
     assert whole
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from per_row.limiter import RateLimiter, groups_of, last_of_groups, released, without_groups
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.kinds import RESET
 from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.operator import Step
-from siddhi.engine.operators.rate_limits.limiter import RateLimiter, groups_of, last_of_groups, released, without_groups
 
 
 class AllByTime(RateLimiter):

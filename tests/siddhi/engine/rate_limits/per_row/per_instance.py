@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from per_row.limiter import Limiter
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.per_instance import PerInstance, came_together
-from siddhi.engine.operators.rate_limits.limiter import Limiter
 
 
 class LimiterPerInstance(PerInstance, Limiter):
@@ -31,5 +31,5 @@ class LimiterPerInstance(PerInstance, Limiter):
 
     def renumber_groups(self, numbers: Int64Array) -> None:
         for copy in self.all():
-            assert isinstance(copy, Limiter)  # noqa: S101 - it was made as one
+            assert isinstance(copy, Limiter)
             copy.renumber_groups(numbers)

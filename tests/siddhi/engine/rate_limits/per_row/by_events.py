@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from per_row.limiter import RateLimiter, groups_of, last_of_groups, released, without_groups
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.kinds import RESET
 from siddhi.engine.columnar.state_tree import State
@@ -11,7 +12,6 @@ from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.jit.kernels import grown
 from siddhi.engine.operators.base.operator import Step
-from siddhi.engine.operators.rate_limits.limiter import RateLimiter, groups_of, last_of_groups, released, without_groups
 
 
 class AllByEvents(RateLimiter):

@@ -1,0 +1,490 @@
+"""`output all|last every N events` and `output all|last every T`: rows wait in blocks that leave as one.
+
+    N = 3     in     a   b   a   │   c          T = 10    clock   0     3    7    10       20    24   30
+              all    ·   ·   aba │   ·                    in            a    b                   c
+              last   ·   ·   a   │   ·                    all                     a b                 c
+                                                          last                    b                   c
+
+A block belongs to one instance. It leaves with the row that fills it, or at its tick: start + T, start + 2T, … of the
+instance. Of each group `last` keeps the newest row, in the place of the group's first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.batch_state import restore_batch, snapshot_batch
+from siddhi.engine.columnar.slot_store import SlotStore
+from siddhi.engine.columnar.state_size import StateSize, held_bytes
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.jit.arrays import INT64, NO_POSITIONS, BoolArray, Int64Array, filled
+from siddhi.engine.jit.kernels import grown, kernel_array, seldom_part, state_kernel
+from siddhi.engine.operators.base.operator import NEVER, Step
+from siddhi.engine.operators.base.per_instance import came_together
+from siddhi.engine.operators.rate_limits.limiter import (
+    CHUNK,
+    CLOCK,
+    DUE,
+    ORDER,
+    OUT_LINES,
+    SLOT,
+    TURN,
+    UNSET,
+    WHOSE,
+    LimitedRows,
+    Limiter,
+    chunks_of,
+    in_lists,
+    taken,
+    times_of,
+    without_groups,
+)
+from siddhi.engine.operators.windows.base.emission import timer_order
+
+_UNSET = np.int64(UNSET)
+NEXT, BACK, BLOCK_OF, GROUP_OF, KIND_OF, FREED = range(6)
+"""The lines of rows by place: the neighbours in their block, the block (-1 when they have left), the group and the
+kind. The last line is a stack of slots that a step gave back."""
+_ROW_LINES = 6
+INSTANCE, TICK, HEAD, TAIL, COUNT, NUMBER, OLDER = range(7)
+"""The columns of blocks: `COUNT` is how many rows came, `NUMBER` grows from one block to the next and is -1 when the
+rows have left, `OLDER` is the block of the instance in front."""
+_BLOCK_WIDTH = 7
+ORIGIN, BLOCK = range(2)
+"""The columns of instances: from when ticks count, and the newest block, -1 for none."""
+IN_BLOCK, NEWEST = range(2)
+"""The columns of groups: the number of the block that has a row of the group, and this row."""
+USED, FREE_BLOCKS, NUMBERS, HEAPED, WRITTEN, FREED_COUNT, IN_RUNS, TURN_NOW = range(8)
+_RUN_LINES = 8
+_BY_TIME, _LAST, _SPAN = range(3)
+
+
+@seldom_part
+def _goes_first(blocks, one, other):  # type: ignore[no-untyped-def]
+    if blocks[one, TICK] != blocks[other, TICK]:
+        return blocks[one, TICK] < blocks[other, TICK]
+    return blocks[one, NUMBER] < blocks[other, NUMBER]
+
+
+@seldom_part
+def _push(run, blocks, heap, block):  # type: ignore[no-untyped-def]
+    place = run[HEAPED]
+    run[HEAPED] += 1
+    while place > 0 and _goes_first(blocks, block, heap[(place - 1) // 2]):
+        heap[place] = heap[(place - 1) // 2]
+        place = (place - 1) // 2
+    heap[place] = block
+
+
+@seldom_part
+def _pop(run, blocks, heap):  # type: ignore[no-untyped-def]
+    top = heap[0]
+    run[HEAPED] -= 1
+    last, count, place = heap[run[HEAPED]], run[HEAPED], 0
+    while 2 * place + 1 < count:
+        child = 2 * place + 1
+        if child + 1 < count and _goes_first(blocks, heap[child + 1], heap[child]):
+            child += 1
+        if not _goes_first(blocks, heap[child], last):
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = last
+    return top
+
+
+@seldom_part
+def _begun(run, blocks, cells, free, instance, tick):  # type: ignore[no-untyped-def]
+    """Return a new block of an instance."""
+    if run[FREE_BLOCKS] > 0:
+        run[FREE_BLOCKS] -= 1
+        block = free[run[FREE_BLOCKS]]
+    else:
+        block = run[USED]
+        run[USED] += 1
+    blocks[block, INSTANCE], blocks[block, TICK], blocks[block, COUNT] = instance, tick, 0
+    blocks[block, HEAD] = blocks[block, TAIL] = -1
+    blocks[block, NUMBER], blocks[block, OLDER] = run[NUMBERS], cells[instance, BLOCK]
+    cells[instance, BLOCK] = block
+    run[NUMBERS] += 1
+    return block
+
+
+@seldom_part
+def _give_back(run, free, block):  # type: ignore[no-untyped-def]
+    free[run[FREE_BLOCKS]] = block
+    run[FREE_BLOCKS] += 1
+
+
+@seldom_part
+def _let_out(run, rows, blocks, cells, block, base, order, clock, chunk, out):  # type: ignore[no-untyped-def]
+    """Let the rows of a block out."""
+    place, instance = blocks[block, HEAD], blocks[block, INSTANCE]
+    while place >= 0:
+        count = run[WRITTEN]
+        out[SLOT, count], out[ORDER, count], out[CLOCK, count] = place, order, clock
+        out[CHUNK, count], out[WHOSE, count], out[DUE, count] = chunk, instance, blocks[block, TICK]
+        out[TURN, count] = run[TURN_NOW]
+        run[WRITTEN] = count + 1
+        rows[BLOCK_OF, place] = -1
+        if place < base:
+            rows[FREED, run[FREED_COUNT]] = place
+            run[FREED_COUNT] += 1
+        place = rows[NEXT, place]
+    blocks[block, NUMBER] = -1
+    newer = cells[instance, BLOCK]
+    if newer == block:
+        cells[instance, BLOCK] = blocks[block, OLDER]
+        return
+    while blocks[newer, OLDER] != block:
+        newer = blocks[newer, OLDER]
+    blocks[newer, OLDER] = blocks[block, OLDER]
+
+
+@seldom_part
+def _fire(run, rows, blocks, cells, heap, free, base, order, clock, step_clocks, floor, out):  # type: ignore[no-untyped-def]
+    """Let blocks out whose tick goes before a row of (`order`, `clock`)."""
+    while run[HEAPED] > 0:
+        block = heap[0]
+        tick = blocks[block, TICK]
+        at, now = timer_order(step_clocks, tick, np.int64(-1)), max(tick, floor)
+        if blocks[block, NUMBER] >= 0:
+            if at > order or (at == order and now >= clock):
+                return
+            _let_out(run, rows, blocks, cells, block, base, at, now, blocks[block, NUMBER], out)
+        _give_back(run, free, _pop(run, blocks, heap))
+
+
+@seldom_part
+def _end_run(run, rows, blocks, cells, base, instance, order, clock, floor, out):  # type: ignore[no-untyped-def]
+    """Let the blocks of an instance out whose tick has come by the end of a run of its rows."""
+    while True:
+        first, block = np.int64(-1), cells[instance, BLOCK]
+        while block >= 0:
+            if blocks[block, TICK] <= clock and (first < 0 or blocks[block, TICK] <= blocks[first, TICK]):
+                first = block
+            block = blocks[block, OLDER]
+        if first < 0:
+            return
+        now = max(blocks[first, TICK], floor)
+        _let_out(run, rows, blocks, cells, first, base, order, now, blocks[first, NUMBER], out)
+
+
+@state_kernel
+def _wait(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one loop, compiled as a whole
+    param, run, rows, blocks, cells, group_cells, heap, free, base, orders, clocks, chunks, instances, groups, kinds,
+    step_clocks, floor, out,
+):  # fmt: skip
+    """Put rows into their blocks, row r at place `base` + r; let blocks out that are full or whose tick has come."""
+    by_time, last, span = param[_BY_TIME], param[_LAST], param[_SPAN]
+    in_runs, count = run[IN_RUNS] and by_time, len(orders)
+    run[TURN_NOW] = 1
+    for row in range(count):
+        instance, place, tick = instances[row], base + row, np.int64(NEVER)
+        if in_runs and (row == 0 or chunks[row] != chunks[row - 1]):
+            run[TURN_NOW] += 1
+            _fire(run, rows, blocks, cells, heap, free, base, orders[row], clocks[row], step_clocks, floor, out)
+            run[TURN_NOW] += 1
+        if by_time:
+            origin = cells[instance, ORIGIN]
+            if origin == _UNSET:
+                origin = cells[instance, ORIGIN] = clocks[row]
+            passed = max(clocks[row] - origin - (1 - (orders[row] & 1)), 0)
+            tick = (passed // span + 1) * span + origin
+        block = cells[instance, BLOCK]
+        if block < 0 or blocks[block, TICK] != tick:
+            block = _begun(run, blocks, cells, free, instance, tick)
+            if by_time:
+                _push(run, blocks, heap, block)
+        group, before, behind = groups[row], blocks[block, TAIL], np.int64(-1)
+        if last and group_cells[group, IN_BLOCK] == blocks[block, NUMBER]:
+            old = group_cells[group, NEWEST]
+            before, behind = rows[BACK, old], rows[NEXT, old]
+            rows[BLOCK_OF, old] = -1
+            if old < base:
+                rows[FREED, run[FREED_COUNT]] = old
+                run[FREED_COUNT] += 1
+        rows[BACK, place], rows[NEXT, place], rows[BLOCK_OF, place] = before, behind, block
+        rows[GROUP_OF, place], rows[KIND_OF, place] = group, kinds[row]
+        if before < 0:
+            blocks[block, HEAD] = place
+        else:
+            rows[NEXT, before] = place
+        if behind < 0:
+            blocks[block, TAIL] = place
+        else:
+            rows[BACK, behind] = place
+        group_cells[group, IN_BLOCK], group_cells[group, NEWEST] = blocks[block, NUMBER], place
+        blocks[block, COUNT] += 1
+        if blocks[block, COUNT] == span and not by_time:
+            _let_out(run, rows, blocks, cells, block, base, orders[row], clocks[row], chunks[row], out)
+            _give_back(run, free, block)
+        if in_runs and (row + 1 == count or chunks[row] != chunks[row + 1]):
+            came = clocks[row - 1] if row > 0 else floor
+            _end_run(run, rows, blocks, cells, base, instance, orders[row], clocks[row], came, out)
+    run[TURN_NOW] += 1
+    final = np.int64(2 * len(step_clocks) - 1)
+    _fire(run, rows, blocks, cells, heap, free, base, final, step_clocks[-1] + 1, step_clocks, floor, out)
+
+
+@state_kernel
+def _drop_first(run, blocks, heap, free):  # type: ignore[no-untyped-def]
+    _give_back(run, free, _pop(run, blocks, heap))
+
+
+class Waiting(Limiter):
+    """Holds rows back and lets blocks of them out: of `span` events each, or at every tick of `span` milliseconds.
+
+    With `last` only the newest row of each group is held. An event at a tick comes after it, output of other timers
+    comes before it; the first tick is a whole span after the start, even for a row that came at the start.
+    """
+
+    def __init__(self, span: int, rows: LimitedRows, *, by_time: bool, last: bool) -> None:
+        super().__init__(rows)
+        self.by_time = by_time
+        self._param: Int64Array = np.array([by_time, last, span], INT64)
+        self._reset()
+
+    def _reset(self) -> None:
+        self.slots = SlotStore(self.limited.attributes, self.limited.pool)
+        self._run: Int64Array = np.zeros(_RUN_LINES, INT64)
+        self._rows: Int64Array = np.full((_ROW_LINES, 8), -1, INT64)
+        self._blocks: Int64Array = np.full((8, _BLOCK_WIDTH), -1, INT64)
+        self._heap: Int64Array = np.zeros(8, INT64)
+        self._free: Int64Array = np.zeros(8, INT64)
+        self._cells = _unset(1)
+        self._groups: Int64Array = np.full((8, 2), -2, INT64)
+
+    def start(self, clock_ms: int) -> None:
+        if not self.limited.partitioned:
+            self._cells[0, ORIGIN] = clock_ms
+
+    def open(self, instances: Int64Array, clocks: Int64Array) -> None:
+        if self.by_time:
+            self._known(int(instances.max()) + 1)
+            new = self._cells[instances, ORIGIN] == UNSET
+            self._cells[instances[new], ORIGIN] = clocks[new]
+
+    def _known(self, count: int) -> None:
+        """Make room for so many instances."""
+        if count > len(self._cells):
+            self._cells = np.concatenate([self._cells, _unset(max(count, 2 * len(self._cells)) - len(self._cells))])
+
+    @property
+    def timed(self) -> bool:
+        return self.by_time
+
+    def next_deadline_ms(self) -> int | None:
+        run = self._run
+        while run[HEAPED] and self._blocks[self._heap[0], NUMBER] < 0:  # its rows left with a run
+            _drop_first(run, self._blocks, self._heap, self._free)
+        return int(self._blocks[self._heap[0], TICK]) if run[HEAPED] else None
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        size, run, base = batch.size, self._run, self.slots.used
+        instances = self.instances_of(batch)
+        groups = self.groups_of(batch, instances) if size else NO_POSITIONS
+        if size:
+            self._known(int(instances.max()) + 1)
+            self._groups = grown(self._groups, int(groups.max()) + 1, -2)
+        self._rows = _wide(self._rows, base + size)
+        blocks = int(run[USED]) + size
+        self._blocks = grown(self._blocks, blocks, -1)
+        self._heap, self._free = grown(self._heap, blocks), grown(self._free, blocks)
+        run[WRITTEN] = run[FREED_COUNT] = 0
+        run[IN_RUNS] = self.limited.partitioned and came_together(batch)
+        out: Int64Array = np.empty((OUT_LINES, len(self.slots) + size), INT64)
+        _wait(
+            self._param, run, self._rows, self._blocks, self._cells, self._groups, self._heap, self._free, base,
+            kernel_array(batch.orders), kernel_array(batch.clocks), chunks_of((batch.chunk_ids(), instances), size),
+            instances, groups, kernel_array(batch.kinds), kernel_array(step.clocks), step.floor, out,
+        )  # fmt: skip
+        result = self._released(batch, base, out[:, : int(run[WRITTEN])])
+        if freed := int(run[FREED_COUNT]):
+            self.slots.free(self._rows[FREED, :freed])
+        if size:
+            self._keep(batch, base)
+        return result
+
+    def _released(self, batch: EventBatch, base: int, out: Int64Array) -> EventBatch:
+        if not out.shape[1]:
+            return without_groups(batch).slice(0, 0)
+        if self.by_time:
+            out = self.in_turn(out, batch)
+        places = out[SLOT]
+        return EventBatch(
+            times_of(self.slots, batch, base, places),
+            self._rows[KIND_OF, places].astype(np.int8),
+            out[ORDER],
+            out[CLOCK],
+            {name: taken(self.slots, batch, base, places, name) for name in self.slots.types},
+            chunks_of((out[CHUNK], out[WHOSE]), len(places)),
+            out[WHOSE] if self.limited.partitioned else None,
+        )
+
+    def _keep(self, batch: EventBatch, base: int) -> None:
+        """Give slots to the rows of `batch` that wait; they have been at the places from `base` on."""
+        rows, blocks = self._rows, self._blocks
+        stay = np.flatnonzero(rows[BLOCK_OF, base : base + batch.size] >= 0)
+        if not len(stay):
+            return
+        lines = rows[: KIND_OF + 1, base + stay]
+        slots = self.slots.add(batch if len(stay) == batch.size else batch.take(stay, self.slots.types))
+        numbers: Int64Array = np.zeros(batch.size, INT64)
+        numbers[stay] = slots
+        for line in (NEXT, BACK):
+            new = lines[line] >= base
+            lines[line, new] = numbers[lines[line, new] - base]
+        self._rows = rows = _wide(rows, self.slots.used)
+        rows[: KIND_OF + 1, slots] = lines
+        for line, other, end in ((NEXT, BACK, TAIL), (BACK, NEXT, HEAD)):
+            inner = lines[line] >= 0
+            rows[other, lines[line, inner]] = slots[inner]
+            blocks[lines[BLOCK_OF, ~inner], end] = slots[~inner]
+        self._groups[lines[GROUP_OF], NEWEST] = slots
+
+    # ---- groups and instances
+
+    def groups_in_use(self) -> Int64Array:
+        return self._rows[GROUP_OF, np.flatnonzero(self.slots.live())] if self._param[_LAST] else NO_POSITIONS
+
+    def renumber_groups(self, numbers: Int64Array) -> None:
+        if not self.limited.grouped:
+            return
+        waiting, _, _, groups, *_ = self._in_order()
+        known = groups < len(numbers)
+        renumbered = np.where(known, numbers[np.where(known, groups, 0)] if len(numbers) else 0, groups)
+        self._rows[GROUP_OF, waiting] = np.maximum(renumbered, 0)
+        self._regroup(waiting)
+
+    def _regroup(self, waiting: Int64Array) -> None:
+        """Note the newest row of each group anew."""
+        groups = self._rows[GROUP_OF, waiting]
+        self._groups = np.full((max(int(groups.max(initial=0)) + 1, 8), 2), -2, INT64)
+        current = self._blocks[self._rows[BLOCK_OF, waiting], NUMBER]
+        last = np.argsort(current, kind="stable")  # of a group with rows in two blocks the later one counts
+        self._groups[groups[last], IN_BLOCK] = current[last]
+        self._groups[groups[last], NEWEST] = waiting[last]
+
+    def close_partitions(self, partitions: Int64Array) -> None:
+        state = self.snapshot()
+        gone = np.isin(np.arange(len(self._cells)), partitions)
+        self.restore(self._without(state, gone))
+
+    def _without(self, state: State, gone: BoolArray) -> State:
+        """Return the state without the instances that are `gone`."""
+        blocks, of_rows = state["blocks"], state["of_rows"]
+        kept = ~gone[blocks[:, INSTANCE]] if len(blocks) else np.zeros(0, dtype=np.bool_)
+        numbers = np.cumsum(kept) - 1
+        rows = np.flatnonzero(kept[of_rows]) if len(of_rows) else NO_POSITIONS
+        batch = restore_batch(state["rows"], self.limited.pool)
+        cells = state["origins"].copy()
+        cells[gone[: len(cells)]] = UNSET
+        return {
+            "rows": None if batch is None else snapshot_batch(batch.take(rows)),
+            "of_rows": numbers[of_rows[rows]] if len(rows) else NO_POSITIONS,
+            "groups": state["groups"][rows],
+            "blocks": blocks[kept],
+            "origins": cells,
+        }
+
+    # ---- state
+
+    def state_size(self) -> StateSize:
+        return StateSize(rows=len(self.slots), bytes=held_bytes(self))
+
+    def _in_order(self) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+        """Return the slots of the rows that wait, block after block, the blocks, and the block and group of each."""
+        alive = np.flatnonzero(self._blocks[: int(self._run[USED]), NUMBER] >= 0)
+        alive = alive[np.argsort(self._blocks[alive, NUMBER])]
+        slots = in_lists(self._blocks[alive, HEAD], self._rows[NEXT])
+        places: Int64Array = np.zeros(int(self._run[USED]) + 1, INT64)
+        places[alive] = np.arange(len(alive))
+        return slots, alive, places[self._rows[BLOCK_OF, slots]], self._rows[GROUP_OF, slots]
+
+    def snapshot(self) -> State:
+        slots, alive, of_rows, groups = self._in_order()
+        kinds = self._rows[KIND_OF, slots].astype(np.int8)
+        rows = EventBatch(self.slots.timestamps[slots], kinds, slots * 0, slots * 0, self.slots.take(slots))
+        blocks = self._blocks[alive].copy()
+        blocks[:, HEAD] = blocks[:, TAIL] = blocks[:, OLDER] = blocks[:, NUMBER] = -1
+        return {
+            "rows": snapshot_batch(rows) if len(slots) else None,
+            "of_rows": of_rows,
+            "groups": groups,
+            "blocks": blocks,
+            "origins": self._cells[:, ORIGIN].copy(),
+        }
+
+    def restore(self, state: State) -> None:
+        self._reset()
+        blocks, of_rows, groups = state["blocks"].copy(), state["of_rows"], state["groups"]
+        count = len(blocks)
+        self._cells = _unset(max(len(state["origins"]), 1))
+        self._cells[: len(state["origins"]), ORIGIN] = state["origins"]
+        blocks[:, NUMBER] = np.arange(count)
+        for block, instance in enumerate(blocks[:, INSTANCE].tolist()):
+            blocks[block, OLDER], self._cells[instance, BLOCK] = self._cells[instance, BLOCK], block
+        self._blocks = grown(blocks, max(count, 8), -1)
+        self._heap, self._free = grown(self._heap, count), grown(self._free, count)
+        self._run[USED] = self._run[NUMBERS] = count
+        if self.by_time:
+            self._heap[:count] = np.lexsort((blocks[:, NUMBER], blocks[:, TICK]))
+            self._run[HEAPED] = count
+        batch = restore_batch(state["rows"], self.limited.pool)
+        if batch is None or not batch.size:
+            return
+        slots = self.slots.add(batch)
+        self._rows = _wide(self._rows, self.slots.used)
+        same = of_rows[1:] == of_rows[:-1]
+        self._rows[NEXT, slots] = np.append(np.where(same, slots[1:], -1), -1)
+        self._rows[BACK, slots] = np.append(-1, np.where(same, slots[:-1], -1))
+        self._rows[BLOCK_OF, slots], self._rows[GROUP_OF, slots] = of_rows, groups
+        self._rows[KIND_OF, slots] = batch.kinds
+        self._blocks[of_rows[::-1], HEAD], self._blocks[of_rows, TAIL] = slots[::-1], slots
+        self._regroup(slots)
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        if not self.limited.partitioned:
+            return super().joined(states, ids)
+        size = int(max((numbers.max(initial=-1) for numbers in ids), default=-1)) + 1
+        origins = filled(max(size, 1), UNSET)
+        batches, of_rows, groups, blocks, first = [], [], [], [], 0
+        for state, numbers in zip(states, ids, strict=True):
+            there = np.flatnonzero(numbers[: len(state["origins"])] >= 0)
+            origins[numbers[there]] = state["origins"][there]
+            own = state["blocks"].copy()
+            own[:, INSTANCE] = numbers[own[:, INSTANCE]] if len(own) else own[:, INSTANCE]
+            batch = restore_batch(state["rows"], self.limited.pool)
+            if batch is not None:
+                batches.append(batch)
+            of_rows.append(state["of_rows"] + first)
+            groups.append(state["groups"])
+            blocks.append(own)
+            first += len(own)
+        return {
+            "rows": snapshot_batch(EventBatch.concat(batches)) if batches else None,
+            "of_rows": np.concatenate(of_rows),
+            "groups": np.concatenate(groups),
+            "blocks": np.concatenate(blocks),
+            "origins": origins,
+        }
+
+
+def _unset(count: int) -> Int64Array:
+    """Return the cells of so many instances that hold nothing."""
+    cells: Int64Array = np.full((count, 2), -1, INT64)
+    cells[:, ORIGIN] = UNSET
+    return cells
+
+
+def _wide(lines: Int64Array, count: int) -> Int64Array:
+    """Return `lines` with room for so many places each."""
+    if count <= lines.shape[1]:
+        return lines
+    larger: Int64Array = np.full((len(lines), max(count, 2 * lines.shape[1])), -1, INT64)
+    larger[:, : lines.shape[1]] = lines
+    return larger
