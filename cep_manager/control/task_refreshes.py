@@ -9,9 +9,6 @@ from cep_manager.control.members import ClusterMembers
 from cep_manager.control.registry import EndpointRegistry
 from cep_manager.history.samples import Samples
 from cep_manager.plans.record import PlanRecord
-from cep_manager.plans.state import PlanState
-
-STEADY = (PlanState.ACTIVE, PlanState.INACTIVE)
 
 
 class TaskRefreshes:
@@ -32,13 +29,13 @@ class TaskRefreshes:
         self._delays = delays
         self._hosts: dict[str, tuple[int, tuple[RefreshedTask, ...]]] = {}
         self._heard_ms: dict[str, int] = {}
-        self._told: dict[tuple[object, int, int], PlanRecord] = {}
-        """The plan of each task as it was when the task registered last: what the task was told follows from that."""
+        self._answered: dict[tuple[object, int, int], tuple[object, ...]] = {}
+        """What each task was answered of its plan when it registered last, see `_answer_of`."""
 
     def registered(self, task: RegisterTask, record: PlanRecord) -> None:
         """Note what a task of a stage host was told when it registered."""
         if task.stage_host:
-            self._told[task.key, task.epoch, task.task] = record
+            self._answered[task.key, task.epoch, task.task] = _answer_of(record)
 
     def refresh(self, message: RefreshTasks, heartbeat_ms: int, lease_ms: int, now_ms: int) -> TasksRefreshed:
         """Return which tasks must register, having renewed the leases of all others."""
@@ -59,14 +56,15 @@ class TaskRefreshes:
         for host in [one for one, heard_ms in self._heard_ms.items() if now_ms - heard_ms >= 4 * lease_ms]:
             del self._heard_ms[host]
             for task in self._hosts.pop(host, (0, ()))[1]:
-                self._told.pop((task.key, task.epoch, task.task), None)
+                self._answered.pop((task.key, task.epoch, task.task), None)
 
     def _renew(self, task: RefreshedTask, now_ms: int) -> bool:
         """Renew the lease of a task that is known as it is, and has nothing new to be told."""
         record = self._deployments.plans.get(task.key)
-        if record is None or record is not self._told.get((task.key, task.epoch, task.task)):
+        if record is None or _answer_of(record) != self._answered.get((task.key, task.epoch, task.task)):
             return False
-        if record.state not in STEADY or record.trial is not None or record.rests:
+        # During a change, each step waits for what the tasks report.
+        if record.trial is not None or record.rests:
             return False
         if self._samples.orders(task.key, now_ms):
             return False
@@ -74,3 +72,12 @@ class TaskRefreshes:
             return False
         self._registry.renew_receivers(task.key, task.epoch, now_ms)
         return True
+
+
+def _answer_of(record: PlanRecord) -> tuple[object, ...]:
+    """Return what the answer to a task's registration takes from its plan.
+
+    The plan's state is not in it: a late heartbeat changes that, and a task that had to register in full because of it
+    would delay others further.
+    """
+    return record.statistics_level(), record.released

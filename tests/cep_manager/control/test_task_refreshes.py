@@ -53,6 +53,21 @@ def test_without_it_they_are_lost() -> None:
     assert world.snapshot().plans[KEY].state is not PlanState.ACTIVE
 
 
+def test_tasks_that_were_heard_late_go_on_without_registering_again() -> None:
+    world = running()
+    refresh(world, REFERENCE)
+    world.now_ms += 3 * LEASE_MS
+    world.hear(driver(topology("running")), peer=b"driver")
+    assert world.snapshot().plans[KEY].state is not PlanState.ACTIVE
+
+    assert refresh(world) == TasksRefreshed(HEARTBEAT_MS, LEASE_MS)
+    world.hear(driver(topology("running")), peer=b"driver")
+    world.hear(worker(serves(), revision=world.snapshot().revision))
+
+    record = world.snapshot().plans[KEY]
+    assert record.state is PlanState.ACTIVE, record.reason
+
+
 def test_another_manager_asks_for_the_tasks_and_then_for_their_registrations() -> None:
     world = running()
     assert not refresh(world, version=7).known
