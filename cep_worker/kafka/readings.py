@@ -76,18 +76,18 @@ class Readings:
         newest: Callable[[Sequence[bytes]], list[int | None]],
         tell: Callable[[str, int], None],
         joined: Callable[[str, int], None],
-        left: Callable[[str, int], None],
         ids: TopicIds,
     ) -> None:
         """`newest` asks the worker's log, `tell` gets what a user should know and how many messages are gone.
 
-        `joined` and `left` are called for each partition.
+        `joined` is called for each partition that is assigned. There is no call for those that go: with each change of
+        the group all of them go and most come back, and event time must not overtake a partition because of that.
         """
         self._kafka = kafka
         self._reader = reader
         self._newest = newest
         self._tell = tell
-        self._joined, self._left = joined, left
+        self._joined = joined
         self._ids = ids
         self._readings: dict[TopicPartition, Reading] = {}
         self._former: dict[TopicPartition, Position] = {}
@@ -134,7 +134,6 @@ class Readings:
         """As `on_lost`: the group has given the partitions to others already."""
         for (topic, number), one in self._readings.items():
             self._former[topic, number] = one.position
-            self._left(topic, number)
         self._readings = {}
         self._report()
 

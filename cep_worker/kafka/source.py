@@ -101,6 +101,8 @@ class KafkaSource:
         self._left_out_at = self._trouble_at = 0.0
         self._limit = self._most = MOST_MESSAGES
         self._readings: Readings | None = None
+        self._waited_for: set[tuple[str, int]] = set()
+        """The partitions for which event time waits, unless they are idle: those that were ever read here."""
         self._ending = threading.Event()
         self._stirred = threading.Event()
         self._replays: queue.SimpleQueue[tuple[pa.RecordBatch, ReplayAttempt]] = queue.SimpleQueue()
@@ -165,6 +167,8 @@ class KafkaSource:
             self._replay_all()
             self._ending.wait(RETRY_S)
         self._replay_all()
+        for topic, partition in self._waited_for:
+            self._context.intake.leave(self._name(topic, partition), self._stream)
 
     def _serve(self) -> None:
         """Read until the source ends. Raises what keeps it from reading."""
@@ -172,10 +176,7 @@ class KafkaSource:
             raise _BeginAgainError(reason)
         self._newest(())  # whether the plan takes events at all
         consumer = self._kafka.Consumer(self._settings)
-        readings = Readings(
-            self._kafka, self._what(), self._newest, self._report_skipped, self._joined, self._left,
-            self._ids,
-        )  # fmt: skip
+        readings = Readings(self._kafka, self._what(), self._newest, self._report_skipped, self._joined, self._ids)
         try:
             self._require_topics(consumer)
             consumer.subscribe(
@@ -409,10 +410,8 @@ class KafkaSource:
         return found.result()
 
     def _joined(self, topic: str, partition: int) -> None:
+        self._waited_for.add((topic, partition))
         self._context.intake.join(self._name(topic, partition), self._stream)
-
-    def _left(self, topic: str, partition: int) -> None:
-        self._context.intake.leave(self._name(topic, partition), self._stream)
 
     def _name(self, topic: str, partition: int) -> tuple[str | int, ...]:
         """What tells the partition from others: event time waits for each of them."""
