@@ -105,7 +105,11 @@ from cep_manager.plans.rule_sets.model import (
 from cep_manager.plans.rule_sets.origin import require_rule_set_name
 from cep_manager.state_queries.model import QueryableState, StateColumn, StateList, StateQuestion, StateRows
 from cep_manager.web.ports import Validation
+from query_plan.builder import build
+from query_plan.xml import write_xml
+from siddhi.analysis.analyser import analyse
 from siddhi.explanation import ExplainedOperator, ExplainedQuery, ExplainedStage, PlanExplanation, RuledOut
+from siddhi.language.parser import parse
 from siddhi.scripts.language import ScriptPolicy
 from siddhi.trial.messages import TrialOutput, TrialResult, TrialRow
 
@@ -119,10 +123,17 @@ KEY = PlanKey(SUPER_TENANT, "Storms")
 DEPLOYED_MS = 1_767_225_600_000
 
 PUBLISHED = ("KnockOns", "AirportStorms")
+QUERY_PLAN = """@Plan:name('Storms')
+@Import('Departures:1.0.0') define stream Departures (tailnum string, delay int);
+@Export('KnockOns:1.0.0') define stream KnockOns (tailnum string);
+@info(name='lateness') @dist(execGroup='lateness', parallel='2')
+from Departures[delay > 15] select tailnum insert into KnockOns;
+"""
+"""One of the plan's stages: enough for those that read query plans."""
 COMPILED = CompiledPlan(
     name="Storms",
     description="Airports where many flights leave late",
-    query_plan="<query-plan name='Storms'/>",
+    query_plan=write_xml(build(analyse(parse(QUERY_PLAN)))).partition("\n")[2],
     state_shape="of three stages",
     components=(
         PlannedComponent("EventReceiver", "receiver", 1, ("Arrivals", "Departures"), ("Arrivals", "Departures")),

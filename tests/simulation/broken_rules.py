@@ -207,7 +207,7 @@ BROKEN_RULES = {
         _patched("cep_worker.outflows.transactional_log.prepared_results.commit_decision", _releases_at_once),
     ),
     "another worker gets what follows results without a marker": BrokenRule(
-        "delivery", _any_worker_follows, first=186, within=300
+        "delivery", _any_worker_follows, first=399, within=300
     ),
     "numbers of checkpoints are used again": BrokenRule("delivery", _numbers_again),
     "epochs that a replaced database gave out are given out again": BrokenRule(

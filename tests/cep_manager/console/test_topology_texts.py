@@ -5,7 +5,7 @@ import pytest
 from manager_world import KEY, FakeView, World, plan
 
 from cep_common.monitoring.latency import bucket, upper_bound_ms
-from cep_manager.graph.model import Connection
+from cep_manager.graph.model import GraphConnection
 from cep_manager.graph.topology_view.page import topology_view
 from cep_manager.graph.topology_view.stages import histogram
 from cep_manager.monitoring.status import PlanStatus, plan_status
@@ -94,7 +94,7 @@ def test_what_waits_cannot_be_sampled_or_saved(view: FakeView) -> None:
 
 
 def test_a_connection_tells_from_whom_to_whom_and_when_it_is_held_back() -> None:
-    inflow = Connection(
+    inflow = GraphConnection(
         "inflow",
         "w1",
         "h1",
@@ -107,7 +107,7 @@ def test_a_connection_tells_from_whom_to_whom_and_when_it_is_held_back() -> None
         under_way=64,
         window=64,
     )
-    outflow = Connection(
+    outflow = GraphConnection(
         "outflow",
         "w1",
         "h1",

@@ -16,7 +16,7 @@ from cep_common.protocol.registry import Connector
 from cep_worker.formats.schemas.problems import SchemaUnavailableError
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.source_mappers.registry import source_format
-from cep_worker.http.app import STATUS
+from cep_worker.http.refusals import STATUS
 from cep_worker.kafka import source as kafka_source
 from cep_worker.kafka.messages import KafkaMessage, MessageReader
 from cep_worker.kafka.sink import _KafkaWriter

@@ -103,6 +103,8 @@ WINDOW_SLOT = "@slot"
 _LONG_AGO = np.iinfo(np.int64).min
 _NO_HOLDINGS = frozenset({LENGTH_KIND, SORT_KIND, EVER_KIND, FIRST_KIND, UNIQUE_LENGTH_KIND})
 """Windows that let out no more than three rows for each that comes."""
+_EXPIRING_IF_WANTED = frozenset({BATCH_KIND, EXTERNAL_BATCH_KIND, LENGTH_BATCH_KIND, TIME_BATCH_KIND})
+"""Kinds of which the windows for one instance have `expires_if_wanted`."""
 _NOTING = frozenset({BATCH_KIND, LENGTH_BATCH_KIND, LENGTH_STREAM_KIND, TIME_BATCH_KIND, TIME_STREAM_KIND})
 """Windows of which rows that were seen expire with their own time."""
 _BY_ARRIVAL = frozenset({TIME_KIND, EXTERNAL_TIME_KIND, DELAY_KIND})
@@ -174,7 +176,7 @@ class KeyedWindow(WindowOperator):
 
     def __init__(self, context: WindowContext, plan: Plan) -> None:
         self.plan = plan
-        self.expires_if_wanted = plan.kind in (BATCH_KIND, EXTERNAL_BATCH_KIND)
+        self.expires_if_wanted = plan.kind in _EXPIRING_IF_WANTED
         self.slots = SlotStore(context.columns, context.operator.pool)
         self.shows_rows = plan.kind != SESSION_KIND and (context.shows_expired or plan.kind != BATCH_KIND)
         self._partitioned = context.operator.partitioned
