@@ -101,12 +101,13 @@ class Ports(msgspec.Struct, frozen=True):
     def free(cls) -> Ports:
         """Port that nobody uses now, so that a second system does not disturb the first.
 
-        Below those that the system gives to outgoing connections, which might take one before it is listened on.
+        Above the ranges of links, logs and checkpoints, and below those that the system gives to outgoing connections,
+        which might take one before it is listened on.
         """
         sockets: list[socket.socket] = []
         while len(sockets) < len(cls.__struct_fields__):
             with contextlib.suppress(OSError):
-                sockets.append(socket.create_server(("127.0.0.1", random.randrange(17_000, 32_000))))  # noqa: S311 - nothing secret
+                sockets.append(socket.create_server(("127.0.0.1", random.randrange(18_000, 32_000))))  # noqa: S311 - nothing secret
         ports = [one.getsockname()[1] for one in sockets]
         for one in sockets:
             one.close()
