@@ -278,7 +278,7 @@ def _free_port() -> int:
 
 
 class _Sender(asyncio.Protocol):
-    """One keep-alive connection over a raw socket. Answers are told apart by their length, which is always the same."""
+    """One keep-alive connection over a raw socket. All answers have the same length, by which they are counted."""
 
     def __init__(self, load: _HttpLoad) -> None:
         self._load = load

@@ -254,32 +254,41 @@ def status_command(
 
     Without PLAN it also tells what is critical of workers and managers; see `cep overview` for the rest.
     """
-    while apps:
-        names = [plan] if plan else [one["plan"] for one in client.plans()]
-        found = [one for name in names for one in client.child_apps(name)]
-        if watch:
-            click.clear()
-        lines = (printable(child_app(one, texts)) for one in found)
-        click.echo(json.dumps(found) if as_json else "\n".join(lines) or "no plan is deployed")
-        if not watch:
-            return
-        time.sleep(1)
+    failed = False
     while True:
-        plans = [client.plan(plan)] if plan else client.plans()
-        managers = [] if plan or as_json else client.managers()
-        critical = [] if plan or as_json else client.critical_alerts()
-        if watch:
-            click.clear()
-        if len(managers) > 1:
-            click.echo(f"{managers_status(managers)}\n")
-        click.echo(json.dumps(plans) if as_json else "\n\n".join(map(plan_status, plans)) or "no plan is deployed")
-        for one in critical:
-            click.echo(printable(f"\n{one['subject']} {one['name']}: {one['what']}\n    {one['advice']}"))
+        if apps:
+            _show_child_apps(client, plan, texts=texts, as_json=as_json, clear=watch)
+        else:
+            failed = _show_status(client, plan, as_json=as_json, clear=watch)
         if not watch:
             break
         time.sleep(1)
-    if any(one["status"]["topology"]["state"] == "failed" for one in plans):
+    if failed:
         sys.exit(FAILED)
+
+
+def _show_child_apps(client: ManagerClient, plan: str | None, *, texts: bool, as_json: bool, clear: bool) -> None:
+    names = [plan] if plan else [one["plan"] for one in client.plans()]
+    found = [one for name in names for one in client.child_apps(name)]
+    if clear:
+        click.clear()
+    lines = (printable(child_app(one, texts)) for one in found)
+    click.echo(json.dumps(found) if as_json else "\n".join(lines) or "no plan is deployed")
+
+
+def _show_status(client: ManagerClient, plan: str | None, *, as_json: bool, clear: bool) -> bool:
+    """Show the status of the plan, or of all; return whether one has failed."""
+    plans = [client.plan(plan)] if plan else client.plans()
+    managers = [] if plan or as_json else client.managers()
+    critical = [] if plan or as_json else client.critical_alerts()
+    if clear:
+        click.clear()
+    if len(managers) > 1:
+        click.echo(f"{managers_status(managers)}\n")
+    click.echo(json.dumps(plans) if as_json else "\n\n".join(map(plan_status, plans)) or "no plan is deployed")
+    for one in critical:
+        click.echo(printable(f"\n{one['subject']} {one['name']}: {one['what']}\n    {one['advice']}"))
+    return any(one["status"]["topology"]["state"] == "failed" for one in plans)
 
 
 def wait_until_connected(client: ManagerClient, plan: str, wait_s: float) -> Any:

@@ -28,21 +28,21 @@ from cep_common.web.requests import Exchange, Request
 logger = logging.getLogger(__name__)
 
 IDLE_S = 60
-"""A connection on which nothing is asked is closed after so long."""
+"""Seconds after which a connection without requests is closed."""
 UNREAD_S = 30
-"""So is one whose client reads nothing of an answer."""
+"""Seconds after which a connection is closed whose client reads nothing of an answer."""
 HANDSHAKE_S = 10.0
 BODY_GRACE_S = 5
-"""So long a body may come as slowly as it likes."""
+"""Seconds during which a body has no lower limit of speed."""
 LINGER_S, LINGER_BYTES = 2.0, 1_048_576
-"""A client whose request is refused may go on sending so long and so much, and reads the answer; else it would only see
-that the connection is gone."""
+"""Seconds and bytes for which a client whose request is refused may go on sending, so that it can read the answer; if
+the connection were closed at once, it would see a reset only."""
 HEAD_BYTES = 65_536
 MOST_HEADERS = 200
 MOST_PIPELINED = 256
-"""With so many requests that are not answered nothing more is read."""
+"""Unanswered requests of a connection above which no more are read from it."""
 SMALL_BODY_BYTES = 65_536
-"""Whoever sends a larger body is looked at before it is read."""
+"""The sender of a larger body must be authenticated before any of it is read."""
 UNAVAILABLE, UNAUTHENTICATED = 503, 401
 
 
