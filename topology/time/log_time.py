@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from topology.events.bundle import Bundle
 from topology.events.watermarks import NO_WATERMARK
+from topology.time.engine_clock import EngineClock
 from topology.time.merger import EventTimeMerger
 from topology.time.origins import TimedEngine
-from topology.time.system_time import ShiftedEngine, cut_by_clock
+from topology.time.system_time import cut_by_clock
 
 TICK_MS = 50
 """How often a log says what time it is when no event does: so late a timer of a replica may fire."""
@@ -33,12 +34,11 @@ class LogTime:
         self, engine: TimedEngine, merger: EventTimeMerger, at: Callable[[int], None], *, each_time: bool
     ) -> None:
         self.merger = merger
-        self._engine = ShiftedEngine(engine)
-        self._at = at
+        self._clock = EngineClock(engine, at, each_time=each_time)
+        self._engine = self._clock.engine
         self._each_time = each_time
         self.wrong_ms = 0
         """By how much the engine's time was found to be wrong since its owner looked last."""
-        self._clock_ms = 0
         self._now_ms = 0
         self._promised: tuple[int, bool] = (NO_WATERMARK, False)
 
@@ -55,7 +55,7 @@ class LogTime:
     @property
     def behind_ms(self) -> int:
         """How far the log's time is behind the time of day."""
-        return 0 if self._promised[1] or not self._clock_ms else max(0, self._now_ms - self._clock_ms)
+        return 0 if self._promised[1] or not self._clock.time_ms else max(0, self._now_ms - self._clock.time_ms)
 
     def awaits(self) -> tuple[str, ...]:
         """Return nothing: who has events that must come first is known to the log."""
@@ -69,8 +69,8 @@ class LogTime:
                 self._align(bundle.clock_ms)
             for stream, batch, clock_ms in cut_by_clock(bundle):
                 self._send(stream, batch, clock_ms)
-            if bundle.clock_ms > self._clock_ms:
-                self._pass_time(bundle.clock_ms)
+            if bundle.clock_ms > self._clock.time_ms:
+                self._clock.pass_time(bundle.clock_ms)
             self._promised = (bundle.watermark_ms, bundle.idle)
         return list(bundles)
 
@@ -90,28 +90,14 @@ class LogTime:
 
     def _align(self, time_ms: int) -> None:
         wrong_ms = self._engine.align(time_ms)
-        if wrong_ms or not self._clock_ms:
+        if wrong_ms or not self._clock.time_ms:
             self.wrong_ms += wrong_ms
-            self._clock_ms = self._engine.clock_ms
+            self._clock.time_ms = self._engine.clock_ms
 
     def _send(self, stream: str, batch: pa.RecordBatch, clock_ms: int) -> None:
         if not batch.num_rows:
             return
-        if self._each_time and clock_ms > self._clock_ms:
-            self._pass_time(clock_ms)
-        self._move(clock_ms)
-        self._engine.send(stream, batch, self._clock_ms)
-
-    def _pass_time(self, time_ms: int) -> None:
-        """Fire the timers that are due until `time_ms`."""
-        before = None
-        while self._each_time and (due := self._engine.next_deadline_ms()) is not None and before != due < time_ms:
-            before = due
-            self._move(due)
-            self._engine.advance_time(self._clock_ms)
-        self._move(time_ms)
-        self._engine.advance_time(time_ms)
-
-    def _move(self, time_ms: int) -> None:
-        self._clock_ms = max(self._clock_ms, time_ms)
-        self._at(self._clock_ms)
+        if self._each_time and clock_ms > self._clock.time_ms:
+            self._clock.pass_time(clock_ms)
+        self._clock.move(clock_ms)
+        self._engine.send(stream, batch, self._clock.time_ms)

@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from siddhi.column_names import TIMESTAMP
 from topology.events.bundle import Bundle
-from topology.events.frames import CLOCK, has_clocks, shifted, without_clocks
+from topology.events.frames import CLOCK, has_clocks, without_clocks
 from topology.events.watermarks import END_OF_TIME
+from topology.time.engine_clock import BEHIND_MS, FAR_MS, EngineClock
 from topology.time.merger import EventTimeMerger, MergedStep
 from topology.time.origins import TimedEngine, runs
 
@@ -25,59 +26,8 @@ MOST_ROWS, MOST_PIECES = 1_024, 128
 """Rows of a backlog that one call processes, the second where the engine is called for each time or row. Between calls
 the task answers heartbeats of its links: a peer that hears none for 10 s takes the task for lost, and 1,024 rows of a
 query that runs row by row take half a second of processor time."""
-BEHIND_MS = 5_000
-"""An engine whose time is so much later than the time of day got it from a wrong clock."""
-FAR_MS = 400 * 86_400_000
-"""Time that no plan was interrupted for: an engine does not work it through second by second."""
 LATE_MS = 1_000
 """Events that are so much older than the clock are told of: a channel was given up that had more."""
-
-
-class ShiftedEngine:
-    """An engine whose time is the time of day plus `shift_ms`.
-
-    The time of an engine never goes back, and its state is full of times. One that was fed by a clock ten hours ahead
-    would wait for ten hours after that is right again, and so would each that is restored from its checkpoint. Instead
-    its time goes on from where it is, at the pace of the time of day, and whoever is outside sees the time of day.
-    """
-
-    def __init__(self, engine: TimedEngine) -> None:
-        self._engine = engine
-        self.shift_ms = 0
-
-    def align(self, now_ms: int) -> int:
-        """Shift the engine's time if `now_ms` and that cannot both be right; return by how much it was wrong."""
-        if not self._engine.clock_ms:
-            return 0
-        ahead_ms = self._engine.clock_ms - self.shift_ms - now_ms
-        if -FAR_MS <= ahead_ms <= BEHIND_MS:
-            return 0
-        self.shift_ms += ahead_ms
-        return ahead_ms
-
-    @property
-    def clock_ms(self) -> int:
-        clock_ms = self._engine.clock_ms
-        return clock_ms - self.shift_ms if clock_ms else 0
-
-    def next_deadline_ms(self) -> int | None:
-        deadline_ms = self._engine.next_deadline_ms()
-        return None if deadline_ms is None else deadline_ms - self.shift_ms
-
-    def advance_time(self, now_ms: int) -> None:
-        self._engine.advance_time(now_ms + self.shift_ms)
-
-    def send(self, stream: str, batch: pa.RecordBatch, now_ms: int) -> None:
-        self._engine.send(stream, shifted(batch, self.shift_ms), now_ms + self.shift_ms)
-
-    def send_merged(
-        self,
-        rows: Sequence[tuple[str, pa.RecordBatch]],
-        sources: np.ndarray[tuple[int], np.dtype[np.int64]],
-        now_ms: int,
-    ) -> None:
-        moved = [(stream, shifted(batch, self.shift_ms)) for stream, batch in rows]
-        self._engine.send_merged(moved, sources, now_ms + self.shift_ms)
 
 
 class SystemTime:
@@ -99,8 +49,8 @@ class SystemTime:
         now_ms: int = 0,
     ) -> None:
         self.merger = merger
-        self._engine = ShiftedEngine(engine)
-        self._at = at
+        self._clock = EngineClock(engine, at, each_time=each_time)
+        self._engine = self._clock.engine
         self._each_time = each_time
         self._one_by_one = one_by_one
         self.wrong_ms = 0
@@ -119,7 +69,7 @@ class SystemTime:
     def _align(self, now_ms: int) -> None:
         if now_ms:
             self.wrong_ms += self._engine.align(now_ms)
-        self._clock_ms = self._engine.clock_ms
+        self._clock.time_ms = self._engine.clock_ms
 
     def _note_time(self, now_ms: int) -> None:
         before_ms, self._now_ms = self._now_ms, now_ms
@@ -139,7 +89,7 @@ class SystemTime:
     @property
     def behind_ms(self) -> int:
         """How far processing time is behind the time of day."""
-        return 0 if self._live or not self._clock_ms else max(0, self._now_ms - self._clock_ms)
+        return 0 if self._live or not self._clock.time_ms else max(0, self._now_ms - self._clock.time_ms)
 
     def take(self, bundles: Sequence[Bundle], now_ms: int) -> list[Bundle]:
         """Accept bundles, process all whose time has come, and return those that are done, to be settled."""
@@ -161,7 +111,7 @@ class SystemTime:
         self.merger.on_time(now_ms)
         done = self._release(now_ms)
         if self._live:
-            self._pass_time(now_ms)
+            self._clock.pass_time(now_ms)
         return done
 
     def next_deadline_ms(self) -> int | None:
@@ -209,28 +159,14 @@ class SystemTime:
             self._go_live(now_ms)
         else:
             self._live = False
-            if bound_ms > self._clock_ms:
-                self._pass_time(min(bound_ms, now_ms))
+            if bound_ms > self._clock.time_ms:
+                self._clock.pass_time(min(bound_ms, now_ms))
         return list(step.finished) if step is not None else []
 
     def _go_live(self, now_ms: int) -> None:
         if not self._live:
             self._live = True
-            self._pass_time(now_ms)
-
-    def _pass_time(self, time_ms: int) -> None:
-        """Timers due until `time_ms` have fired."""
-        before = None
-        while self._each_time and (due := self._engine.next_deadline_ms()) is not None and before != due < time_ms:
-            before = due
-            self._move(due)
-            self._engine.advance_time(self._clock_ms)
-        self._move(time_ms)
-        self._engine.advance_time(time_ms)
-
-    def _move(self, time_ms: int) -> None:
-        self._clock_ms = max(self._clock_ms, time_ms)
-        self._at(self._clock_ms)
+            self._clock.pass_time(now_ms)
 
     def _send(self, stream: str, batch: pa.RecordBatch, clock_ms: int) -> None:
         """Run the rows of a bundle that nothing holds back through the engine."""
@@ -239,8 +175,8 @@ class SystemTime:
             rows = without_clocks(batch)
             if not self._by_pieces and _are_in_time(rows, clocks):
                 self._note_late(stream, clocks)
-                self._move(int(clocks.max()))
-                self._engine.send(stream, rows, self._clock_ms)
+                self._clock.move(int(clocks.max()))
+                self._engine.send(stream, rows, self._clock.time_ms)
                 return
             for start, stop in runs(clocks):
                 self._send_at(stream, rows.slice(start, stop - start), int(clocks[start]))
@@ -251,14 +187,14 @@ class SystemTime:
         if not batch.num_rows:
             return
         self._note_late(stream, np.full(batch.num_rows, clock_ms))
-        if self._each_time and clock_ms > self._clock_ms:
-            self._pass_time(clock_ms)
-        self._move(clock_ms)
+        if self._each_time and clock_ms > self._clock.time_ms:
+            self._clock.pass_time(clock_ms)
+        self._clock.move(clock_ms)
         for part in _single_rows(batch) if self._one_by_one else (batch,):
-            self._engine.send(stream, part, self._clock_ms)
+            self._engine.send(stream, part, self._clock.time_ms)
 
     def _note_late(self, stream: str, clocks: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-        late = int((clocks < self._clock_ms - LATE_MS).sum())
+        late = int((clocks < self._clock.time_ms - LATE_MS).sum())
         if late:
             self.merger.late[stream] = self.merger.late.get(stream, 0) + late
 
@@ -271,8 +207,8 @@ class SystemTime:
         ):
             for (stream, _), order in zip(rows, step.orders, strict=True):
                 self._note_late(stream, clocks[order])
-            self._move(int(clocks[-1]))
-            self._engine.send_merged(rows, sources, self._clock_ms)
+            self._clock.move(int(clocks[-1]))
+            self._engine.send_merged(rows, sources, self._clock.time_ms)
             return
         done = [0] * len(rows)
         for start, stop in runs(clocks, sources):
