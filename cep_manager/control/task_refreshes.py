@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cep_common.ids import PlanKey
 from cep_common.lease import AdaptiveLease
 from cep_common.protocol.tasks import RefreshedTask, RefreshTasks, RegisterTask, TasksRefreshed
 from cep_manager.control.deployment.deployments import PlanDeployments
@@ -29,7 +30,7 @@ class TaskRefreshes:
         self._delays = delays
         self._hosts: dict[str, tuple[int, tuple[RefreshedTask, ...]]] = {}
         self._heard_ms: dict[str, int] = {}
-        self._answered: dict[tuple[object, int, int], tuple[object, ...]] = {}
+        self._answered: dict[tuple[PlanKey, int, int], tuple[object, ...]] = {}
         """What each task was answered of its plan when it registered last, see `_answer_of`."""
 
     def registered(self, task: RegisterTask, record: PlanRecord) -> None:
@@ -52,11 +53,14 @@ class TaskRefreshes:
         return TasksRefreshed(heartbeat_ms, lease_ms, again=again)
 
     def forget_silent(self, now_ms: int, lease_ms: int) -> None:
-        """Forget stage hosts that have been silent for several leases."""
+        """Forget stage hosts that have been silent for several leases, and what tasks were told that are no more."""
         for host in [one for one, heard_ms in self._heard_ms.items() if now_ms - heard_ms >= 4 * lease_ms]:
             del self._heard_ms[host]
-            for task in self._hosts.pop(host, (0, ()))[1]:
-                self._answered.pop((task.key, task.epoch, task.task), None)
+            for one in self._hosts.pop(host, (0, ()))[1]:
+                self._answered.pop((one.key, one.epoch, one.task), None)
+        tasks = self._members.tasks
+        for key, epoch, task in [one for one in self._answered if one[1:] not in tasks.get(one[0], {})]:
+            del self._answered[key, epoch, task]
 
     def _renew(self, task: RefreshedTask, now_ms: int) -> bool:
         """Renew the lease of a task that is known as it is, and has nothing new to be told."""

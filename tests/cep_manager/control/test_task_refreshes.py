@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from manager_world import HEARTBEAT_MS, KEY, LEASE_MS, World, driver, plan, receiver, serves, task, topology, worker
 
-from cep_common.ids import Endpoint
+from cep_common.ids import Endpoint, PlanKey
 from cep_common.protocol.registry import RegisterEndpoint, WorkerRegistered
 from cep_common.protocol.tasks import RefreshedTask, RefreshTasks, TaskRegistered, TasksRefreshed
 from cep_manager.plans.state import PlanState
@@ -98,6 +98,17 @@ def test_a_task_of_another_attempt_or_of_a_plan_that_is_gone_must_register() -> 
     assert refresh(world, REFERENCE, version=2).again == ()
     world.instructions += world.plane.remove_plan(KEY, world.now_ms)
     assert refresh(world, version=2).again == (0,)
+
+
+def test_nothing_is_kept_of_the_tasks_of_a_plan_that_is_gone() -> None:
+    world = running()
+    refresh(world, REFERENCE)
+    assert world.plane._refreshes._answered
+    world.instructions += world.plane.remove_plan(KEY, world.now_ms)
+    world.now_ms += HEARTBEAT_MS
+    refresh(world, msgspec.structs.replace(REFERENCE, key=PlanKey(1, "another")), version=2)
+    world.tick()
+    assert not world.plane._refreshes._answered, "the host goes on without the plan"
 
 
 def test_the_heartbeat_of_a_worker_renews_its_endpoints() -> None:
