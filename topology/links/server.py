@@ -194,10 +194,12 @@ class LinkServer:
                 envelope = decode(frames)
             except DecodeError as error:
                 yield from self._break(peer, link, error.code, str(error))
-                continue
-            if link is not None:
-                link.heard_ms = now_ms
-            yield from self._take(peer, link, envelope.message, envelope.bodies, now_ms)
+            else:
+                if link is not None:
+                    link.heard_ms = now_ms
+                yield from self._take(peer, link, envelope.message, envelope.bodies, now_ms)
+            if peer not in self.links:  # the listener takes note of a link with whatever it says, and it has none
+                self._forget(peer)
 
     def done(self, link: IncomingLink, sequence: int) -> None:
         """Record that all frames of `link` up to `sequence` were passed on; `flush` tells the sender."""

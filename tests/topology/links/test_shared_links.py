@@ -188,3 +188,25 @@ def test_a_refusal_reaches_the_link_that_it_is_for(sharing: Sharing) -> None:
     sharing.links.append(link)
     sharing.until(lambda: link.state is LinkState.REFUSED)
     assert [one.code for one in link.refusals] == ["stale-epoch"]
+
+
+def test_nothing_is_kept_of_links_that_were_refused(sharing: Sharing) -> None:
+    refusing = LinkServer.share(sharing.host.receivers, "refusing", 1, lambda _: Rejected("stale-epoch", "it is over"))
+    sharing.servers.append(refusing)
+    sharing.here.add(refusing.socket)
+    link = sharing.open(refusing.endpoint)
+    sharing.links.append(link)
+    sharing.until(lambda: link.state is LinkState.REFUSED and opened_but(link, sharing))
+    (peer,) = sharing.host.receivers._peers.values()
+    assert "refusing" not in peer.links.values()
+
+    link.close()  # which it says to a server that has no such link
+    sharing.links[0].mark_idle()  # comes after that
+    sharing.until(lambda: len(sharing.events[0]) == 2)
+    sharing.go_on()
+    assert "refusing" not in peer.links.values()
+    assert len(peer.links) == PLANS
+
+
+def opened_but(other: LinkSender, sharing: Sharing) -> bool:
+    return all(link.state is LinkState.OPEN for link in sharing.links if link is not other)
