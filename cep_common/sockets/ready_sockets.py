@@ -70,11 +70,14 @@ class ReadySockets:
     def poll(self, timeout_ms: int) -> set[Source]:
         """Return the sources that can be read; wait up to `timeout_ms` for the first."""
         # Sends use them at any time, so they are asked each time: there are few.
-        for socket in [one for one in self._pumps if _readable(one)]:
+        pumped = [one for one in self._pumps if _readable(one)]
+        for socket in pumped:
             self._run_pump(socket)
+        # A pump stops after so many messages; no handle tells of what is left, so nobody may wait for it.
+        more = any(socket in self._pumps and _readable(socket) for socket in pumped)
         ready = {source for source in self._used if source not in self._pumps and _readable(source)}
         self._used.clear()
-        for key, _ in self._selector.select(0 if ready or self._called else timeout_ms / 1000):
+        for key, _ in self._selector.select(0 if ready or self._called or more else timeout_ms / 1000):
             source = key.data
             if source in self._pumps:
                 self._run_pump(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -64,3 +65,20 @@ def test_a_bell_wakes_and_what_was_removed_does_not(pair: tuple[zmq.Socket[bytes
     assert ready.poll(20) == set()
     ready.close()
     wakeup.close()
+
+
+def test_what_a_pump_left_in_its_socket_does_not_wait_for_more(
+    pair: tuple[zmq.Socket[bytes], zmq.Socket[bytes]],
+) -> None:
+    server, client = pair
+    taken: list[list[bytes]] = []
+    ready = ReadySockets()
+    ready.pump(server, lambda: taken.append(server.recv_multipart()))
+    for _ in range(6):
+        client.send(b"for a part that does not listen")
+    time.sleep(0.2)
+    began_s = time.monotonic()
+    while len(taken) < 4:
+        assert ready.poll(2_000) == set()
+    assert time.monotonic() - began_s < 2, "it waited although more was there"
+    ready.close()
