@@ -72,8 +72,9 @@ class Channel(SharedSocket):
         self.name = name
         self.endpoint = Endpoint(listener.endpoint.host, listener.endpoint.port, name)
 
-    def unread(self) -> bool:
-        """Return whether something may wait that was not handed out yet, here or in the connection."""
+    def unread(self, now_ms: int) -> bool:
+        """Return whether something waits here, or may: more has come for all channels than is handed out at once."""
+        self._listener.pump(now_ms)  # what other channels get is no reason to wait for this one
         return self.has_input or readable(self._listener.socket)
 
     def heard_ms(self, link: bytes) -> int:

@@ -182,7 +182,7 @@ class Outflow:
                 if link.attachment.waits(now_ms):
                     self._spill(link, now_ms)
         # Messages that wait in the socket may be the sign of life of a publisher that looks silent.
-        if not self._server.unread():
+        if not self._server.unread(now_ms):
             for gone in self._server.expire(now_ms):
                 self._gone(gone)
 

@@ -169,9 +169,9 @@ class LinkServer:
         socket = listener.channel(channel)
         return cls(socket, socket.endpoint, window_rows, accept, resume=resume, clock=clock)
 
-    def unread(self) -> bool:
+    def unread(self, now_ms: int) -> bool:
         """Return whether messages wait to be received."""
-        return self.socket.unread() if isinstance(self.socket, Channel) else readable(self.socket)
+        return self.socket.unread(now_ms) if isinstance(self.socket, Channel) else readable(self.socket)
 
     def heard_ms(self, link: IncomingLink) -> int:
         """Return when the sender of the link was heard last."""
@@ -259,7 +259,7 @@ class LinkServer:
     def expire(self, now_ms: int) -> list[LinkGone]:
         """Forgets links whose sender has been silent for too long; none while messages wait to be received."""
         # A busy receiver hears late: beats may lie in the socket's queue, so silence counts only once it is empty.
-        if self.unread():
+        if self.unread(now_ms):
             return []
         gone = [link for link in self.links.values() if self._is_gone(link, now_ms - self.heard_ms(link))]
         for link in gone:

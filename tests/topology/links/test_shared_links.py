@@ -190,6 +190,15 @@ def test_a_refusal_reaches_the_link_that_it_is_for(sharing: Sharing) -> None:
     assert [one.code for one in link.refusals] == ["stale-epoch"]
 
 
+def test_what_comes_for_one_plan_is_not_unread_by_the_others(sharing: Sharing) -> None:
+    sharing.until(lambda: opened(sharing))
+    sharing.links[1].mark_idle()
+    assert sharing.host.receivers.socket.poll(5_000), "it waits in the socket of all"
+    assert not sharing.servers[0].unread(sharing.now_ms)
+    assert sharing.servers[1].unread(sharing.now_ms)
+    sharing.until(lambda: len(sharing.events.get(1, ())) == 2)
+
+
 def test_nothing_is_kept_of_links_that_were_refused(sharing: Sharing) -> None:
     refusing = LinkServer.share(sharing.host.receivers, "refusing", 1, lambda _: Rejected("stale-epoch", "it is over"))
     sharing.servers.append(refusing)

@@ -110,12 +110,12 @@ class Receiver:
             self._take(event)
         self._look_at_silence(monotonic_ms)
 
-    def pace(self, *, full: bool) -> None:
+    def pace(self, monotonic_ms: int, *, full: bool) -> None:
         """Read nothing while the topology is `full`; called each turn.
 
         Under the system clock, time waits until what arrived meanwhile has been read.
         """
-        if not self._by_clock or full == self._paused or (not full and self.server.unread()):
+        if not self._by_clock or full == self._paused or (not full and self.server.unread(monotonic_ms)):
             return
         self._paused = full
         for link in self.server.links.values():
@@ -139,7 +139,7 @@ class Receiver:
 
     def _look_at_silence(self, now_ms: int) -> bool:
         """Let processing time wait for senders that have fallen silent; return whether something is unread."""
-        unread = self.server.unread()
+        unread = self.server.unread(now_ms)
         for link in self.server.links.values():
             stalled = link.opening.tells_time and not unread and now_ms - self.server.heard_ms(link) >= STALLED_MS
             if stalled != link.attachment.stalled:

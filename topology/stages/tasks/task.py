@@ -474,7 +474,7 @@ class Task:
         for receiver in self.receivers:
             if receiver.server.socket in readable:
                 receiver.on_readable(monotonic_ms)
-            receiver.pace(full=self._full)
+            receiver.pace(monotonic_ms, full=self._full)
 
     def _drain(self, now_ms: int) -> None:
         end_ms = self._clock.monotonic_ms() + self.pace.turn_ms
