@@ -249,6 +249,7 @@ class DirectIntake:
         return True
 
     def _add(self, post: _Post, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the post wait in its lane, or set its answer: its connection, which is asking, sends that itself."""
         source = post.target.source
         name = (source.source, source.timestamp_key)
         lane = self._lanes.get(name)
@@ -256,11 +257,11 @@ class DirectIntake:
             self._lanes = {other: one for other, one in self._lanes.items() if one.waiting or one.under_way}
             lane = self._lanes[name] = _Lane()
         if post.rows == 0:
-            self._answer([post], None)
+            self._set_answers([post], None)
         elif (limited_ms := self._gateway.limit_wait_ms(post.target.tenant)) > self._wait_ms:
-            self._answer([post], over_limit(post.target.tenant, limited_ms))
+            self._set_answers([post], over_limit(post.target.tenant, limited_ms))
         elif lane.rows + post.rows > WAITING_ROWS:
-            self._answer([post], no_room(source.stream.schema.stream))
+            self._set_answers([post], no_room(source.stream.schema.stream))
         else:
             lane.waiting.append(post)
             lane.rows += post.rows
@@ -360,6 +361,11 @@ class DirectIntake:
 
     def _answer(self, posts: Sequence[_Post], reason: InputError | None) -> None:
         """Answer the posts, each connection at once."""
+        self._set_answers(posts, reason)
+        for connection in {post.exchange.connection: None for post in posts}:
+            connection.flush()
+
+    def _set_answers(self, posts: Sequence[_Post], reason: InputError | None) -> None:
         answered = self._gateway.answered()
         refusal = _refused(reason) if reason is not None else b""
         for post in posts:
@@ -370,8 +376,6 @@ class DirectIntake:
             exchange = post.exchange
             plain = post.rows == 1 and not exchange.closes
             exchange.answer = refusal or (_accepted_one() if plain else _accepted(post.rows, closes=exchange.closes))
-        for connection in {post.exchange.connection: None for post in posts}:
-            connection.flush()
 
 
 def _targeted(source: HttpSource, tenant: int) -> _Target | None:

@@ -208,6 +208,18 @@ def test_a_key_is_taken_once_also_by_the_next_process(patient: World) -> None:
     assert [row[0] for row in receiver.rows()] == [1, 2, *range(10, 1_200), 9]
 
 
+def test_empty_lists_in_a_pipeline_are_answered_each(patient: World) -> None:
+    patient.start(PLAN)
+    empty, one = (202, {"accepted": 0}), (202, {"accepted": 1})
+    assert burst(patient, *[request(b"[]")] * 5) == [empty] * 5
+    assert burst(patient, request(b"[]"), request(event(1)), request(b"[]"), request(b"[]")) == [
+        empty,
+        one,
+        empty,
+        empty,
+    ]
+
+
 def test_a_refused_request_leaves_its_key_free(make_world: Callable[..., World]) -> None:
     world = make_world(inflow=InflowConfig(waiting_rows=1))
     world.start(msgspec.structs.replace(PLAN, delivery="at-most-once"))
