@@ -35,8 +35,12 @@ class RequestKey:
     body: bytes
 
     def origin(self) -> BatchOrigin:
-        """Return how the log knows the request."""
-        return BatchOrigin(self.name, KEYED)
+        """Return how the log knows the request.
+
+        The log has keys for longer than their answers are remembered, and does not say what came with them: a key that
+        comes with another body then is another request, whose events must not be taken for those it has.
+        """
+        return BatchOrigin(blake2b(self.name + self.body, digest_size=SOURCE_BYTES).digest(), KEYED)
 
 
 def request_key(key: str, stream: str, tenant: int, body: bytes) -> RequestKey:

@@ -208,6 +208,21 @@ def test_a_key_is_taken_once_also_by_the_next_process(patient: World) -> None:
     assert [row[0] for row in receiver.rows()] == [1, 2, *range(10, 1_200), 9]
 
 
+def test_a_key_whose_answer_is_forgotten_takes_other_events(patient: World) -> None:
+    patient.start(PLAN)
+    assert patient.worker is not None
+    assert post(patient, "again", event(1)).status_code == 202
+    patient.worker.stop()
+    patient.worker = Worker(patient.config)
+    patient.worker.start()
+    until(lambda: patient.health()["plans"])
+    receiver = patient.connected_receiver()
+    assert post(patient, "again", event(2)).status_code == 202
+    assert post(patient, "last", event(3)).status_code == 202
+    until(lambda: any(row[0] == 3 for row in receiver.rows()), receiver)
+    assert [row[0] for row in receiver.rows()] == [1, 2, 3]
+
+
 def test_empty_lists_in_a_pipeline_are_answered_each(patient: World) -> None:
     patient.start(PLAN)
     empty, one = (202, {"accepted": 0}), (202, {"accepted": 1})
