@@ -96,12 +96,14 @@ def avro_encoder(schema: RegisteredSchema, attributes: Sequence[tuple[str, str]]
     nested = any(kind == "object" for _, kind in attributes)
 
     def encode(row: Mapping[str, Any]) -> bytes:
-        record = {name: convert(row[name]) for name, convert in writers.items()}
         found = io.BytesIO()
         try:
+            record = {name: convert(row[name]) for name, convert in writers.items()}
             if nested:
                 fastavro.validation.validate(record, parsed, disable_tuple_notation=True)
             fastavro.schemaless_writer(found, parsed, record, disable_tuple_notation=True)
+        except BodyError:
+            raise
         except Exception as error:  # whatever the library stumbles over is the event's fault
             raise BodyError(f"the event does not fit the schema: {short(error)}") from error
         return found.getvalue()

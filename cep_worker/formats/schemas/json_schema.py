@@ -54,12 +54,19 @@ def json_encoder(
         event = dict(row)
         for name in objects:
             if event[name] is not None:
-                event[name] = msgspec.json.decode(event[name])
+                event[name] = _object(name, event[name])
         text = msgspec.json.encode(event)
         check(msgspec.json.decode(text) if _has_odd_numbers(row) else event)
         return text
 
     return encode
+
+
+def _object(name: str, text: bytes) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BodyError(f"{name} is not JSON: {short(error)}") from error
 
 
 def _has_odd_numbers(row: Mapping[str, Any]) -> bool:

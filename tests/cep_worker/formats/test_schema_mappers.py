@@ -390,6 +390,15 @@ def test_json_without_a_registry_is_validated() -> None:
         sink.events(batch(StreamSchema("S", (("i", "int"),)), [(-6,)]))
 
 
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_an_object_that_is_no_json_is_refused_alone(kind: str) -> None:
+    sink = mapper(kind, {"schema.def": SCHEMAS[kind]}, EVERYTHING)
+    whole = ("a", 1, 2, 0.5, 0.5, True)
+    with pytest.raises(UnfitEventsError) as error:
+        sink.events(batch(EVERYTHING, [(*whole, None), (*whole, b"\xff\x00"), (*whole, b"{")]))
+    assert [*error.value.reasons] == [1, 2]
+
+
 def test_the_path_to_a_message() -> None:
     for path in ((0,), (1,), (0, 0), (200, 3)):
         assert read_indexes(indexes_header(path) + b"rest") == (path, b"rest")
