@@ -12,6 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+UNKNOWN = frozenset({"", "AAAAAAAAAAAAAAAAAAAAAA"})
+"""What brokers that know no ids are said to give: nothing, or an id that is all zero."""
+
 
 class _KnownTopic(msgspec.Struct, frozen=True):
     """A topic's id, the first generation of positions in it, and the newest one of any partition."""
@@ -34,12 +37,12 @@ class TopicIds:
     def differs(self, topic: str, topic_id: str) -> bool:
         """Return whether the topic is another one than before."""
         known = self._known.get(topic)
-        return known is not None and bool(topic_id) and known.id != topic_id
+        return known is not None and topic_id not in UNKNOWN and known.id != topic_id
 
     def note(self, topic: str, topic_id: str) -> bool:
         """Keep the id of a topic that is there. Return whether it is another topic than before. Raises OSError."""
         differs = self.differs(topic, topic_id)
-        if topic_id and (differs or topic not in self._known):
+        if topic_id not in UNKNOWN and (differs or topic not in self._known):
             former = self._known.get(topic)
             generation = 0 if former is None else max(former.generation, former.newest) + 1
             self._known[topic] = _KnownTopic(topic_id, generation, generation)

@@ -70,6 +70,16 @@ def test_ids_of_topics_are_kept(tmp_path: Path) -> None:
     assert TopicIds(tmp_path, "plan", "stream").generation("flights") == 3
 
 
+def test_brokers_that_learn_of_ids_have_the_topic_of_before(tmp_path: Path) -> None:
+    kafka = pytest.importorskip("confluent_kafka")
+    ids = TopicIds(tmp_path, "plan", "stream")
+    none = str(kafka.Uuid(0, 0))
+    assert not ids.note("flights", none)
+    assert not ids.note("flights", "a")
+    assert not ids.differs("flights", none)
+    assert (ids.note("flights", none), ids.generation("flights")) == (False, 0)
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "problem"),
     [
