@@ -27,11 +27,17 @@ class Seen:
         self._path = folder / f"{sha256(names.encode()).hexdigest()[:32]}.seen.json"
         self._binary = options.is_binary_message == "true"
         self._last = self._load()
+        self._taking: dict[str, int] = {}
+        """The numbers of messages that are not taken yet."""
         self._saved_at = 0.0
         self.repeated = 0
 
     def take_off(self, fetched: Fetched) -> list[Refused]:
-        """Take the headers off; repeated messages are dropped. Gives the messages without a header."""
+        """Take the headers off; repeated messages are dropped. Gives the messages without a header.
+
+        `took` must follow once the messages are safe: until then they may come again.
+        """
+        self._taking = {}
         kept: list[tuple[int, bytes]] = []
         refused: list[Refused] = []
         for index, message in enumerate(fetched.payloads()):
@@ -41,15 +47,20 @@ class Seen:
                 refused.append(Refused(fetched.message(index), f"the message {error}"))
                 continue
             name = self._name(fetched, index, sequence)
-            if number <= self._last.get(name, -1):
+            if number <= self._taking.get(name, self._last.get(name, -1)):
                 self.repeated += 1
                 continue
-            self._last[name] = number
+            self._taking[name] = number
             kept.append((index, payload))
         fetched.replace(kept)
+        return refused
+
+    def took(self) -> None:
+        """Note that the messages of the last `take_off` are safe."""
+        self._last |= self._taking
+        self._taking = {}
         if time.monotonic() - self._saved_at >= SAVE_S:
             self.save()
-        return refused
 
     def save(self) -> None:
         """Write the numbers to the file. What comes again after a crash of the last second is not known."""

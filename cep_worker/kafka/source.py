@@ -245,6 +245,8 @@ class KafkaSource:
                 self._split(fetched, error.message)
             else:
                 self.delivered_events += batch.num_rows
+        if self._seen is not None:
+            self._seen.took()
         readings.took(topic, number, last)
 
     def _read(self, consumer: Any, fetched: Fetched) -> tuple[pa.RecordBatch | None, list[Refused]]:

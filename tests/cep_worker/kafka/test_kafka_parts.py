@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -16,12 +17,16 @@ from cep_common.protocol.worker_reports import PartitionReport
 from cep_common.reach.guard import Guard, Reach
 from cep_worker.formats.source_mappers.json_path_mapper import JsonFormat
 from cep_worker.kafka.client import library
+from cep_worker.kafka.fetched import Fetched
 from cep_worker.kafka.messages import KafkaMessage, MessageReader, Refused, StoredMessages, failed_messages, stored
 from cep_worker.kafka.positions import KnownPosition, OutOfRangeError, Position, in_range, mark, marked_position, start
+from cep_worker.kafka.seen import Seen
 from cep_worker.kafka.sequences import BLOCK, HeaderError, Numbers, with_header, without_header
 from cep_worker.kafka.topic_ids import TopicIds
 from query_plan.connectors.judging import connector_faults
+from query_plan.connectors.kafka import KafkaSourceOptions
 from query_plan.connectors.kafka_settings import client_settings
+from query_plan.connectors.options import read_options
 from query_plan.connectors.reach import reach_faults
 from query_plan.secrets import cover_plan, secrets_of
 
@@ -206,6 +211,33 @@ def test_sequence_headers_go_on_and_off(*, binary: bool) -> None:
 def test_messages_without_a_header_are_refused(message: bytes, *, binary: bool) -> None:
     with pytest.raises(HeaderError):
         without_header(message, binary=binary)
+
+
+class _Message:
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+
+    def __getattr__(self, name: str) -> Any:
+        found = {"topic": "t", "partition": 0, "timestamp": (0, 0), "headers": None, "value": self._value}
+        return lambda: found.get(name)
+
+
+def test_messages_count_as_seen_once_they_are_taken(tmp_path: Path) -> None:
+    options = read_options(KafkaSourceOptions, {"bootstrap.servers": "b:9092", "topic.list": "t", "group.id": "g"}, "")
+    seen = Seen(tmp_path, "plan", "stream", options)
+
+    def payloads(*numbers: int) -> list[bytes]:
+        found = Fetched([_Message(with_header(b"%d" % one, "s", one, binary=False)) for one in numbers])
+        assert seen.take_off(found) == []
+        return found.payloads()
+
+    assert payloads(0, 1, 1) == [b"0", b"1"]
+    seen.save()
+    seen = Seen(tmp_path, "plan", "stream", options)
+    assert payloads(0, 1) == [b"0", b"1"], "they were not taken, and have come again"
+    assert payloads(0, 1) == [b"0", b"1"]
+    seen.took()
+    assert payloads(1, 2) == [b"2"]
 
 
 def test_numbers_rise_whatever_becomes_of_the_process(tmp_path: Path) -> None:
