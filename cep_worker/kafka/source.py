@@ -235,6 +235,8 @@ class KafkaSource:
         if self._seen is not None:
             refused += self._seen.take_off(fetched)
         batch, unreadable = self._read(consumer, fetched)
+        if readings.reading(topic, number) is not reading:
+            return  # the partition went while they waited: whoever has it now begins with them
         self._keep_failed([*refused, *unreadable])
         if batch is not None and batch.num_rows:
             try:

@@ -19,6 +19,8 @@ from cep_worker.formats.source_mappers.registry import source_format
 from cep_worker.http.refusals import STATUS
 from cep_worker.kafka import source as kafka_source
 from cep_worker.kafka.messages import KafkaMessage, MessageReader
+from cep_worker.kafka.positions import Position
+from cep_worker.kafka.readings import Reading
 from cep_worker.kafka.sink import _KafkaWriter
 from cep_worker.kafka.source import KafkaSource
 from cep_worker.sinks import http, retries
@@ -108,6 +110,27 @@ def test_messages_wait_while_the_registry_is_away(monkeypatch: pytest.MonkeyPatc
     assert (found is not None and found.num_rows, refused) == (1, [])
     assert calls == ["pause", "poll", "pause", "poll", "resume"]
     assert [bool(one) for one in told] == [True, True, False]
+
+
+@pytest.mark.parametrize("goes", [True, False])
+def test_messages_of_a_partition_that_goes_meanwhile_are_left_to_its_next_reader(*, goes: bool) -> None:
+    reading = Reading(b"", Position(0, 0), None)
+    held = {("t", 0): reading}
+    taken: list[int] = []
+
+    def read(_consumer: Any, fetched: Any) -> tuple[pa.RecordBatch, list[Any]]:
+        if goes:
+            held.clear()
+        return batch(*range(len(fetched))), []
+
+    source = SimpleNamespace(
+        _seen=None, _read=read, _keep_failed=lambda _: None, _name=lambda *_: (), delivered_events=0,
+        _submit=lambda _consumer, _name, events, _origin: taken.append(events.num_rows),
+    )  # fmt: skip
+    readings = SimpleNamespace(reading=lambda *key: held.get(key), took=lambda *_: taken.append(0))
+    message = SimpleNamespace(topic=lambda: "t", partition=lambda: 0, offset=lambda: 7, value=lambda: b"\x02")
+    KafkaSource._take(source, None, readings, reading, [message])  # type: ignore[arg-type]
+    assert taken == ([] if goes else [1, 0])
 
 
 def test_senders_over_http_are_asked_to_come_again() -> None:
