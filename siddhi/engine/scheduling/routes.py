@@ -85,15 +85,23 @@ class Routes:
         if shared is None:
             return None, []
         groups = self._graph.writers_first(self._graph.reached(roots, wakeful), shared)
-        sessions = [self._session(ranks) for ranks in shared.values()]
+        sessions = [self._session(table, ranks) for table, ranks in shared.items()]
         route = self._with_rules(groups)
         if route is None or any(session is None for session in sessions):
             return None, []
         return route, [session for session in sessions if session is not None]
 
-    def _session(self, ranks: Mapping[int, int]) -> WriteSession | None:
-        """Return what gathers the writes of the stages with these ranks; None when they find rows in several ways."""
-        writers = {n: writer for n in ranks if (writer := getattr(self._stages[n].node, "writer", None)) is not None}
+    def _session(self, table: str, ranks: Mapping[int, int]) -> WriteSession | None:
+        """Return what gathers the writes to `table`, which stages with these ranks use.
+
+        None when these find rows in several ways. A stage that looks at `table` may write another one.
+        """
+        nodes = {number: self._stages[number].node for number in ranks}
+        writers = {
+            number: writer
+            for number, node in nodes.items()
+            if table in node.writes and (writer := getattr(node, "writer", None)) is not None
+        }
         return WriteSession.of(writers, ranks)
 
     def _with_rules(self, groups: Sequence[Sequence[int]]) -> Route | None:

@@ -153,3 +153,27 @@ def test_batches_give_what_single_events_give(
         plainly(patch)
         wanted = outcome(app, rows, list(range(1, rows.num_rows)))
     assert outcome(app, rows, cuts, saved_at=saved_at) == wanted
+
+
+IN_TURNS = """
+@PrimaryKey('v') define table K (v int); @PrimaryKey('v') define table L (v int);
+from S[v == 0 or (L.v == v - 1 in L)] select v insert into K;
+from S[K.v == v in K] select v insert into L;
+from S[L.v == v in L] select v insert into Out;
+"""
+"""Each query writes the table at which the other one looks, so that an event passes if the one before it did."""
+
+
+def passed(app: str, count: int) -> tuple[list[Any], list[Any]]:
+    """What the app gives for events that pass one after the other, sent as one batch, and the plain way."""
+    events = records([("a", number, None, 0, 1) for number in range(count)])
+    with pytest.MonkeyPatch.context() as patch:
+        plainly(patch)
+        wanted = outcome(app, events, [])
+    return outcome(app, events, []), wanted
+
+
+def test_queries_that_look_at_a_table_write_their_own() -> None:
+    found, wanted = passed(STREAM + IN_TURNS, 2)
+    assert len(wanted[0]) == 2
+    assert found == wanted
