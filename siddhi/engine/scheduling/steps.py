@@ -240,8 +240,8 @@ class StepRunner:
         tables = [session for session in sessions if session.has_writer_of(rounds.numbers)]
         for session in tables:
             session.begin_rounds()
-        settled, count, rows = False, 0, 0
-        while not settled and count <= rows + 1:
+        settled, count, rows, most = False, 0, 0, 0
+        while not settled and count <= most + 1:
             count += 1
             now, come = {key: list(parts) for key, parts in sent.items()}, dict(arrived)
             made: list[tuple[ScheduledNode, int, int, EventBatch]] = []
@@ -260,6 +260,7 @@ class StepRunner:
                 rows = max(rows, size)
                 made.append((stage, size, worked_ns, out))
                 self._pass_on(number, inputs, inputs, out, step, now, come)
+            most = max(most, sum(size for _, size, _, _ in made))
             settled = True
             for session in tables:
                 settled &= session.settle()

@@ -177,3 +177,14 @@ def test_queries_that_look_at_a_table_write_their_own() -> None:
     found, wanted = passed(STREAM + IN_TURNS, 2)
     assert len(wanted[0]) == 2
     assert found == wanted
+
+
+def test_rounds_go_on_until_what_depends_on_each_other_through_tables_is_known() -> None:
+    more = "@PrimaryKey('v') define table A (v int); @PrimaryKey('v') define table B (v int);"
+    middle = """from S[K.v == v in K] select v insert into A; from S[A.v == v in A] select v insert into B;
+    from S[B.v == v in B] select v insert into L;"""
+    for app in (IN_TURNS, more + IN_TURNS.replace("from S[K.v == v in K] select v insert into L;", middle)):
+        for count in (1, 5):
+            found, wanted = passed(STREAM + app, count)
+            assert len(wanted[0]) == count
+            assert found == wanted
