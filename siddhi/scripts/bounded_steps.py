@@ -77,7 +77,10 @@ def _shift(left: Any, right: Any) -> None:
 
 def _rest(left: Any, right: Any) -> None:
     if isinstance(left, str):
-        _fit_widths(left, right if isinstance(right, tuple) else (right,))
+        values = right if isinstance(right, tuple) else right.values() if isinstance(right, dict) else (right,)
+        _fit_widths(left, values)
+        longest = max((len(value) for value in values if isinstance(value, str)), default=0)
+        _fit_items(len(left) + left.count("%") * longest)
 
 
 _SIGNS: Mapping[type[ast.operator], str] = {
@@ -217,6 +220,15 @@ def _tabs(text: str) -> Step:
     return expand
 
 
+def _extended(items: list[Any]) -> Step:
+    def extend(values: Iterable[Any]) -> None:
+        more = list(values)
+        _fit_items(len(items) + len(more))
+        items.extend(more)
+
+    return extend
+
+
 _WIDTHS = ("ljust", "rjust", "center", "zfill")
 _OF_TEXTS: Mapping[str, Callable[[str], Step]] = {
     "replace": _replaced,
@@ -231,10 +243,14 @@ def attribute(owner: Any, name: str, *default: Any) -> Any:
     found = safer_getattr_raise(owner, name, *default)  # type: ignore[no-untyped-call]
     if owner is math:
         return _OF_MATH.get(name, found)
+    if isinstance(owner, type) and (name in _OF_TEXTS or name in _WIDTHS or name in ("extend", "to_bytes")):
+        return lambda value, *more, **named: attribute(value, name)(*more, **named)
     if isinstance(owner, str):
         if name in _WIDTHS:
             return _widened(owner, name)
         return _OF_TEXTS[name](owner) if name in _OF_TEXTS else found
+    if isinstance(owner, list) and name == "extend":
+        return _extended(owner)
     if isinstance(owner, int) and name == "to_bytes":
         raise AttributeError("a script has no bytes")
     return found

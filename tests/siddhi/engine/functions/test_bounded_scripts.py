@@ -44,6 +44,13 @@ COSTLY = [
     "return len(sum([[1]] * 100000, []))",
     "return sum(range(10 ** data[0] * 1000))",
     "return (1).to_bytes(10 ** data[0], 'big')",
+    "return int.to_bytes(1, 10 ** data[0], 'big')",
+    "return len(str.ljust('a', 10 ** data[0]))",
+    "x = 'a' * 10000\nreturn len(str.replace(x, 'a', x))",
+    "x = [1]\nfor _ in range(24):\n    x.extend(x)\nreturn len(x)",
+    "x = [1]\nfor _ in range(24):\n    list.extend(x, x)\nreturn len(x)",
+    "x = 'a'\nfor _ in range(24):\n    x = '%s%s' % (x, x)\nreturn len(x)",
+    "x = 'a' * 1000000\nreturn len('%(a)s' * 100 % {'a': x})",
 ]
 
 
@@ -76,6 +83,8 @@ def test_a_step_that_would_take_long_fails_at_once(body: str) -> None:
         ("return sum([1, 2.5]) + sum([1], 2)", 6.5),
         ("x = [1]\nx += (2,)\nx *= 2\nreturn x", [1, 2, 1, 2]),
         ("return math.sqrt(16.0) + math.pi * 0", 4.0),
+        ("x = [1]\nx.extend((n for n in (2, 3)))\nlist.extend(x, [4])\nreturn x", [1, 2, 3, 4]),
+        ("return str.ljust('a', 3, '.') + str.join('-', ['b', 'c']) + '%(d)s' % {'d': 'e'}", "a..b-ce"),
     ],
 )
 def test_ordinary_steps_are_those_of_python(body: str, result: object) -> None:
