@@ -48,8 +48,8 @@ paced_logger = PacedLog(logger)
 NUMBER_BYTES = 4
 CONNECTION = bytes(NUMBER_BYTES)
 """The number of what concerns the connection itself."""
-NOBODY_LISTENS = "channel-closed"
-"""Why a link is lost whose channel does not exist, or not any more."""
+CHANNEL_CLOSED = "channel-closed"
+"""The refusal of a message to a channel that does not exist, or no longer: its link is lost."""
 BEAT_MS = 1_000
 SILENT_MS = 1_000
 """A peer that has not answered a heartbeat for so long may hang or be cut off."""
@@ -173,7 +173,7 @@ class SharedListener:
         self.socket.send_multipart([link[:-NUMBER_BYTES], link[-NUMBER_BYTES:], *message], copy=copy)
 
     def close_channel(self, channel: Channel) -> None:
-        """Tell the links to the channel that nobody listens there any more."""
+        """End the channel, and tell the senders of its links."""
         if self._channels.get(channel.name) is not channel:
             return
         del self._channels[channel.name]
@@ -207,7 +207,7 @@ class SharedListener:
         channel.put([peer + number, *rest[1:]])
 
     def _refuse(self, peer: bytes, number: bytes, name: str) -> None:
-        self._answer(peer, [number, *encode(Rejected(NOBODY_LISTENS, f"nothing listens at {name} now"))])
+        self._answer(peer, [number, *encode(Rejected(CHANNEL_CLOSED, f"channel {name} is not open"))])
 
     def _answer(self, peer: bytes, frames: list[Any]) -> None:
         try:

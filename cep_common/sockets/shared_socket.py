@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 
 def _ignore() -> None:
-    """Do nothing: nobody waits for the socket."""
+    """Do nothing: the socket is not waited for."""
 
 
-class SharedSocket:
+class SharedSocket(ABC):
     """What a link uses in place of a socket: `receive_now`, `send_now` and `readable` take both."""
 
     def __init__(self) -> None:
@@ -34,10 +35,10 @@ class SharedSocket:
         self._waiting.append(message)
         self.notify()
 
+    @abstractmethod
     def send_multipart(self, frames: Sequence[Any], flags: int = 0, copy: bool = True) -> None:
         """Send a message. Raise zmq.Again or a ZMQError when the peer is not connected."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self, linger: int | None = None) -> None:
         """Close this socket; the connection stays."""
-        raise NotImplementedError

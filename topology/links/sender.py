@@ -26,7 +26,7 @@ from cep_common.protocol.links import (
 )
 from cep_common.protocol.registry import Message, Rejected
 from cep_common.security.roles import SocketKind
-from cep_common.sockets.multiplexing import NOBODY_LISTENS, Connection, SharedConnections, SharedLink
+from cep_common.sockets.multiplexing import CHANNEL_CLOSED, Connection, SharedConnections, SharedLink
 from cep_common.sockets.shared_socket import SharedSocket
 from cep_common.sockets.transport import connecting_socket, readable, receive_now, send_now
 from topology.links.protocol import Outbox, PendingFrame
@@ -107,8 +107,8 @@ class LinkSender:
             self.socket = self._connection.open(endpoint.channel)
         else:
             self.socket = connecting_socket(context, door, MAXIMUM_DATA_BYTES, high_water_mark=0)
-            nobody_listens = 0 if patient else zmq.EVENT_CONNECT_RETRIED
-            self._monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | nobody_listens)
+            refused = 0 if patient else zmq.EVENT_CONNECT_RETRIED
+            self._monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | refused)
             self.socket.connect(endpoint.url())
         send_now(self.socket, encode(opening))  # where that finds no way the link is not opened in time, and lost
 
@@ -247,7 +247,7 @@ class LinkSender:
                 return self.outbox.acknowledged(sequence)
             case SettleBundles(sequences=sequences):
                 self.settled.extend(sequences)
-            case Rejected(code=code) if code == NOBODY_LISTENS:  # as if its connection had broken
+            case Rejected(code=code) if code == CHANNEL_CLOSED:  # as if its connection had broken
                 self.state = LinkState.LOST
             case Rejected():
                 self.refusals.append(message)
