@@ -55,6 +55,10 @@ class _Registered:
     told: object | None = None
     """What the manager knows of it: `standing` as of its last registration; None when that must be said again."""
 
+    def stands(self) -> bool:
+        """Return whether the manager knows the task as it is, and is not to be asked about it."""
+        return not self.task.asks.is_set() and self.told is not None and self.told == self.speaker.standing()
+
 
 class HostControl(threading.Thread):
     """Registers all tasks of the host at the manager, each when it is due, until `close`."""
@@ -107,19 +111,19 @@ class HostControl(threading.Thread):
             for one in gone:
                 one.speaker.close()
             now_s = time.monotonic()
-            stands: list[_Registered] = []
+            refresh = False
             for one in registered:
                 asks = one.task.asks.is_set()
                 if not asks and one.due_s > now_s:
                     continue
-                if not asks and one.told is not None and one.told == one.speaker.standing():
-                    stands.append(one)
+                if one.stands():
+                    refresh = True
                     continue
                 one.task.asks.clear()
                 if not self._speak(one):
                     break
             else:
-                if stands:
+                if refresh and (stands := [one for one in registered if one.stands()]):
                     self._refresh(stands)
             if os.getppid() != self._parent:
                 self._orphaned()
@@ -151,6 +155,7 @@ class HostControl(threading.Thread):
 
     def _refresh(self, stands: list[_Registered]) -> None:
         """Tell the manager once for all of these tasks that they are as they were registered."""
+        # All that stand, also those that are not due: groups with times of their own would never merge again.
         tasks = tuple(one.speaker.reference() for one in stands)
         known = tasks == self._refreshed
         if not known:
