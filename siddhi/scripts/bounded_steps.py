@@ -118,6 +118,12 @@ def formatted(value: object, specification: str) -> str:
     return format(value, specification)
 
 
+def whole_text(text: str) -> str:
+    """Return the text that an f-string made of its parts, if it is not too long."""
+    _fit_items(len(text))
+    return text
+
+
 def power(base: Any, exponent: Any, modulus: Any = None) -> Any:
     """Do what `pow` does."""
     if modulus is None:
@@ -257,7 +263,7 @@ def attribute(owner: Any, name: str, *default: Any) -> Any:
 
 
 class BoundedSteps(RestrictingNodeTransformer):
-    """Puts calls of `_binary_` and `_format_` in the place of operators and of values in f-strings."""
+    """Puts calls in the place of operators, of f-strings, and of values in these."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:  # noqa: N802 - named after the node
         """Replace an operator that can make much of little."""
@@ -267,6 +273,12 @@ class BoundedSteps(RestrictingNodeTransformer):
             return node
         name = ast.Name("_binary_", ast.Load())
         call = ast.Call(func=name, args=[ast.Constant(sign), node.left, node.right], keywords=[])
+        return ast.fix_missing_locations(ast.copy_location(call, node))
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:  # noqa: N802 - named after the node
+        """Look at the length of an f-string."""
+        node = self.node_contents_visit(node)
+        call = ast.Call(func=ast.Name("_text_", ast.Load()), args=[node], keywords=[])
         return ast.fix_missing_locations(ast.copy_location(call, node))
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:  # noqa: N802 - named after the node

@@ -34,6 +34,7 @@ from siddhi.scripts.bounded_steps import (
     power,
     rounded,
     total,
+    whole_text,
 )
 from siddhi.scripts.language import Script, ScriptError, ScriptLanguage
 
@@ -110,6 +111,7 @@ def _names() -> dict[str, object]:
         "__name__": _FUNCTION,
         "_binary_": binary,
         "_format_": formatted,
+        "_text_": whole_text,
         "_getattr_": attribute,
         "_getitem_": operator.getitem,
         "_getiter_": iter,

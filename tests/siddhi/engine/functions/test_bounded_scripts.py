@@ -50,6 +50,7 @@ COSTLY = [
     "x = [1]\nfor _ in range(24):\n    x.extend(x)\nreturn len(x)",
     "x = [1]\nfor _ in range(24):\n    list.extend(x, x)\nreturn len(x)",
     "x = 'a'\nfor _ in range(24):\n    x = '%s%s' % (x, x)\nreturn len(x)",
+    "x = 'a'\nfor _ in range(24):\n    x = f'{x}{x}'\nreturn len(x)",
     "x = 'a' * 1000000\nreturn len('%(a)s' * 100 % {'a': x})",
 ]
 
@@ -84,6 +85,7 @@ def test_a_step_that_would_take_long_fails_at_once(body: str) -> None:
         ("x = [1]\nx += (2,)\nx *= 2\nreturn x", [1, 2, 1, 2]),
         ("return math.sqrt(16.0) + math.pi * 0", 4.0),
         ("x = [1]\nx.extend((n for n in (2, 3)))\nlist.extend(x, [4])\nreturn x", [1, 2, 3, 4]),
+        ("return f'{1.5:{4 + 4}.{data[0] - 6}f}' + f'{f\"{2}\"}{{}}'", "   1.5002{}"),
         ("return str.ljust('a', 3, '.') + str.join('-', ['b', 'c']) + '%(d)s' % {'d': 'e'}", "a..b-ce"),
     ],
 )
