@@ -343,9 +343,9 @@ class Selector(Operator):
         )
 
     def forget_partitions(self, partitions: Int64Array) -> Int64Array | None:
-        """Forget the groups of these partition instances; return the new number of each old group (-1.
+        """Forget the groups of these partition instances.
 
-        Gone), None when none had to go.
+        Return the new number of each old group (-1: gone), None when none had to go.
         """
         gone = self.groups.of_partitions(partitions)
         return self._keep_groups(np.flatnonzero(~gone), len(gone)) if gone.any() else None
