@@ -5,11 +5,13 @@ The shell (`service`) feeds it messages, commands and the monotonic time, and ca
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.lease import AdaptiveLease
-from cep_common.protocol.drivers import DriverRegistered, PlanHost, RegisterDriver
+from cep_common.protocol.drivers import DriverRegistered, PlanHost, RegisterDriver, RenamePlan
 from cep_common.protocol.registry import (
     DeployedPlan,
     ListPlans,
@@ -134,9 +136,7 @@ class ControlPlane:
             case RefreshTasks():
                 return self._refreshes.refresh(message, self._heartbeat_ms, self._lease_ms, now_ms), []
             case RegisterDriver():
-                answer, notes = self._driver(peer, message, now_ms)
-                accepted = isinstance(answer, DriverRegistered)
-                return answer, [*notes, *(PushToDriver(peer, order) for order in stale if accepted)]
+                return self._driver_with_names(peer, message, stale, now_ms)
             case ListPlans():
                 return self._list_plans(), []
         return Rejected(code="unexpected-message", reason=f"a manager does not take {message.TYPE}"), []
@@ -207,6 +207,16 @@ class ControlPlane:
         level = record.statistics_level()
         answer = TaskRegistered(heartbeat_ms, self._lease_ms, order, sources, samples=samples, statistics=level)
         return msgspec.structs.replace(answer, released=record.released), notes
+
+    def _driver_with_names(
+        self, peer: bytes, message: RegisterDriver, stale: Sequence[RenamePlan], now_ms: int
+    ) -> tuple[Message, list[Instruction]]:
+        answer, notes = self._driver(peer, message, now_ms)
+        if not isinstance(answer, DriverRegistered) or not stale:
+            return answer, notes
+        # What is known has the new names: only a whole report shows whether the driver has them by then.
+        answer = msgspec.structs.replace(answer, knows=0)
+        return answer, [*notes, *(PushToDriver(peer, order) for order in stale)]
 
     def _driver(self, peer: bytes, message: RegisterDriver, now_ms: int) -> tuple[Message, list[Instruction]]:
         if not self._members.accepts_driver(message, now_ms):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from manager_world import HEARTBEAT_MS, KEY, LEASE_MS, World, driver, plan, task, topology
 
+from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import DriverRegistered, RegisterDriver
 from cep_manager.plans.state import PlanState
 
@@ -44,3 +45,16 @@ def test_what_the_manager_does_not_know_must_be_told() -> None:
     assert heard(world, msgspec.structs.replace(REFERS, number=4)).knows == 0
     assert heard(world, msgspec.structs.replace(REFERS, process_id=101)).knows == 0
     assert heard(world, msgspec.structs.replace(WHOLE, number=4)).knows == 4
+
+
+def test_a_driver_with_a_former_name_must_tell_all_until_it_has_the_new_one() -> None:
+    world = World()
+    before = plan()
+    world.put(before)
+    heard(world, WHOLE)
+    key = PlanKey(KEY.tenant, "Renamed", KEY.id or KEY.plan)
+    world.instructions += world.plane.rename_plan(msgspec.structs.replace(before, key=key))
+    assert heard(world, REFERS).knows == 0, "the order to rename may be lost"
+    assert heard(world, WHOLE).knows == 0
+    renamed = msgspec.structs.replace(WHOLE.topologies[0], key=key)
+    assert heard(world, msgspec.structs.replace(WHOLE, topologies=(renamed,), number=4)).knows == 4
