@@ -53,8 +53,8 @@ logger = logging.getLogger(__name__)
 
 SMALL_BYTES = 65_536
 """Larger bodies are left to threads: they would keep all connections waiting."""
-MOST_ROWS = 4_096
-"""So many events are joined to one batch."""
+MOST_ROWS, MOST_BYTES = 4_096, 1_048_576
+"""So many events, and bodies of so many bytes, are joined to one batch."""
 LIMITED_SHARE = 20
 """Of a tenant with a quota only this part of a second's events is joined: whole batches are taken while anything is
 left of it."""
@@ -234,7 +234,7 @@ class DirectIntake:
                 batch = with_properties(batch, source.stream.schema, source.properties, partial(_header, headers))
             rows = batch.num_rows
         if not self._gate.admit(exchange.connection.address):
-            exchange.answer = _refused(RoomError("too-many-requests", TOO_MANY))
+            exchange.answer = _refused(RoomError("too-many-requests", TOO_MANY), closes=exchange.closes)
             return True
         key: RequestKey | None = None
         if b"idempotency-key" in headers:
@@ -242,7 +242,7 @@ class DirectIntake:
             key = request_key(given, source.stream.lasting_name(), target.tenant, body)
             before = self._gateway.answered().begin(key, self._gateway.now_ms())
             if before is not None:
-                exchange.answer = _accepted(before)
+                exchange.answer = _accepted(before, closes=exchange.closes)
                 return True
         loop = asyncio.get_running_loop()
         self._add(_Post(exchange, target, rows, loop.time() + self._wait_s, events, batch, key), loop)
@@ -278,27 +278,33 @@ class DirectIntake:
         lane.scheduled = False
         while lane.waiting:
             posts = self._next_posts(lane)
-            try:
-                self._submit(lane, posts, _batch_of(posts, self._gateway.now_ms()), loop)
-            except EventsRejectedError as error:
-                if len(posts) == 1:
-                    self._answer(posts, error)
-                    continue
-                for post in posts:  # the others are not to suffer from it
-                    try:
-                        self._submit(lane, [post], _batch_of([post], self._gateway.now_ms()), loop)
-                    except EventsRejectedError as own:
-                        self._answer([post], own)
+            error = self._try(lane, posts, loop)
+            if error is not None and len(posts) > 1:
+                self._one_by_one(lane, posts, loop)
+            elif error is not None:
+                self._answer(posts, error)
+
+    def _try(self, lane: _Lane, posts: list[_Post], loop: asyncio.AbstractEventLoop) -> EventsRejectedError | None:
+        """Submit the posts as one batch; return why if one of their events does not fit."""
+        try:
+            self._submit(lane, posts, _batch_of(posts, self._gateway.now_ms()), loop)
+        except EventsRejectedError as error:
+            return error
+        except Exception:  # the border of the loop, which would tell nobody: these clients would wait for ever
+            logger.exception("events could not be submitted: posts=%d", len(posts))
+            self._answer(posts, _defect())
+        return None
 
     def _next_posts(self, lane: _Lane) -> list[_Post]:
         """Take posts whose events can be one batch: in order, of the same stream, none with a key."""
         first = lane.waiting.popleft()
-        posts, rows = [first], first.rows
+        posts, rows, size = [first], first.rows, first.exchange.request.body_bytes
         limit = self._gateway.events_per_s(first.target.tenant)
         most = max(1, limit // LIMITED_SHARE) if limit else MOST_ROWS
         while lane.waiting and first.key is None:
             post = lane.waiting[0]
-            if post.key is not None or post.target is not first.target or rows + post.rows > most:
+            size += post.exchange.request.body_bytes
+            if post.key is not None or post.target is not first.target or rows + post.rows > most or size > MOST_BYTES:
                 break
             rows += post.rows
             posts.append(lane.waiting.popleft())
@@ -340,13 +346,15 @@ class DirectIntake:
                 self._answer(posts, failure)
         else:
             logger.error("events could not be taken: posts=%d", len(posts), exc_info=failure)
-            self._answer(posts, InputError("failed", "the worker failed to handle the request; its log says more"))
+            self._answer(posts, _defect())
         self._schedule(lane, loop)
 
     def _one_by_one(self, lane: _Lane, posts: list[_Post], loop: asyncio.AbstractEventLoop) -> None:
-        """Submit posts again that were too large together."""
+        """Submit posts alone that were refused together."""
         for post in posts:
-            self._submit(lane, [post], _batch_of([post], self._gateway.now_ms()), loop)
+            error = self._try(lane, [post], loop)
+            if error is not None:
+                self._answer([post], error)
 
     def _expire(self, lane: _Lane, posts: list[_Post], taken: Future[None], loop: asyncio.AbstractEventLoop) -> None:
         """Refuse what has waited for room long enough, unless it is being taken in this very moment."""
@@ -367,7 +375,8 @@ class DirectIntake:
 
     def _set_answers(self, posts: Sequence[_Post], reason: InputError | None) -> None:
         answered = self._gateway.answered()
-        refusal = _refused(reason) if reason is not None else b""
+        closing = {post.exchange.closes for post in posts} if reason is not None else ()
+        refusals = {closes: _refused(reason, closes=closes) for closes in closing if reason is not None}
         for post in posts:
             if post.key is not None and reason is None:
                 answered.done(post.key, post.rows)
@@ -375,7 +384,8 @@ class DirectIntake:
                 answered.failed(post.key)
             exchange = post.exchange
             plain = post.rows == 1 and not exchange.closes
-            exchange.answer = refusal or (_accepted_one() if plain else _accepted(post.rows, closes=exchange.closes))
+            accepted = _accepted_one() if plain else _accepted(post.rows, closes=exchange.closes)
+            exchange.answer = refusals.get(exchange.closes, accepted)
 
 
 def _targeted(source: HttpSource, tenant: int) -> _Target | None:
@@ -429,9 +439,13 @@ def _accepted_one() -> bytes:
     return _ONE[1]
 
 
-def _refused(reason: InputError) -> bytes:
+def _refused(reason: InputError, *, closes: bool = False) -> bytes:
     refused = refused_answer(reason)
-    return whole_answer(refused.status, refused.body, refused.headers)
+    return whole_answer(refused.status, refused.body, refused.headers, closes=closes)
+
+
+def _defect() -> InputError:
+    return InputError("failed", "the worker failed to handle the request; its log says more")
 
 
 @lru_cache(maxsize=1_024)

@@ -286,3 +286,28 @@ def test_tokens_and_headers_are_looked_at_for_every_request(make_world: Callable
     assert carriers == [(202, {"accepted": 1})] * 3
     until(lambda: len(receiver.rows()) == 5, receiver)
     assert [row[1] for row in receiver.rows()] == ["UA", "UA", "C0", "C1", "C2"]
+
+
+def test_a_defect_is_answered_and_leaves_the_others_alone(patient: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = DataPlane.__init__
+
+    def fail_once(self: DataPlane, *arguments: Any, **options: Any) -> None:
+        made(self, *arguments, **options)
+        submit, left = self.gateway.submit, [1]
+
+        def submitted(*given: Any) -> Any:
+            if left:
+                left.pop()
+                raise RuntimeError("a defect")
+            return submit(*given)
+
+        monkeypatch.setattr(self.gateway, "submit", submitted)
+
+    monkeypatch.setattr(DataPlane, "__init__", fail_once)
+    patient.start(PLAN)
+    receiver = patient.connected_receiver()
+    headers = {"Idempotency-Key": "k", "Connection": "close"}
+    first = requests.post(patient.url(PATH), data=event(1), headers=headers, timeout=5)
+    assert (first.status_code, first.json()["code"], first.headers["Connection"]) == (500, "failed", "close")
+    assert post(patient, "k", event(1)).status_code == 202
+    until(receiver.rows, receiver)
