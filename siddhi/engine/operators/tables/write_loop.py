@@ -12,6 +12,7 @@ from siddhi.engine.columnar.column import DTYPES, Column
 from siddhi.engine.jit.arrays import INT64, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import NO_MASK, grown
 from siddhi.engine.operators.expressions.evaluation import Value
+from siddhi.engine.operators.tables import write_kernels as code
 from siddhi.engine.operators.tables.hash_index import HashIndex
 from siddhi.engine.operators.tables.history import History
 from siddhi.engine.operators.tables.prepared_writes import PreparedWrites
@@ -127,7 +128,11 @@ def carry_out(table: Table, writes: Sequence[Write], *, recorded: bool = False) 
     gone: Int64Array = np.empty(len(table) + inserts if prepared.deletes else 0, INT64)
     dirty = np.zeros(most if touched else 0, dtype=np.bool_)
     log, heads, tails = (table.log, *table.heads_and_tails()) if recorded else (_NO_LOG, _NOTHING, _NOTHING)
-    if any(len(mask) for mask in (load.fresh_valid, load.nulls)) or not load.inputs_valid.all():
+    if (
+        any(len(mask) for mask in (load.fresh_valid, load.nulls))
+        or not load.inputs_valid.all()
+        or np.isin(lines[:, 0], (code.DIV_I, code.MOD_I, code.DIV_F, code.MOD_F)).any()
+    ):
         table.make_validity()
     fresh_valid = (
         load.fresh_valid if len(load.fresh_valid) or not table.valid.size else np.ones_like(load.fresh, np.bool_)

@@ -188,3 +188,11 @@ def test_rounds_go_on_until_what_depends_on_each_other_through_tables_is_known()
             found, wanted = passed(STREAM + app, count)
             assert len(wanted[0]) == count
             assert found == wanted
+
+
+def test_a_division_by_zero_writes_null_where_no_null_came_before() -> None:
+    key, table = "@PrimaryKey('k')", "define table K (k string, v int, w double, n long);"
+    query = "from S select k, v, w, n update or insert into K set K.w = K.v / w on K.k == k;"
+    events = records([("b", 5, 1.5, 0, 1), ("b", 0, 0.0, 4, 1)])
+    found = outcome(f"{STREAM} {key} {table} {query} from S select k insert into Out;", events, [])
+    assert "'w': [None]" in found[1]
