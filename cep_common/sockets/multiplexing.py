@@ -173,12 +173,13 @@ class SharedListener:
         self.socket.send_multipart([link[:-NUMBER_BYTES], link[-NUMBER_BYTES:], *message], copy=copy)
 
     def close_channel(self, channel: Channel) -> None:
-        """End the channel, and tell the senders of its links."""
+        """End the channel, and tell the senders of its links; called by any thread for one without links."""
         if self._channels.get(channel.name) is not channel:
             return
         del self._channels[channel.name]
-        for peer, known in self._peers.items():
-            for number in [one for one, name in known.links.items() if name == channel.name]:
+        # Copies: a stage that cannot be built closes its channel, which nobody knows yet, while the loop goes on.
+        for peer, known in list(self._peers.items()):
+            for number in [one for one, name in list(known.links.items()) if name == channel.name]:
                 del known.links[number]
                 self._refuse(peer, number, channel.name)
 

@@ -7,7 +7,7 @@ from cep_common.lease import AdaptiveLease
 from cep_common.protocol.tasks import RefreshedTask, RefreshTasks, RegisterTask, TasksRefreshed
 from cep_manager.control.deployment.deployments import PlanDeployments
 from cep_manager.control.members import ClusterMembers
-from cep_manager.control.registry import EndpointRegistry
+from cep_manager.control.registry import FORGET_AFTER_LEASES, EndpointRegistry
 from cep_manager.history.samples import Samples
 from cep_manager.plans.record import PlanRecord
 
@@ -54,7 +54,9 @@ class TaskRefreshes:
 
     def forget_silent(self, now_ms: int, lease_ms: int) -> None:
         """Forget stage hosts that have been silent for several leases, and what tasks were told that are no more."""
-        for host in [one for one, heard_ms in self._heard_ms.items() if now_ms - heard_ms >= 4 * lease_ms]:
+        for host in [
+            one for one, heard_ms in self._heard_ms.items() if now_ms - heard_ms >= FORGET_AFTER_LEASES * lease_ms
+        ]:
             del self._heard_ms[host]
             for one in self._hosts.pop(host, (0, ()))[1]:
                 self._answered.pop((one.key, one.epoch, one.task), None)

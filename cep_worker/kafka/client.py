@@ -144,3 +144,18 @@ def _password(path: str) -> str:
 
 def _file(uri: str) -> str:
     return str(path_of(uri)) if uri else ""
+
+
+def pause(kafka: Any, consumer: Any) -> Any:
+    """Pause all partitions and show the brokers that the member is alive.
+
+    Returns:
+        What came in the place of a message and holds an error; else None. A message, of a partition that was assigned
+        by this very call, is read again when reading goes on.
+    """
+    consumer.pause(consumer.assignment())
+    found = consumer.poll(0)
+    if found is None or found.error() is not None:
+        return found
+    consumer.seek(kafka.TopicPartition(found.topic(), found.partition(), found.offset()))
+    return None

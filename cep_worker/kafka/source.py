@@ -30,7 +30,7 @@ from cep_worker.formats.schemas.problems import SchemaUnavailableError
 from cep_worker.formats.schemas.settings import mapper_guard
 from cep_worker.formats.source_mappers.registry import source_format
 from cep_worker.formats.transport_properties import split_attributes
-from cep_worker.kafka.client import Errors, common_settings, explained, library, made, refuse_brokers
+from cep_worker.kafka.client import Errors, common_settings, explained, library, made, pause, refuse_brokers
 from cep_worker.kafka.fetched import Fetched
 from cep_worker.kafka.messages import MessageReader, Refused, StoredMessages, failed_messages
 from cep_worker.kafka.positions import OutOfRangeError, Position
@@ -234,13 +234,14 @@ class KafkaSource:
         refused: list[Refused] = []
         if self._seen is not None:
             refused += self._seen.take_off(fetched)
-        batch, unreadable = self._read(consumer, fetched)
+        batch, unreadable = self._read(consumer, readings, fetched)
         if readings.reading(topic, number) is not reading:
             return  # the partition went while they waited: whoever has it now begins with them
         self._keep_failed([*refused, *unreadable])
         if batch is not None and batch.num_rows:
             try:
-                self._submit(consumer, self._name(topic, number), batch, BatchOrigin(reading.origin, last.number()))
+                origin = BatchOrigin(reading.origin, last.number())
+                self._submit(consumer, readings, self._name(topic, number), batch, origin)
             except InputError as error:
                 if error.reason_code != TOO_LARGE:
                     raise
@@ -251,7 +252,7 @@ class KafkaSource:
             self._seen.took()
         readings.took(topic, number, last)
 
-    def _read(self, consumer: Any, fetched: Fetched) -> tuple[pa.RecordBatch | None, list[Refused]]:
+    def _read(self, consumer: Any, readings: Readings, fetched: Fetched) -> tuple[pa.RecordBatch | None, list[Refused]]:
         """The events of the messages; they wait as long as their schemas cannot be had. Raises _BeginAgainError."""
         paused = False
         while True:
@@ -264,8 +265,7 @@ class KafkaSource:
                     self._report_problem("")
                     consumer.resume(consumer.assignment())
                 return read
-            consumer.pause(consumer.assignment())
-            consumer.poll(0)  # the brokers see that the member is alive
+            self._pause(consumer, readings)
             paused = True
             if self._ending.wait(RETRY_S):
                 raise _BeginAgainError("")
@@ -278,13 +278,20 @@ class KafkaSource:
             raise _BeginAgainError(problem)
         self._keep_failed([Refused(fetched.message(0), problem)])
 
-    def _submit(self, consumer: Any, name: tuple[Any, ...], batch: pa.RecordBatch, origin: BatchOrigin | None) -> None:
+    def _submit(
+        self,
+        consumer: Any,
+        readings: Readings,
+        name: tuple[Any, ...],
+        batch: pa.RecordBatch,
+        origin: BatchOrigin | None,
+    ) -> None:
         """The worker has the events in its log. Raises _BeginAgainError when the source ends before, and InputError
         when the plan takes nothing now."""
         while True:
             taken = self._context.intake.submit(name, self._stream, batch, origin)
             try:
-                return self._wait(consumer, taken)
+                return self._wait(consumer, readings, taken)
             except InputError as error:
                 if error.reason_code in (*_GONE, TOO_LARGE):
                     raise
@@ -292,7 +299,7 @@ class KafkaSource:
             if self._ending.wait(RETRY_S):
                 raise _BeginAgainError("")
 
-    def _wait(self, consumer: Any, taken: Future[None]) -> None:
+    def _wait(self, consumer: Any, readings: Readings, taken: Future[None]) -> None:
         taken.add_done_callback(lambda _: self._stirred.set())
         waited_since = time.monotonic()
         paused = False
@@ -300,8 +307,7 @@ class KafkaSource:
             self._stirred.wait(RETRY_S)
             self._stirred.clear()
             if not taken.done() and time.monotonic() - waited_since >= PAUSE_S:
-                consumer.pause(consumer.assignment())  # partitions that came meanwhile as well
-                consumer.poll(0)  # the brokers see that the member is alive
+                self._pause(consumer, readings)
                 paused = True
         if paused:
             consumer.resume(consumer.assignment())
@@ -311,6 +317,12 @@ class KafkaSource:
             taken.result(SAFE_S)
         except (CancelledError, TimeoutError):
             raise _BeginAgainError("") from None
+
+    def _pause(self, consumer: Any, readings: Readings) -> None:
+        """Read nothing for now, of new partitions either; the brokers see that the member is alive."""
+        failed = pause(self._kafka, consumer)
+        if failed is not None:
+            self._heed(consumer, readings, failed)
 
     def _heed(self, consumer: Any, readings: Readings, message: Any) -> None:
         """An error that came in the place of a message."""

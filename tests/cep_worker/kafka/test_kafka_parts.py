@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
+from confluent_kafka import TopicPartition
 
 from cep_common.errors import ConfigError
 from cep_common.protocol.links import StreamSchema
@@ -16,7 +17,7 @@ from cep_common.protocol.registry import Connector
 from cep_common.protocol.worker_reports import PartitionReport
 from cep_common.reach.guard import Guard, Reach
 from cep_worker.formats.source_mappers.json_path_mapper import JsonFormat
-from cep_worker.kafka.client import library
+from cep_worker.kafka.client import library, pause
 from cep_worker.kafka.fetched import Fetched
 from cep_worker.kafka.messages import KafkaMessage, MessageReader, Refused, StoredMessages, failed_messages, stored
 from cep_worker.kafka.positions import KnownPosition, OutOfRangeError, Position, in_range, mark, marked_position, start
@@ -311,3 +312,48 @@ def test_the_package_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatc
 def test_reports_are_messages() -> None:
     assert msgspec.to_builtins(PartitionReport("t", 0, 5))["end"] == -1
     assert (PartitionReport("t", 0, 5, 4, 9).lag, PartitionReport("t", 0, 5).lag) == (4, 0)
+
+
+class _Consumer:
+    """A consumer whose `poll` gives `found`; keeps what else it was asked for."""
+
+    def __init__(self, found: object) -> None:
+        self.found = found
+        self.paused: list[str] = []
+        self.sought: list[tuple[str, int, int]] = []
+
+    def assignment(self) -> list[str]:
+        return ["t[0]"]
+
+    def pause(self, partitions: list[str]) -> None:
+        self.paused += partitions
+
+    def poll(self, _timeout: float) -> object:
+        return self.found
+
+    def seek(self, place: TopicPartition) -> None:
+        self.sought.append((place.topic, place.partition, place.offset))
+
+
+class _Placed:
+    def __init__(self, error: str | None) -> None:
+        self._error = error
+
+    def error(self) -> str | None:
+        return self._error
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return 1
+
+    def offset(self) -> int:
+        return 7
+
+
+def test_a_paused_consumer_loses_neither_errors_nor_messages() -> None:
+    nothing, failed, message = _Consumer(None), _Consumer(_Placed("out of range")), _Consumer(_Placed(None))
+    assert [pause(library(), one) for one in (nothing, failed, message)] == [None, failed.found, None]
+    assert [one.paused for one in (nothing, failed, message)] == [["t[0]"]] * 3
+    assert [one.sought for one in (nothing, failed, message)] == [[], [], [("t", 1, 7)]]
