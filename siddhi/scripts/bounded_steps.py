@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from RestrictedPython.Guards import safer_getattr_raise
+from RestrictedPython.Guards import full_write_guard, safer_getattr_raise
 from RestrictedPython.transformer import RestrictingNodeTransformer
 
 MOST_BITS = 1 << 18
@@ -41,6 +41,16 @@ def _fit_bits(bits: int) -> None:
 def _fit_items(count: int) -> None:
     if count > MOST_ITEMS:
         raise ValueError(f"a step may make {MOST_ITEMS} characters or items in a script")
+
+
+_CONVERSION = re.compile(r"%(?:%|(?:\([^()]*\))?[-+ #0]*((?:\d+|\*)?(?:\.(?:\d+|\*)?)?))")
+_NESTED_KEY = re.compile(r"%\([^()]*\(")
+"""The key of a value may hold parentheses: where it does, all of the text counts as widths."""
+
+
+def _widths_of(text: str) -> str:
+    """Return the widths and precisions of the values that `%` puts into the text, with blanks between."""
+    return text if _NESTED_KEY.search(text) else " ".join(_CONVERSION.findall(text))
 
 
 def _fit_widths(text: str, values: Iterable[object] = ()) -> None:
@@ -78,7 +88,7 @@ def _shift(left: Any, right: Any) -> None:
 def _rest(left: Any, right: Any) -> None:
     if isinstance(left, str):
         values = right if isinstance(right, tuple) else right.values() if isinstance(right, dict) else (right,)
-        _fit_widths(left, values)
+        _fit_widths(_widths_of(left), values)
         longest = max((len(value) for value in values if isinstance(value, str)), default=0)
         _fit_items(len(left) + left.count("%") * longest)
 
@@ -124,13 +134,40 @@ def whole_text(text: str) -> str:
     return text
 
 
-def power(base: Any, exponent: Any, modulus: Any = None) -> Any:
+def whole_items(items: Any) -> Any:
+    """Return a list or tuple that was made of others, if it is not too long."""
+    _fit_items(len(items))
+    return items
+
+
+class _WrittenList:
+    """A list whose slices grow within bounds."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self._items = items
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, slice):
+            value = list(value)
+            _fit_items(len(self._items) + len(value))
+        self._items[key] = value
+
+    def __delitem__(self, key: Any) -> None:
+        del self._items[key]
+
+
+def written(owner: Any) -> Any:
+    """Return what a script may set and delete items and attributes of, in place of `owner`."""
+    return _WrittenList(owner) if isinstance(owner, list) else full_write_guard(owner)
+
+
+def power(base: Any, exp: Any, mod: Any = None) -> Any:
     """Do what `pow` does."""
-    if modulus is None:
-        return binary("**", base, exponent)
-    if any(isinstance(n, int) and n.bit_length() > MOST_BITS_OF_MODULUS for n in (base, exponent, modulus)):
+    if mod is None:
+        return binary("**", base, exp)
+    if any(isinstance(n, int) and n.bit_length() > MOST_BITS_OF_MODULUS for n in (base, exp, mod)):
         raise ValueError(f"`pow` with a modulus takes numbers of {MOST_BITS_OF_MODULUS} bits in a script")
-    return pow(base, exponent, modulus)
+    return pow(base, exp, mod)
 
 
 def rounded(number: Any, digits: int | None = None) -> Any:
@@ -169,6 +206,11 @@ def _chosen(function: Callable[..., int]) -> Step:
     return choose
 
 
+def _combinations(n: int, k: int) -> int:
+    _fit_bits(int(n).bit_length() * max(0, min(int(k), int(n) - int(k))))
+    return math.comb(n, k)
+
+
 def _least_multiple(*values: int) -> int:
     _fit_bits(sum(value.bit_length() for value in values))
     return math.lcm(*values)
@@ -177,7 +219,7 @@ def _least_multiple(*values: int) -> int:
 _OF_MATH: Mapping[str, Step] = {
     "factorial": _chosen(math.factorial),
     "perm": _chosen(math.perm),
-    "comb": _chosen(math.comb),
+    "comb": _combinations,
     "prod": _product,
     "lcm": _least_multiple,
 }
@@ -263,7 +305,7 @@ def attribute(owner: Any, name: str, *default: Any) -> Any:
 
 
 class BoundedSteps(RestrictingNodeTransformer):
-    """Puts calls in the place of operators, of f-strings, and of values in these."""
+    """Puts calls in the place of operators, f-strings and their values, and of lists and tuples made of others."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:  # noqa: N802 - named after the node
         """Replace an operator that can make much of little."""
@@ -273,6 +315,22 @@ class BoundedSteps(RestrictingNodeTransformer):
             return node
         name = ast.Name("_binary_", ast.Load())
         call = ast.Call(func=name, args=[ast.Constant(sign), node.left, node.right], keywords=[])
+        return ast.fix_missing_locations(ast.copy_location(call, node))
+
+    def visit_List(self, node: ast.List) -> ast.AST:  # noqa: N802 - named after the node
+        """Look at the length of a list that is made of others."""
+        return self._whole(node)
+
+    def visit_Tuple(self, node: ast.Tuple) -> ast.AST:  # noqa: N802 - named after the node
+        """Look at the length of a tuple that is made of others."""
+        return self._whole(node)
+
+    def _whole(self, node: ast.List | ast.Tuple) -> ast.AST:
+        made = isinstance(node.ctx, ast.Load) and any(isinstance(one, ast.Starred) for one in node.elts)
+        node = self.node_contents_visit(node)
+        if not made:
+            return node
+        call = ast.Call(func=ast.Name("_items_", ast.Load()), args=[node], keywords=[])
         return ast.fix_missing_locations(ast.copy_location(call, node))
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:  # noqa: N802 - named after the node

@@ -19,7 +19,6 @@ from typing import Any
 
 from RestrictedPython.compile import compile_restricted_function
 from RestrictedPython.Guards import (
-    full_write_guard,
     guarded_iter_unpack_sequence,
     guarded_unpack_sequence,
 )
@@ -34,7 +33,9 @@ from siddhi.scripts.bounded_steps import (
     power,
     rounded,
     total,
+    whole_items,
     whole_text,
+    written,
 )
 from siddhi.scripts.language import Script, ScriptError, ScriptLanguage
 
@@ -117,7 +118,8 @@ def _names() -> dict[str, object]:
         "_getiter_": iter,
         "_iter_unpack_sequence_": guarded_iter_unpack_sequence,
         "_unpack_sequence_": guarded_unpack_sequence,
-        "_write_": full_write_guard,
+        "_items_": whole_items,
+        "_write_": written,
         "_inplacevar_": in_place,
         "_apply_": lambda function, *positional, **named: function(*positional, **named),
     }

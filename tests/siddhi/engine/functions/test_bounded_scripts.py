@@ -52,6 +52,10 @@ COSTLY = [
     "x = 'a'\nfor _ in range(24):\n    x = '%s%s' % (x, x)\nreturn len(x)",
     "x = 'a'\nfor _ in range(24):\n    x = f'{x}{x}'\nreturn len(x)",
     "x = 'a' * 1000000\nreturn len('%(a)s' * 100 % {'a': x})",
+    "return len('%((a))999999999s' % {'(a)': 'x'})",
+    "x = [1]\nfor _ in range(24):\n    x = [*x, *x]\nreturn len(x)",
+    "x = (1,)\nfor _ in range(24):\n    x = (*x, *x)\nreturn len(x)",
+    "x = [1]\nfor _ in range(24):\n    x[0:0] = x\nreturn len(x)",
 ]
 
 
@@ -71,6 +75,12 @@ def test_a_step_that_would_take_long_fails_at_once(body: str) -> None:
         ("return 2.0 ** 0.5 * 2.0 ** 0.5 > 1.99", True),
         ("return 2 ** (0 - 1)", 0.5),
         ("return pow(3, 4, 5) + pow(2, 3)", 9),
+        ("return pow(base=3, exp=4, mod=5) + pow(2, exp=3)", 9),
+        ("return math.comb(1000000, 999999) + math.comb(3, 5)", 1000000),
+        ("return 'order 1234567: %s' % 'a' + '2 * x = %d' % 500000", "order 1234567: a2 * x = 500000"),
+        ("return '100%% of 1234567 %(of)5.1f' % {'of': 1.25}", "100% of 1234567   1.2"),
+        ("x = [1, 2, 3]\nx[0] = 5\nx[1:2] = (7, 8)\ndel x[3]\nreturn [*x, *(9,)]", [5, 7, 8, 9]),
+        ("x = {'a': 1}\nx['b'] = 2\na, *rest = (1, *x)\nreturn [a, *rest]", [1, "a", "b"]),
         ("return 'a' * 3 + 'b'", "aaab"),
         ("return [1] * 2 + [3]", [1, 1, 3]),
         ("return (1,) + (2,)", (1, 2)),
