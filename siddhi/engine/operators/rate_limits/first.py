@@ -52,6 +52,8 @@ class First(Limiter):
         self.by_time = by_time
         self._nothing = UNSET if by_time else 0
         self.cells: Int64Array = np.full(8, self._nothing, INT64)
+        self._clock_ms: int | None = None
+        """The clock of the newest row; None: not known."""
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         size = batch.size
@@ -62,11 +64,15 @@ class First(Limiter):
         kept: BoolArray = np.empty(size, BOOL)
         kinds, clocks = kernel_array(batch.kinds), kernel_array(batch.clocks)
         _pass_first(self.by_time, self.span, self.cells, groups, kinds, clocks, kept)
+        self._clock_ms = int(clocks[-1])
         rows = without_groups(batch)
         return rows if kept.all() else rows.take(kept.nonzero()[0])
 
     def groups_in_use(self) -> Int64Array:
-        return np.flatnonzero(self.cells != self._nothing)
+        used = self.cells != self._nothing
+        if self.by_time and self._clock_ms is not None:
+            used &= self.cells > self._clock_ms - self.span  # the next row of others passes as a first one does
+        return np.flatnonzero(used)
 
     def renumber_groups(self, numbers: Int64Array) -> None:
         if self.limited.grouped:
