@@ -25,6 +25,9 @@ class FakeRegistry:
     answer: tuple[int, bytes] | None = None
     incompatible: bool = False
     user: str = ""
+    held: threading.Event | None = None
+    """Requests are answered once it is set; `holding` says that one waits for that."""
+    holding: threading.Event = field(default_factory=threading.Event)
 
     def add(self, text: str, type_: str = "AVRO", subject: str = "s", references: list[dict[str, Any]] = []) -> int:  # noqa: B006 - only read
         """Register a schema and return its number."""
@@ -40,6 +43,9 @@ class FakeRegistry:
 
     def respond(self, method: str, path: str, body: Any, credentials: str) -> tuple[int, bytes]:
         self.asked.append(f"{method} {path}")
+        if self.held is not None:
+            self.holding.set()
+            self.held.wait(10)
         if self.answer is not None:
             return self.answer
         if self.user and base64.b64decode(credentials.removeprefix("Basic ")).decode() != self.user:

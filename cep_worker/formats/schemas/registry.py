@@ -34,7 +34,8 @@ MOST_KEPT_BYTES = 16_777_216
 MOST_REFERENCES = 64
 MOST_WHOLE_BYTES = 4 * MOST_SCHEMA_BYTES
 """A schema may refer to so many others, directly or not, and they may be so long together."""
-TIMEOUT_S = 5.0
+TIMEOUT_S, LOOKUP_S = 5.0, 15.0
+"""Seconds for one request, and for all that a schema with its references takes."""
 PAUSE_S = 1.0
 """A registry that did not answer is asked again after so long."""
 UNKNOWN_S = 30.0
@@ -115,7 +116,7 @@ class SchemaRegistry:
         self._by_id = KeptBySize[RegisteredSchema](MOST_KEPT, MOST_KEPT_BYTES)
         self._unknown = KeptBySize[tuple[float, str]](MOST_KEPT, MOST_KEPT_BYTES)
         self._problem = ""
-        self._failed_at = 0.0
+        self._failed_at = self._until = 0.0
 
     def by_id(self, number: int) -> RegisteredSchema:
         """Return the schema with this number.
@@ -124,7 +125,10 @@ class SchemaRegistry:
             SchemaError: there is none, or it cannot be used.
             SchemaUnavailableError: the registry does not say now.
         """
-        with self._lock:
+        # What is known must not wait for a request that others have under way.
+        if (known := self._by_id.get(number)) is not None:
+            return known
+        with self._turn():
             if (known := self._by_id.get(number)) is not None:
                 return known
             if (unknown := self._unknown.get(number)) is not None and self._clock() - unknown[0] < UNKNOWN_S:
@@ -144,7 +148,7 @@ class SchemaRegistry:
             SchemaError: there is none, or it cannot be used.
             SchemaUnavailableError: the registry does not say now.
         """
-        with self._lock:
+        with self._turn():
             return self._version(subject, version, MOST_REFERENCES)
 
     def register(self, subject: str, schema: RegisteredSchema) -> RegisteredSchema:
@@ -156,9 +160,20 @@ class SchemaRegistry:
         """
         body = {"schema": _text_of(schema), **({} if schema.type == AVRO else {"schemaType": schema.type})}
         path = f"/subjects/{quote(subject, safe='')}/versions"
-        with self._lock:
+        with self._turn():
             answer = self._ask("POST", path, f"subject {subject}", body)
             return RegisteredSchema(schema.type, schema.text, self._read(answer, _RegisteredId).id)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Have the registry to oneself, for as long as a lookup may take."""
+        if not self._lock.acquire(timeout=TIMEOUT_S):
+            raise SchemaUnavailableError("the schema registry is slow: another request is still under way")
+        try:
+            self._until = self._clock() + LOOKUP_S
+            yield
+        finally:
+            self._lock.release()
 
     def _version(self, subject: str, version: str, left: int) -> RegisteredSchema:
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
@@ -202,7 +217,11 @@ class SchemaRegistry:
         data = None if body is None else msgspec.json.encode(body)
         headers = {"Accept": ACCEPT} | ({} if body is None else {"Content-Type": ACCEPT.partition(",")[0]})
         with self._watched():
-            answer = self._client.request(method, f"{self._url}{path}", timeout_s=TIMEOUT_S, data=data, headers=headers)
+            left_s = self._until - self._clock()
+            if left_s <= 0:
+                raise SchemaUnavailableError(f"the schema registry is slow: {what} is needed after {LOOKUP_S:.0f} s")
+            limit_s = min(TIMEOUT_S, left_s)
+            answer = self._client.request(method, f"{self._url}{path}", timeout_s=limit_s, data=data, headers=headers)
             refusal = _refusal(answer)
             if answer.status in (404, 409, 422) and refusal.error_code:
                 raise SchemaError(

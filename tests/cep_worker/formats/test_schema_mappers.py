@@ -7,7 +7,9 @@ import io
 import json
 import struct
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -508,3 +510,27 @@ def test_what_a_schema_refers_to_is_bounded(registry: FakeRegistry) -> None:
     registry.add(json.dumps({"doc": "x" * 1_100_000}), subject="too-large")
     with pytest.raises(SchemaError, match="is longer than 1,048,576 bytes"):
         asking.by_subject("too-large", "latest")
+
+
+def test_a_lookup_with_its_references_ends_in_time(registry: FakeRegistry) -> None:
+    asking = SchemaRegistry(RegistryAddress(registry.url), lambda: 4.0 * len(registry.asked))
+    registry.add("1", "JSON", "small")
+    many = [{"name": f"r{number}", "subject": "small", "version": 1} for number in range(60)]
+    with pytest.raises(SchemaUnavailableError, match="the schema registry is slow: version 1 of subject small"):
+        asking.by_id(registry.add(OLD, references=many))
+    assert len(registry.asked) == 4
+
+
+def test_what_is_known_does_not_wait_for_what_is_asked(registry: FakeRegistry) -> None:
+    asking = SchemaRegistry(RegistryAddress(registry.url))
+    known = registry.add(OLD)
+    asking.by_id(known)
+    registry.held = threading.Event()
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(asking.by_id, 99)
+        assert registry.holding.wait(10)
+        assert asking.by_id(known).text == OLD
+        assert not waiting.done()
+        registry.held.set()
+        with pytest.raises(SchemaError, match="Schema not found"):
+            waiting.result()
