@@ -97,18 +97,15 @@ def test_messages_wait_while_the_registry_is_away(monkeypatch: pytest.MonkeyPatc
     away = reader(schema_registry="http://127.0.0.1:9", use_avro_deserializer="true")
     there = SimpleNamespace(read=lambda _, now: reader().read(Messages(b"\x02"), now))
     tries = iter((away, away, there))
-    consumer = SimpleNamespace(
-        assignment=list, poll=lambda _: calls.append("poll"), pause=lambda _: calls.append("pause"),
-        resume=lambda _: calls.append("resume"),
-    )  # fmt: skip
+    consumer = SimpleNamespace(assignment=list, resume=lambda _: calls.append("resume"))
     source = SimpleNamespace(
         _reader=SimpleNamespace(read=lambda *given: next(tries).read(*given)), _report_problem=told.append,
-        _context=SimpleNamespace(now_ms=lambda: 9), _ending=threading.Event(),
+        _context=SimpleNamespace(now_ms=lambda: 9), _ending=threading.Event(), _pause=lambda *_: calls.append("pause"),
     )  # fmt: skip
     framed = Messages(b"\x00\x00\x00\x00\x01\x02")
-    found, refused = KafkaSource._read(source, consumer, framed)  # type: ignore[arg-type]
+    found, refused = KafkaSource._read(source, consumer, None, framed)  # type: ignore[arg-type]
     assert (found is not None and found.num_rows, refused) == (1, [])
-    assert calls == ["pause", "poll", "pause", "poll", "resume"]
+    assert calls == ["pause", "pause", "resume"]
     assert [bool(one) for one in told] == [True, True, False]
 
 
@@ -118,14 +115,14 @@ def test_messages_of_a_partition_that_goes_meanwhile_are_left_to_its_next_reader
     held = {("t", 0): reading}
     taken: list[int] = []
 
-    def read(_consumer: Any, fetched: Any) -> tuple[pa.RecordBatch, list[Any]]:
+    def read(_consumer: Any, _readings: Any, fetched: Any) -> tuple[pa.RecordBatch, list[Any]]:
         if goes:
             held.clear()
         return batch(*range(len(fetched))), []
 
     source = SimpleNamespace(
         _seen=None, _read=read, _keep_failed=lambda _: None, _name=lambda *_: (), delivered_events=0,
-        _submit=lambda _consumer, _name, events, _origin: taken.append(events.num_rows),
+        _submit=lambda _consumer, _readings, _name, events, _origin: taken.append(events.num_rows),
     )  # fmt: skip
     readings = SimpleNamespace(reading=lambda *key: held.get(key), took=lambda *_: taken.append(0))
     message = SimpleNamespace(topic=lambda: "t", partition=lambda: 0, offset=lambda: 7, value=lambda: b"\x02")
