@@ -16,8 +16,8 @@ from broken_rules import BROKEN_RULES
 from simulate import SIMULATORS
 from virtual_world import first_broken
 
-QUICK, MANY = 1_000, 9_000
-BLOCKS = 4
+QUICK, MANY = 1_000, 3_000
+BLOCKS = 2
 SEEDS = json.loads((Path(__file__).parent / "seeds.json").read_text())
 
 

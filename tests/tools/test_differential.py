@@ -31,7 +31,7 @@ STEP = EVENTS_OF_ONE_APP // 2
 """Every fifth case, so that each app is played with two lists of events."""
 CASES = [
     *range(0, 40 * STEP, STEP),
-    *(pytest.param(number, marks=pytest.mark.cluster) for number in range(40 * STEP, 200 * STEP, STEP)),
+    *(pytest.param(number, marks=pytest.mark.cluster) for number in range(40 * STEP, 120 * STEP, STEP)),
 ]
 
 

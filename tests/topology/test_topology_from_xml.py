@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/query_plan/golden"
 PLANS = sorted(path.stem for path in GOLDEN.glob("*.xml"))
 SETTINGS = StageSettings(script={"python": True}, store_urls=True)
-FEW_FRAMES, MANY_FRAMES, MOST_ROWS = 80, 160, 4
+FRAMES, MOST_ROWS = 120, 4
 
 
 def without_idle_time(xml: str) -> str:
@@ -82,13 +82,12 @@ def keeps_whole_order(plan: QueryPlan) -> bool:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("frames", [FEW_FRAMES, pytest.param(MANY_FRAMES, marks=pytest.mark.cluster)])
 @pytest.mark.parametrize("name", PLANS)
-def test_a_topology_made_from_the_xml_alone_answers_as_one_engine(name: str, frames: int) -> None:
+def test_a_topology_made_from_the_xml_alone_answers_as_one_engine(name: str) -> None:
     xml, text = without_idle_time((GOLDEN / f"{name}.xml").read_text(encoding="utf-8")), text_of(name)
     plan = read_xml(xml)
     last_step_ms = 1_009 if plan.playback is None else 3_600_000  # by event time, what comes last lets the rest out
-    events = list(made_up(parse(text), plan.receiver.streams, frames, MOST_ROWS, last_step_ms))
+    events = list(made_up(parse(text), plan.receiver.streams, FRAMES, MOST_ROWS, last_step_ms))
     together, alone = by_topology(xml, events), by_one_engine(text, plan, events)
     codes = {finding.problem.code for finding in examine(text).findings}
     for stream in plan.publisher.streams:

@@ -140,7 +140,7 @@ def test_one_loop_gives_what_chunk_after_chunk_gives(place: str, window: str) ->
         for number, form in enumerate(FORMS, start=WINDOWS.index(window) + seed):
             other = WINDOWS[(number * 7 + seed) % len(WINDOWS)]
             query = f"from {form.format(a=f'#window.{window}', b=f'#window.{other}')} {SELECTS[number % len(SELECTS)]}"
-            events = drawn(seed, 60, scale=60 if "cron" in query else 1)
+            events = drawn(seed, 40, scale=60 if "cron" in query else 1)
             try:
                 check(PLACES[place].format(query), events, in_turn=place == "alone")
             except AssertionError as error:
