@@ -41,6 +41,7 @@ from cep_common.sockets.transport import (
     receive_now,
     send_now,
 )
+from cep_common.sockets.turns import Turns
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -241,6 +242,14 @@ class SharedLink(SharedSocket):
             raise zmq.Again
         self._connection.socket.send_multipart([self._head, *frames], flags=zmq.NOBLOCK, copy=copy)
 
+    def claim(self, now_ms: int) -> bool:
+        """Return whether this link is the one over its connection that may send what must be alone in the process."""
+        return self._connection.turns.claim(self, now_ms, self.notify)
+
+    def release(self) -> None:
+        """Let other links claim."""
+        self._connection.turns.release(self)
+
     def lose(self) -> None:
         """Note that the connection is gone."""
         self.lost = True
@@ -251,6 +260,7 @@ class SharedLink(SharedSocket):
             self.closed = True
             self._waiting.clear()
             self._connection.links.pop(self.number, None)
+            self._connection.turns.release(self)
 
 
 class Connection:
@@ -259,6 +269,7 @@ class Connection:
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], kind: SocketKind, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.links: dict[bytes, SharedLink] = {}
+        self.turns = Turns()
         self.silent = False
         self.lost = False
         self.unused_ms: int | None = None

@@ -3,6 +3,9 @@
 A process that is merely slow, or stopped, still accepts connections, because the kernel does so in its place. One that
 has ended does not: the connection is refused at once. So a refusal proves that the process is gone, long before its
 lease is over, however busy the host is.
+
+Whether a process also runs is told by its greeting: libzmq's own threads greet each connection, also while the process
+hangs in a call that nothing interrupts. A process that is stopped, or whose host is, greets nobody.
 """
 
 from __future__ import annotations
@@ -29,16 +32,8 @@ class Probes(Generic[Who]):
 
     def begin(self, who: Who, endpoint: Endpoint, now_ms: int) -> None:
         """Connect to `endpoint`, unless an attempt for `who` is under way."""
-        if who in self._open:
-            return
-        try:
-            family = socket.AF_INET6 if ip_address(endpoint.host).version == 6 else socket.AF_INET
-        except ValueError:
-            return  # a name: looking it up could block, so the lease decides
-        probe = socket.socket(family, socket.SOCK_STREAM)
-        probe.settimeout(0.0)
-        self._open[who] = probe, now_ms
-        probe.connect_ex((endpoint.host, endpoint.port))
+        if who not in self._open and (probe := _connecting(endpoint)) is not None:
+            self._open[who] = probe, now_ms
 
     @property
     def pending(self) -> bool:
@@ -71,3 +66,52 @@ class Probes(Generic[Who]):
     def _close(self, who: Who) -> None:
         probe, _ = self._open.pop(who)
         probe.close()
+
+
+class GreetingProbe:
+    """Ask whether the process that listens at a ZeroMQ endpoint runs. One thread uses it and never waits."""
+
+    def __init__(self) -> None:
+        self._open: socket.socket | None = None
+        self._began_ms = 0
+        self.runs = False
+        """The process has greeted since `forget`, has ended, or cannot be asked: it is not known to be stopped."""
+
+    def ask(self, endpoint: Endpoint, now_ms: int) -> None:
+        """Connect to `endpoint`, or look for the greeting of the connection that is open."""
+        if self.runs:
+            return
+        if self._open is None:
+            self._open, self._began_ms = _connecting(endpoint), now_ms
+            self.runs = self._open is None
+            return
+        try:
+            self.runs = bool(self._open.recv(1))
+        except BlockingIOError:
+            if now_ms - self._began_ms < PATIENCE_MS:
+                return
+        except OSError:  # refused: it has ended
+            self.runs = True
+        self._close()
+
+    def forget(self) -> None:
+        """Forget what was answered."""
+        self.runs = False
+        self._close()
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+
+def _connecting(endpoint: Endpoint) -> socket.socket | None:
+    """Return a socket that connects; None for a host that is a name: looking it up could block."""
+    try:
+        family = socket.AF_INET6 if ip_address(endpoint.host).version == 6 else socket.AF_INET
+    except ValueError:
+        return None
+    probe = socket.socket(family, socket.SOCK_STREAM)
+    probe.settimeout(0.0)
+    probe.connect_ex((endpoint.host, endpoint.port))
+    return probe

@@ -81,8 +81,15 @@ class Backlog(Protocol):
     def secure(self, position: int, unneeded: int) -> None:
         """Note that the newest checkpoint holds the log up to `position`; up to `unneeded` it can be deleted."""
 
-    def give_back(self, frames: Iterable[PendingFrame]) -> None:
-        """Take back frames that a broken link has not acknowledged."""
+    @property
+    def silent_ms(self) -> int:
+        """Return for how long frames have been under way without an acknowledgement."""
+
+    def give_back(self, frames: Iterable[PendingFrame], ran: bool = True) -> None:
+        """Take back frames that a broken link has not acknowledged.
+
+        `ran` is whether the server's process did anything in the time in which it acknowledged nothing.
+        """
 
     def take_out(self) -> list[pa.RecordBatch]:
         """Give all that was not taken over to the caller, in order, and keep nothing of it.
@@ -102,6 +109,7 @@ class MemoryBacklog:
 
     log = ""
     problem = ""
+    silent_ms = 0
     wake: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, most_rows: int, schema: pa.Schema) -> None:
@@ -150,7 +158,7 @@ class MemoryBacklog:
     def secure(self, position: int, unneeded: int) -> None:
         """Do nothing: without a log there is nothing to forget."""
 
-    def give_back(self, frames: Iterable[PendingFrame]) -> None:
+    def give_back(self, frames: Iterable[PendingFrame], ran: bool = True) -> None:
         self._again.extendleft(reversed([frame_again(frame) for frame in frames if frame.bodies]))
 
     def take_out(self) -> list[pa.RecordBatch]:

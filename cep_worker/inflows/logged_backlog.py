@@ -75,8 +75,9 @@ class LoggedBacklog:
         self._furthest = log.secured
         self._secures = False
         self._watch = PoisonPillDetector()
-        self._now_ms = self._silent_ms = 0
-        """The time of the last tick, and how long frames have been under way without an acknowledgement."""
+        self._now_ms = 0
+        """The time of the last tick."""
+        self.silent_ms = 0
         self._given_up = log.given_up()
 
     @property
@@ -194,14 +195,14 @@ class LoggedBacklog:
     def sent(self, sequence: int, frame: ReadyFrame) -> None:
         if frame.position:
             if not self._sent:
-                self._silent_ms = 0
+                self.silent_ms = 0
             self._sent.append((sequence, frame.position))
 
     def acknowledged(self, sequence: int) -> None:
         before = self._taken_over
         while self._sent and self._sent[0][0] < sequence:
             self._taken_over = self._sent.popleft()[1]
-        self._silent_ms = 0
+        self.silent_ms = 0
         # Without checkpoints an acknowledgement is all there is; with them only a checkpoint may free the log.
         if self._taken_over > before and not self._secures:
             self._log.secure(self._taken_over)
@@ -209,10 +210,10 @@ class LoggedBacklog:
     def secure(self, position: int, unneeded: int) -> None:
         self._log.secure(position, unneeded)
 
-    def give_back(self, frames: Iterable[PendingFrame]) -> None:
+    def give_back(self, frames: Iterable[PendingFrame], ran: bool = True) -> None:
         again = [frame_again(frame) for frame in frames if frame.bodies]
         under_way = [frame.position for frame in again if frame.position]
-        self._watch.link_lost(under_way, self._taken_over, self._silent_ms)
+        self._watch.link_lost(under_way, self._taken_over, ran)
         # In front of everything else, in the old order: events of a stream are never reordered.
         self._again.extendleft(reversed([frame for frame in again if frame.position]))
         self._sent.clear()
@@ -235,7 +236,7 @@ class LoggedBacklog:
 
     def tick(self, now_ms: int) -> None:
         # A longer time without a tick is one in which this process did not run: it says nothing about the topology.
-        self._silent_ms += min(now_ms - self._now_ms, _LONGEST_TICK_MS)
+        self.silent_ms += min(now_ms - self._now_ms, _LONGEST_TICK_MS)
         self._now_ms = now_ms
         self._log.tick(now_ms)
 

@@ -1,12 +1,14 @@
 """Which accepted events end their topology each time that they come. Pure.
 
-    attempt 0 ── ends with frames under way ─▶ 1 ── ends ─▶ 2 ── ends ─▶ 3: what was not acknowledged goes one by one;
-                 each begins at the same position of the log                a record that is under way when the topology
-                                                                            ends again is given up the second time
+    attempt 0 ── ends with frames under way ─▶ 1: what was not acknowledged goes one by one, so that one record is
+                                                  under way when the topology ends again ─▶ 2: it is given up
 
-Where the topology fell silent with frames under way before it ended, as code that no timer interrupts makes it, the
-first end is enough to send one by one, and the next one to give a record up. A process that was killed breaks its link
-at once.
+A record is given up after two ends only where both point at it: it was among the first that were not acknowledged when
+the topology ended first, and it was under way alone when that ended again. Ends that prove less count less:
+
+- A process that was stopped, as all processes of a frozen host are, ends by no fault of what was under way. Such ends
+  must come three times before records go one by one, and then twice for each.
+- A record far behind the first one was hardly worked on yet. It must be under way alone at two ends.
 
 A record is given up alone: everything before and behind it continues. Events that were accepted together are appended
 again one by one first, so that those beside the culprit go on as well.
@@ -18,11 +20,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 RESTARTS = 3
-"""How many attempts in a row must end at the same position before records are sent one by one."""
+"""How many attempts in a row must end at the same position by freezing before records are sent one by one."""
 STRIKES = 2
-"""So often a topology must have ended while a record that went alone was under way."""
-SILENT_MS = 1_500
-"""A topology that acknowledges nothing for so long before it ends has hung. Less than the lease of a task."""
+"""So often a topology must have ended while a record that went alone was under way, if the ends prove little."""
+FIRST_FRAMES = 8
+"""A topology works on so many frames at a time. Acknowledgements come in order, a few milliseconds late."""
 
 
 Zone = tuple[int, int]
@@ -38,27 +40,28 @@ class PoisonPillDetector:
 
     zones: list[Zone] = field(default_factory=list)
     """Where records go one by one."""
+    suspects: list[Zone] = field(default_factory=list)
+    """Where one end is enough to give a record up."""
     _attempt: int = -1
     _began: int = -1
     _ends: int = 0
     _under_way: tuple[int, ...] = ()
-    _hung: bool = False
+    _ran: bool = True
     _acknowledged: int = 0
     _from: int | None = None
     _strikes: dict[int, int] = field(default_factory=dict)
 
     def is_isolated(self, before: int) -> bool:
         """Return whether the record that follows the position `before` goes alone."""
-        return any(first <= before < last for first, last in self.zones)
+        return _is_in(self.zones, before)
 
     def next_zone(self, before: int) -> int:
         """Return where the next zone begins behind the position `before`; 0: nowhere."""
         return min((first for first, _ in self.zones if first > before), default=0)
 
-    def link_lost(self, under_way: Sequence[int], acknowledged: int, silent_ms: int) -> None:
-        """Note what was not acknowledged when the link broke, up to where all was, and for how long nothing was."""
-        self._under_way, self._acknowledged = tuple(under_way), acknowledged
-        self._hung = silent_ms >= SILENT_MS
+    def link_lost(self, under_way: Sequence[int], acknowledged: int, ran: bool) -> None:
+        """Note what was not acknowledged when the link broke, up to where all was, and whether the topology ran."""
+        self._under_way, self._acknowledged, self._ran = tuple(under_way), acknowledged, ran
 
     def link_established(self, position: int, attempt: int) -> int:
         """Note that attempt `attempt` goes on behind `position`; return the record to give up, 0: none."""
@@ -73,24 +76,34 @@ class PoisonPillDetector:
             self._begin(position)
         if not under_way:
             return 0
-        self._ends += 1
+        self._ends += RESTARTS if self._ran else 1
         self._from = self._acknowledged if self._from is None else min(self._from, self._acknowledged)
         first = min(under_way)
         if self.is_isolated(first - 1):
-            self._strikes[first] = self._strikes.get(first, 0) + (STRIKES if self._hung else 1)
+            sure = self._ran and _is_in(self.suspects, first - 1)
+            self._strikes[first] = self._strikes.get(first, 0) + (STRIKES if sure else 1)
             if self._strikes[first] >= STRIKES:
                 del self._strikes[first]
                 return first
-        elif self._hung or self._ends >= RESTARTS:
-            self.zones.append((max(self._from, position), max(under_way)))
+        elif self._ends >= RESTARTS:
+            begin = max(self._from, position)
+            self.zones.append((begin, max(under_way)))
+            if self._ran:
+                self.suspects.append((begin, sorted(under_way)[:FIRST_FRAMES][-1]))
         return 0
 
     def given_up(self, again: Zone | None = None) -> None:
         """Note that a record was given up; if it held several events, each is alone in the zone `again`."""
         if again is not None:
             self.zones.append(again)
+            self.suspects.append(again)
 
     def _begin(self, position: int) -> None:
         self._began, self._ends, self._from = position, 0, None
         self.zones = [zone for zone in self.zones if zone[1] > position]
+        self.suspects = [zone for zone in self.suspects if zone[1] > position]
         self._strikes = {place: count for place, count in self._strikes.items() if place > position}
+
+
+def _is_in(zones: Sequence[Zone], before: int) -> bool:
+    return any(first <= before < last for first, last in zones)

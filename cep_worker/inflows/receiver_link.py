@@ -16,6 +16,7 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_common.protocol.links import OpenLink
 from cep_common.security.roles import SocketKind
 from cep_common.sockets.multiplexing import SharedConnections
+from cep_common.sockets.probe import GreetingProbe
 from cep_worker.inflows.backlog import Backlog
 from cep_worker.inflows.batching import QueuedBatch, ReadyFrame
 from cep_worker.runtime.event_loop import EventLoop
@@ -44,6 +45,10 @@ class ReceiverLinkLimits:
 
 ALONE_MS = 1_000
 """How long a frame that goes alone is waited for before the next one goes."""
+ASK_MS = 500
+"""A server that has acknowledged nothing for so long is asked whether its process runs …"""
+SILENT_MS = 1_500
+"""… and proves nothing by its end after so long if it did not. Less than the lease of a task."""
 SET_MS = 1_000
 """A clock that goes on by so much more or less than the monotonic time was set."""
 STALLED_MS = 2_000
@@ -105,6 +110,7 @@ class ReceiverLink:
         self._full_since: tuple[int, int] | None = None
         """Since when the window is full, and with which oldest frame."""
         self._stalled = False
+        self._greeting = GreetingProbe()
         self._paused = False
         self._link: LinkSender | None = None
         self._connected_ms = 0
@@ -257,6 +263,7 @@ class ReceiverLink:
         self._look(link)
         self._send_waiting(None)
         self._note_stall(now_ms)
+        self._note_silence(link, now_ms)
 
     def drained(self) -> bool:
         """Return whether everything was sent and acknowledged."""
@@ -279,11 +286,14 @@ class ReceiverLink:
     def _send_waiting(self, most_frames: int | None) -> None:
         """Send as far as the link has room; beyond `most_frames` under way only full frames."""
         link = self._link
-        if link is None or self._paused:
+        if link is None:
+            return
+        if self._paused:
+            link.release()
             return
         was_full = not self.has_room()
         while link.has_room() and self._backlog:
-            if self._backlog.is_isolated and self._awaits_answer(link):
+            if self._backlog.is_isolated and not self._may_go_alone(link):
                 break
             waits = most_frames is not None and len(link.outbox.pending) >= most_frames
             if waits and not self._backlog.fills(self._limits.batch_rows):
@@ -294,6 +304,8 @@ class ReceiverLink:
             self._backlog.sent(self._send(link, frame), frame)
             if not frame.again:
                 self.sent_events += frame.rows
+        if not link.outbox.pending:
+            link.release()
         if link.has_room() and not self._backlog:
             self._tell_time(link)
         if was_full and self.has_room():
@@ -309,6 +321,17 @@ class ReceiverLink:
             to, frame.body, frame.rows, frame.watermark_ms, position,
             accepted=frame.accepted, ahead_ms=self._ahead_ms, caught_up=self._told_resting,
         )  # fmt: skip
+
+    def _may_go_alone(self, link: LinkSender) -> bool:
+        """Return whether the next frame may be sent: it is the only one of its kind in the server's process.
+
+        So that it is known which one was under way if that process ends, which many plans may share.
+        """
+        if self._awaits_answer(link):
+            return False
+        if not link.outbox.pending:
+            link.release()  # those of other plans have their turn
+        return link.claim(self._ticked_ms)
 
     def _awaits_answer(self, link: LinkSender) -> bool:
         """Return whether frames in flight must be acknowledged first.
@@ -387,6 +410,11 @@ class ReceiverLink:
             self._stalled = True
             self._room()
 
+    def _note_silence(self, link: LinkSender, now_ms: int) -> None:
+        """Ask a server that acknowledges nothing whether its process runs: one that is stopped proves nothing."""
+        if self._backlog.silent_ms >= ASK_MS:
+            self._greeting.ask(link.endpoint, now_ms)
+
     def _note_progress(self, link: LinkSender) -> None:
         """Report the backlog what the server has taken over and secured."""
         pending = link.outbox.pending
@@ -423,7 +451,9 @@ class ReceiverLink:
         self._link = None
         self._told_resting = False
         self._sent_watermark_ms = NO_WATERMARK
-        self._backlog.give_back(link.unacknowledged())
+        ran = self._greeting.runs or self._backlog.silent_ms < SILENT_MS
+        self._greeting.forget()
+        self._backlog.give_back(link.unacknowledged(), ran)
         for socket in link.sockets:
             self._event_loop.unwatch(socket)
         link.close()

@@ -208,6 +208,18 @@ class LinkSender:
             if not send_now(self.socket, encode(BeatLink())):
                 self.state = LinkState.LOST
 
+    def claim(self, now_ms: int) -> bool:
+        """Return whether a frame that must be alone in the server's process may be sent now.
+
+        False while another link of this process to that one has the turn; it is called as `sockets` are readable.
+        """
+        return not isinstance(self.socket, SharedLink) or self.socket.claim(now_ms)
+
+    def release(self) -> None:
+        """Let other links claim."""
+        if isinstance(self.socket, SharedLink):
+            self.socket.release()
+
     def unacknowledged(self) -> list[PendingFrame]:
         """Return the frames that the server has not acknowledged, oldest first."""
         return list(self.outbox.pending)

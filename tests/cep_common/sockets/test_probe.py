@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from cep_common.ids import Endpoint
-from cep_common.sockets.probe import PATIENCE_MS, Probes
+from cep_common.sockets.probe import PATIENCE_MS, GreetingProbe, Probes
 
 LISTENS = """
 import socket, time
@@ -19,6 +19,38 @@ server = socket.create_server(("127.0.0.1", 0))
 print(server.getsockname()[1], flush=True)
 time.sleep(60)
 """
+
+
+HANGS = """
+import re, zmq
+socket = zmq.Context().socket(zmq.ROUTER)
+print(socket.bind_to_random_port("tcp://127.0.0.1"), flush=True)
+re.match("(a+)+$", "a" * 60 + "b")
+"""
+
+
+def _runs(probe: GreetingProbe, endpoint: Endpoint, within_s: float) -> bool:
+    deadline_s = time.monotonic() + within_s
+    while not probe.runs and time.monotonic() < deadline_s:
+        probe.ask(endpoint, 0)
+        time.sleep(0.005)
+    return probe.runs
+
+
+def test_a_process_that_hangs_in_a_call_greets_and_one_that_is_stopped_does_not() -> None:
+    with subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE) as process:  # noqa: S603 - our own
+        assert process.stdout is not None
+        endpoint = Endpoint("127.0.0.1", int(process.stdout.readline()))
+        probe = GreetingProbe()
+        os.kill(process.pid, signal.SIGSTOP)
+        assert not _runs(probe, endpoint, within_s=0.3)
+        os.kill(process.pid, signal.SIGCONT)
+        assert _runs(probe, endpoint, within_s=10)
+        probe.forget()
+        assert not probe.runs
+        process.kill()
+        process.wait()
+        assert _runs(probe, endpoint, within_s=10), "it was not stopped: it has ended"
 
 
 def _refused(probes: Probes[str], within_s: float = 2.0, until: Callable[[list[str]], bool] = bool) -> list[str]:

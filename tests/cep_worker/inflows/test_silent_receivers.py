@@ -38,6 +38,9 @@ class FakeLink:
     def unacknowledged(self) -> list[PendingFrame]:
         return []
 
+    def release(self) -> None:
+        """Nobody else is there."""
+
     def close(self) -> None:
         self.state = LinkState.CLOSED
 

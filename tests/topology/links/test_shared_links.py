@@ -13,6 +13,7 @@ from cep_common.protocol.links import OpenLink
 from cep_common.protocol.registry import Rejected
 from cep_common.security.roles import SocketKind
 from cep_common.sockets.ready_sockets import ReadySockets
+from cep_common.sockets.turns import TURN_MS
 from topology.links.sender import SILENT_MS, LinkSender, LinkState
 from topology.links.server import FrameArrived, LinkArrived, LinkEvent, LinkServer
 from topology.links.shared import HostLinks
@@ -219,3 +220,20 @@ def test_nothing_is_kept_of_links_that_were_refused(sharing: Sharing) -> None:
 
 def opened_but(other: LinkSender, sharing: Sharing) -> bool:
     return all(link.state is LinkState.OPEN for link in sharing.links if link is not other)
+
+
+def test_links_to_one_process_take_turns_with_what_must_be_alone(sharing: Sharing) -> None:
+    sharing.until(lambda: opened(sharing))
+    first, second, third = sharing.links[:3]
+    assert first.claim(0)
+    assert first.claim(0)
+    assert not second.claim(0)
+    assert not third.claim(0)
+    first.release()
+    assert not third.claim(0), "the second waited first"
+    assert second.claim(0)
+    assert not first.claim(0)
+    second.close()
+    assert third.claim(0)
+    assert not first.claim(TURN_MS - 1)
+    assert first.claim(TURN_MS), "whoever keeps the turn for too long loses it"

@@ -1,0 +1,40 @@
+"""Who of many may do what only one may do at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Notify = Callable[[], None]
+
+TURN_MS = 1_000
+"""Who has had the turn for so long loses it to the next one that waits."""
+
+
+class Turns:
+    """Gives the turn to one after the other, in the order in which they asked. One thread uses it."""
+
+    def __init__(self) -> None:
+        self._holder: object | None = None
+        self._since_ms = 0
+        self._waiting: dict[object, Notify] = {}
+
+    def claim(self, who: object, now_ms: int, notify: Notify) -> bool:
+        """Return whether it is the turn of `who`; if not, `notify` is called once it may be."""
+        if self._holder is who:
+            return True
+        self._waiting.setdefault(who, notify)
+        if self._holder is None or now_ms - self._since_ms >= TURN_MS:
+            first = next(iter(self._waiting))
+            self._holder, self._since_ms = first, now_ms
+            call = self._waiting.pop(first)
+            if first is not who:
+                call()
+        return self._holder is who
+
+    def release(self, who: object) -> None:
+        """Let the next one have the turn, if `who` had it, and wait no longer."""
+        self._waiting.pop(who, None)
+        if self._holder is who:
+            self._holder = None
+            if self._waiting:
+                next(iter(self._waiting.values()))()
