@@ -11,7 +11,7 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-ha demo-kafka kafka-ledger up test check lint unit programs tour chaos redteam soak simulate fuzz-differential peers key-cliffs many-plans lock clean acceptance dist dist-test image-test
+.PHONY: help demo demo-ha demo-kafka kafka-ledger up test check lint style types layers collected unit programs tour chaos redteam soak simulate fuzz-differential peers key-cliffs many-plans lock clean acceptance dist dist-test image-test
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -31,10 +31,13 @@ demo-ha: $(READY) ## two nodes at 127.0.0.1 and 127.0.0.2: the active one is kil
 up: $(READY)     ## start a system and keep it running until Ctrl-C
 	@$(BIN)/cep up
 
-test: lint programs ## all tests, those with real processes and a real Spark included
+test: $(READY)   ## all tests, those with real processes and a real Spark included
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint programs collected
 	$(BIN)/pytest $(SPREAD)
 
-check: lint unit ## what needs no process of its own: style, types, layers, fast tests
+check: $(READY)  ## what needs no process of its own: style, types, layers, fast tests
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint collected
+	@$(MAKE) --no-print-directory unit
 
 tour: $(READY) programs ## walk through the console of a running system in a browser, every step checked (TOUR_PICTURES=var/tour)
 	$(BIN)/python tests/system/tour_run.py
@@ -51,11 +54,22 @@ soak: $(READY) programs ## a steady load, a fault a minute, and nothing may grow
 acceptance: $(READY) programs ## the system tests that have a long form, at full length: time, busy hosts, edits under load, undeploying, dead sinks
 	CEP_ACCEPTANCE=1 $(BIN)/pytest $(ACCEPTANCE)
 
-lint: $(READY)
+lint: style types layers
+
+style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(READY)
 	$(BIN)/mypy
+
+layers: $(READY)
 	$(BIN)/lint-imports
+
+# Rewrites the asserts of all test files once, beside mypy, which keeps one core busy; the processes that run the tests
+# would otherwise each do it at the same time.
+collected: $(READY)
+	@$(BIN)/pytest --collect-only -qq >$(VENV)/collected 2>&1 || { cat $(VENV)/collected; exit 1; }
 
 unit: $(READY)
 	$(BIN)/pytest -m "not spark and not cluster and not thorough" $(SPREAD)
