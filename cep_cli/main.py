@@ -47,6 +47,7 @@ VERBS = {
     "send": "cep_cli.develop.events:send_command",
     "listen": "cep_cli.develop.events:listen_command",
     "keys": "cep_cli.security.keys:keys_command",
+    "client-key": "cep_cli.security.keys:client_key_command",
     "token": "cep_cli.security.tokens:token_command",
     "user": "cep_cli.security.users:user_command",
     "login": "cep_cli.security.login:login_command",

@@ -58,13 +58,14 @@ class Facts:
     """Facts about a running system.
 
     `plans` are texts by name, `modes` the permissions of files and folders that should be private, `new_users` those
-    who have not chosen a password of their own.
+    who have not chosen a password of their own, `unbounded_keys` the files by which workers know clients of any tenant.
     """
 
     processes: Sequence[ProcessFacts] = ()
     plans: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, int] = field(default_factory=dict)
     new_users: Sequence[str] = ()
+    unbounded_keys: Sequence[str] = ()
 
 
 def findings_of(facts: Facts) -> list[SecurityFinding]:
@@ -78,6 +79,11 @@ def findings_of(facts: Facts) -> list[SecurityFinding]:
         )
         for name in facts.new_users
     ]
+    found += [
+        SecurityFinding("warning", path, "lets clients send and listen for any tenant",
+                        "make keys with bounds (`cep client-key`) and take the file away from workers")
+        for path in facts.unbounded_keys
+    ]  # fmt: skip
     return sorted(dict.fromkeys(found), key=lambda one: (one.weight != "critical", one.where, one.problem))
 
 

@@ -20,6 +20,8 @@ from cep_cli.doctor.checks import Facts, ProcessFacts, SecurityFinding, findings
 from cep_cli.doctor.sockets import PROC, listening_sockets
 from cep_cli.errors import FAILED, CommandRefusedError, with_readable_errors
 from cep_cli.terminal import printable
+from cep_common.security.keys import public_file
+from cep_common.security.roles import Role
 
 _PRIVATE = (
     "security.tokens", "security.certificate_key", "log.folder", "wal.path", "results.path", "errors.path", "secrets",
@@ -52,7 +54,7 @@ def gather(client: ManagerClient) -> Facts:
     processes = [_process(client, one) for one in client.processes() if one["live"]]
     modes = {str(path): mode for process in processes for path in _private(process) for mode in _mode(path)}
     plans = {one["plan"]: str(client.plan(one["plan"])["text"]) for one in client.plans()}
-    return Facts(processes, plans, modes, tuple(_new_users(client)))
+    return Facts(processes, plans, modes, tuple(_new_users(client)), tuple(_unbounded(processes)))
 
 
 def _process(client: ManagerClient, process: Mapping[str, Any]) -> ProcessFacts:
@@ -86,11 +88,19 @@ def _private(process: ProcessFacts) -> Iterator[Path]:
         if (text := process.text(key)) and "://" not in text:
             yield Path(text)
     if keys := process.text("security.keys"):
-        yield from Path(keys).glob("*_secret")
+        yield from Path(keys).glob("**/*_secret")
     with suppress(ArgumentError, ValueError):
         url = make_url(process.text("database.url") or "none://")
         if url.get_backend_name() == "sqlite" and url.database:
             yield from (Path(f"{url.database}{suffix}") for suffix in ("", "-wal", "-shm"))
+
+
+def _unbounded(processes: Sequence[ProcessFacts]) -> Iterator[str]:
+    """Yield the public keys of the role client in the folders of workers."""
+    for folder in {one.text("security.keys") for one in processes if one.kind == "worker"} - {""}:
+        file = public_file(Path(folder), Role.CLIENT)
+        if file.exists():
+            yield str(file)
 
 
 def _mode(path: Path) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""`cep keys`: the keys by which the processes of a system know each other."""
+"""`cep keys` and `cep client-key`: the keys by which processes of a system, and clients, are known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from cep_cli.errors import with_readable_errors
-from cep_common.security.keys import write_keys
+from cep_common.security.client_keys import FOLDER, new_client_key
+from cep_common.security.keys import write_client_key, write_keys
 
 
 @click.command("keys")
@@ -24,5 +25,32 @@ def keys_command(folder: Path) -> None:
     click.echo(
         f"name the folder in the configuration of each process (security.keys: {folder.resolve()}); a host needs the "
         "public keys and the secret ones of the roles that run on it, nothing else",
+        err=True,
+    )
+
+
+@click.command("client-key")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("name")
+@click.option("--tenant", type=int, required=True, help="The only tenant whose streams the holder may name.")
+@click.option("--send", multiple=True, metavar="STREAM", help="A stream to send to, or a pattern ('Storms/*').")
+@click.option("--listen", multiple=True, metavar="STREAM", help="A stream to listen to, or a pattern.")
+@click.option("--to", type=click.Path(file_okay=False, path_type=Path), help="Where to write what the client needs.")
+@with_readable_errors
+def client_key_command(
+    folder: Path, name: str, tenant: int, send: tuple[str, ...], listen: tuple[str, ...], to: Path | None
+) -> None:
+    """Make a key for the client NAME that may send to and listen to some streams of one tenant, and nothing else.
+
+    FOLDER holds the keys of the workers (security.keys); they know the key at once. To withdraw it, remove
+    FOLDER/clients/NAME.key.
+    """
+    key, secret = new_client_key(name, tenant, send, listen)
+    handed = to or Path(f"{name}-keys")
+    for path in write_client_key(folder, handed, key, secret):
+        click.echo(path)
+    click.echo(
+        f"give {handed} to the client (cep send --keys, cep listen --keys), and {folder / FOLDER / name}.key to every "
+        "host with a worker",
         err=True,
     )

@@ -13,6 +13,7 @@ from zmq.utils import z85
 
 from cep_common.errors import ConfigError
 from cep_common.monitoring.paced_log import PacedLog
+from cep_common.security.client_keys import Action
 from cep_common.security.config import SecurityConfig
 from cep_common.security.keys import Keyring, read_keys
 from cep_common.security.roles import DOORS, Role, SocketKind, may_connect
@@ -54,7 +55,7 @@ class GuardedContext(zmq.Context[Socket]):
 class _Doorkeeper(ThreadAuthenticator):
     """Answers libzmq's question whether a key may connect to a socket kind (its ZAP domain), in its own thread.
 
-    Frames carry the role as `User-Id`.
+    Frames carry the role as `User-Id`, of a client with bounds its name as well.
     """
 
     def __init__(self, context: zmq.Context[Socket], keyring: Keyring) -> None:
@@ -73,8 +74,7 @@ class _Doorkeeper(ThreadAuthenticator):
         return False
 
     def curve_user_id(self, client_public_key: bytes) -> str:
-        role = self._keyring.role_of(z85.encode(client_public_key))
-        return role.value if role else ""
+        return self._keyring.user_of(z85.encode(client_public_key))
 
 
 def open_context(config: SecurityConfig, role: Role, listens: dict[str, str] | None = None) -> GuardedContext:
@@ -131,6 +131,15 @@ def guard_connecting(socket: Socket, context: zmq.Context[Any], door: SocketKind
     socket.setsockopt(zmq.CURVE_SERVERKEY, keyring.known[owner])
     socket.setsockopt(zmq.CURVE_PUBLICKEY, keyring.public)
     socket.setsockopt(zmq.CURVE_SECRETKEY, keyring.secret)
+
+
+def refusal_of(context: zmq.Context[Any] | None, user: str, action: Action, tenant: int, stream: str) -> str:
+    """Return why the peer `user` may not send to, or listen to, a tenant's `stream`; empty when it may.
+
+    Where there are no keys everybody may.
+    """
+    keyring = context.keyring if isinstance(context, GuardedContext) else None
+    return "" if keyring is None else keyring.refusal(user, action, tenant, stream)
 
 
 def about_silence(context: zmq.Context[Any]) -> str:

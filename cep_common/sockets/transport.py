@@ -112,6 +112,19 @@ def receive(socket: zmq.Socket[bytes]) -> list[bytes]:
     return [bytes(frame.buffer) for frame in receive_frames(socket)]
 
 
+def receive_from(socket: zmq.Socket[bytes]) -> tuple[str, list[bytes]] | None:
+    """Return who sent the next message of a listening socket, and the message; None when there is none yet.
+
+    The sender is known by its key (`Keyring.user_of`); without keys nobody is known, and the text is empty.
+    """
+    try:
+        frames = receive_frames(socket, zmq.NOBLOCK)
+    except zmq.Again:
+        return None
+    user = frames[0].get("User-Id") if socket.getsockopt(zmq.CURVE_SERVER) else ""
+    return str(user), [bytes(frame.buffer) for frame in frames]
+
+
 def receive_frames(socket: zmq.Socket[bytes], flags: int = 0) -> list[zmq.Frame]:
     """Receive as `receive` does, without copying.
 

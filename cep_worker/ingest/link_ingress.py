@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,6 +15,7 @@ import zmq
 from cep_common.errors import InputError
 from cep_common.protocol.links import Data, MarkIdle, OpenLink, StreamSchema
 from cep_common.protocol.registry import Rejected
+from cep_common.security.context import refusal_of
 from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import readable
 from cep_worker.formats.event_times import LATEST_MS, WRONG_TIME, strange_times
@@ -28,6 +30,10 @@ from topology.events.frames import CURRENT
 from topology.links.server import FrameArrived, IncomingLink, LinkArrived, LinkGone, LinkServer
 
 logger = logging.getLogger(__name__)
+
+KEY_SHARE = 4
+"""One key of a client with bounds has a fourth of all links at most."""
+JUDGE_MS = 1_000
 
 Resolve = Callable[[str, int], EventStream]
 """The event stream that a tenant's client means by a name; InputError otherwise."""
@@ -64,6 +70,9 @@ class LinkIngress:
         self._clients: dict[bytes, _IngressClient] = {}
         self._parked: dict[_IngressClient, None] = {}
         self._server: LinkServer | None = None
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self._judged_ms = 0
+        """When the bounds of keys were last looked at for links that are open."""
 
     def listen(self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, window_rows: int) -> None:
         """Link can be opened at `host:port`.
@@ -73,6 +82,8 @@ class LinkIngress:
         self._server = LinkServer.listen(
             context, SocketKind.INGRESS, host, port, window_rows, self._accept, trusted=False
         )
+        self._context = context
+        self._server.permit = self._permit
         self._event_loop.watch(self._server.socket, self._handle)
 
     def retry(self, now_ms: int) -> None:
@@ -107,6 +118,9 @@ class LinkIngress:
         if server is None:
             return
         self._handle(now_ms)
+        if now_ms - self._judged_ms >= JUDGE_MS:
+            self._judged_ms = now_ms
+            self._judge(server)
         if not readable(server.socket):
             for gone in server.expire(now_ms):
                 self._forget(gone.link.peer)
@@ -122,6 +136,35 @@ class LinkIngress:
         self._server.flush()
         self._server.socket.close(linger=200)
         self._server = None
+
+    def _permit(self, user: str, opening: OpenLink) -> Rejected | None:
+        """Refuse a client whose key does not name the streams, or that has its share of the links."""
+        refusal = self._not_allowed(user, opening)
+        if refusal is None and ":" in user:
+            open_links = sum(client.link.user == user for client in self._clients.values())
+            if open_links >= max(1, self._most_links // KEY_SHARE):
+                return Rejected("too-many-links", f"{open_links} links of this key are open already")
+        return refusal
+
+    def _not_allowed(self, user: str, opening: OpenLink) -> Rejected | None:
+        for offered in opening.streams:
+            reason = refusal_of(self._context, user, "send", opening.tenant, offered.stream)
+            if not reason and ":" in user:
+                # A source has its plan's streams, whatever tenant a client names.
+                with suppress(InputError):
+                    owner = self._resolve(offered.stream, opening.tenant).tenant()
+                    reason = refusal_of(self._context, user, "send", owner, offered.stream)
+            if reason:
+                return Rejected("not-authorised", reason)
+        return None
+
+    def _judge(self, server: LinkServer) -> None:
+        """End links whose keys were withdrawn, or have other bounds now."""
+        for peer, client in list(self._clients.items()):
+            refusal = self._not_allowed(client.link.user, client.link.opening) if ":" in client.link.user else None
+            if refusal is not None:
+                self._forget(peer)
+                server.drop(client.link, refusal.code, refusal.reason)
 
     def _accept(self, opening: OpenLink) -> Rejected | None:
         if len(self._clients) >= self._most_links:

@@ -28,8 +28,9 @@ from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, decode, encode
 from cep_common.protocol.links import Acknowledge, BeatLink, CloseLink, Data, Subscribe, Subscribed
 from cep_common.protocol.registry import Message, Rejected
 from cep_common.protocol.worker_reports import MOST_LISTENERS, ListenerReport
+from cep_common.security.context import refusal_of
 from cep_common.security.roles import SocketKind
-from cep_common.sockets.transport import bind, listening_socket, readable, receive
+from cep_common.sockets.transport import bind, listening_socket, receive_from
 from cep_worker.config import EgressConfig
 from cep_worker.inflows.batching import BatchingQueue, QueuedBatch
 from cep_worker.outflows.consumers import FrameId, GroupId
@@ -45,6 +46,8 @@ BATCH_ROWS = 4_096
 """Small batches for a busy listener are joined up to this."""
 
 FRAMES_UNDER_WAY = 64
+KEY_SHARE = 4
+"""One key of a client with bounds has a fourth of all subscriptions at most."""
 BEAT_MS = 1_000
 RECEIVE_AT_ONCE = 256
 
@@ -56,10 +59,12 @@ class Listener:
     """One subscription: what waits for it and what it has not acknowledged."""
 
     def __init__(
-        self, egress: Egress, peer: bytes, asked: Subscribe, stream: EventStream, config: EgressConfig
+        self, egress: Egress, peer: bytes, user: str, asked: Subscribe, stream: EventStream, config: EgressConfig
     ) -> None:
+        """`user` is who subscribed, by the key of the connection."""
         self._egress = egress
         self.peer = peer
+        self.user = user
         self.asked = asked
         self.stream = stream
         self._config = config
@@ -168,6 +173,7 @@ class Egress:
         self._taps: dict[Source, list[_EgressTap]] = {}
         self._ready: dict[Listener, None] = {}
         self._socket: zmq.Socket[bytes] | None = None
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self._beat_ms = 0
 
     def listen(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
@@ -181,7 +187,7 @@ class Egress:
         except PortInUseError:
             socket.close()
             raise
-        self._socket = socket
+        self._socket, self._context = socket, context
         self._event_loop.watch(socket, self._handle)
 
     def taps(self, key: PlanKey, stream: str) -> list[_EgressTap]:
@@ -217,7 +223,11 @@ class Egress:
         if now_ms - self._beat_ms >= BEAT_MS:
             self._beat_ms = now_ms
             for listener in list(self._listeners.values()):
-                self._send(listener.peer, encode(BeatLink()))
+                reason = self._not_allowed(listener.user, listener.asked)
+                if reason:
+                    self._refuse(listener, "not-authorised", reason)
+                else:
+                    self._send(listener.peer, encode(BeatLink()))
 
     def reports(self, now_ms: int) -> tuple[ListenerReport, ...]:
         """Return how far listeners have got, at most as many as are reported."""
@@ -248,21 +258,25 @@ class Egress:
 
     def _handle(self, now_ms: int) -> None:
         for _ in range(RECEIVE_AT_ONCE):
-            if self._socket is None or not readable(self._socket):
+            received = receive_from(self._socket) if self._socket is not None else None
+            if received is None:
                 return
-            peer, *frames = receive(self._socket)
+            user, (peer, *frames) = received
             try:
                 message = decode(frames).message
             except DecodeError as error:
                 self._send(peer, encode(Rejected(error.code, error.message)))
                 continue
-            self._take(peer, message)
+            self._take(peer, user, message)
 
-    def _take(self, peer: bytes, message: Message) -> None:
+    def _take(self, peer: bytes, user: str, message: Message) -> None:
         listener = self._listeners.get(peer)
+        if listener is not None and listener.user != user:  # somebody else under its routing id
+            self._send(peer, encode(Rejected("not-authorised", "the subscription is one of another key")))
+            return
         match message:
             case Subscribe():
-                self._subscribe(peer, message)
+                self._subscribe(peer, user, message)
             case Acknowledge(sequence=sequence) if listener is not None:
                 was_full = not listener.has_room()
                 listener.acknowledged(sequence)
@@ -278,7 +292,19 @@ class Egress:
             case _:
                 self._send(peer, encode(Rejected("frame-unexpected", f"a {message.TYPE} does not belong here")))
 
-    def _subscribe(self, peer: bytes, asked: Subscribe) -> None:
+    def _not_allowed(self, user: str, asked: Subscribe) -> str:
+        return refusal_of(self._context, user, "listen", asked.tenant, asked.event_stream)
+
+    def _subscribe(self, peer: bytes, user: str, asked: Subscribe) -> None:
+        if reason := self._not_allowed(user, asked):
+            self._send(peer, encode(Rejected("not-authorised", reason)))
+            return
+        if ":" in user and peer not in self._listeners:
+            of_key = sum(listener.user == user for listener in self._listeners.values())
+            if of_key >= max(1, self._config.listeners // KEY_SHARE):
+                reason = f"{of_key} listeners of this key are served already"
+                self._send(peer, encode(Rejected("too-many-listeners", reason)))
+                return
         if peer not in self._listeners and len(self._listeners) >= self._config.listeners:
             reason = f"{self._config.listeners} listeners are served already"
             self._send(peer, encode(Rejected("too-many-listeners", reason)))
@@ -291,7 +317,7 @@ class Egress:
         former = self._listeners.get(peer)
         if former is not None:
             self._forget(former)
-        self._listeners[peer] = Listener(self, peer, asked, stream, self._config)
+        self._listeners[peer] = Listener(self, peer, user, asked, stream, self._config)
         self._tap()
         logger.info("listener subscribed: stream=%s tenant=%d", asked.event_stream, asked.tenant)
         self._send(peer, encode(Subscribed(stream.schema)))

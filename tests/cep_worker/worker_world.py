@@ -15,7 +15,7 @@ import pyarrow as pa
 import zmq
 from free_ports import free_port, free_range
 
-from cep_common.errors import DecodeError
+from cep_common.errors import DecodeError, UnauthorisedError
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.protocol.links import MarkCheckpoint, MarkIdle, OpenLink, StreamSchema
 from cep_common.protocol.registry import (
@@ -36,7 +36,9 @@ from cep_common.protocol.registry import (
     TenantLimit,
     WorkerRegistered,
 )
-from cep_common.security.roles import SocketKind
+from cep_common.security.config import SecurityConfig
+from cep_common.security.context import open_context
+from cep_common.security.roles import Role, SocketKind
 from cep_common.sockets.transport import ControlServer
 from cep_worker.config import (
     EgressConfig,
@@ -164,6 +166,7 @@ class FakeManager:
     attempt: int = 0
     limits: tuple[TenantLimit, ...] = ()
     checkpoints: tuple[PlanCheckpoints, ...] = ()
+    security: SecurityConfig = field(default_factory=SecurityConfig)
     _stopping: bool = False
     _thread: threading.Thread | None = None
 
@@ -193,18 +196,18 @@ class FakeManager:
         return next((message for message in reversed(self.heard) if isinstance(message, kind)), None)
 
     def _serve(self) -> None:
-        context = zmq.Context()
+        context = open_context(self.security, Role.MANAGER)
         server = ControlServer(context, "127.0.0.1", self.port)
         while not self._stopping:
             if server.socket.poll(20):
                 try:
                     peer, envelope = server.receive()
-                except DecodeError:
+                except (DecodeError, UnauthorisedError):
                     continue
                 self.heard.append(envelope.message)
                 server.send(peer, self._answer(envelope.message), envelope.correlation)
         server.close()
-        context.term()
+        context.destroy(linger=0)
 
     def _answer(self, message: Message) -> Message:
         if message.TYPE in self.refuse:

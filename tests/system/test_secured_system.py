@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,19 +12,28 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 import requests
+from click.testing import CliRunner
 from late_plan import CONNECT_TIMEOUT_S, EVENT_TIMEOUT_MS, PLAN, TEXT, departures
 
 from cep_cli.client.rest import ManagerClient
+from cep_cli.doctor.checks import findings_of
+from cep_cli.doctor.security import gather
 from cep_cli.doctor.sockets import listening_sockets
 from cep_cli.errors import CommandRefusedError
+from cep_cli.main import main
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem, Ports
 from cep_common.errors import InputError, PeerError
+from cep_common.ids import SUPER_TENANT, Endpoint
+from cep_common.protocol.drivers import RegisterDriver
+from cep_common.protocol.registry import ListPlans, RegisterWorker
 from cep_common.security.access import AccessRole
 from cep_common.security.config import SecurityConfig
+from cep_common.security.context import open_context
 from cep_common.security.keys import read_keys, write_keys
 from cep_common.security.roles import Role
 from cep_common.security.tokens import TokenFile, bearer
+from cep_common.sockets.transport import ControlClient
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from topology.links.event_listener import EventListener
 
@@ -118,6 +128,43 @@ def test_strangers_stay_outside_and_nothing_that_is_said_or_written_holds_a_secr
         assert outputs[path].count('"problem":""') == told > 3, "every process lets the manager in"
     found = [(where, name) for where, text in outputs.items() for name, secret in secrets.items() if secret in text]
     assert found == []
+
+
+def test_the_holder_of_a_client_key_sends_and_listens_to_what_it_names(
+    secured: LocalSystem, folder: Path, tokens: dict[AccessRole, str], tmp_path: Path
+) -> None:
+    """Made while the system runs, and withdrawn while it runs."""
+    made = CliRunner().invoke(main, [
+        "client-key", str(folder / "keys"), "feeder", "--tenant", str(SUPER_TENANT), "--send", f"{PLAN}/Departures",
+        "--listen", f"{PLAN}/Late", "--to", str(tmp_path / "feeder"),
+    ])  # fmt: skip
+    assert made.exit_code == 0, made.output
+    holder = SecurityConfig(str(tmp_path / "feeder"))
+    schema = fetch_schema(secured.worker_http, f"{PLAN}/Departures", token=tokens[AccessRole.SENDER])
+    with EventListener(secured.egress, f"{PLAN}/Late", security=holder) as listener:
+        with EventSender(secured.ingress, schema, "test", security=holder) as sender:
+            sender.send(departures(sender, ("DL", 61)))
+            batch = listener.receive(EVENT_TIMEOUT_MS)
+            assert batch is not None
+            assert batch.column("carrier").to_pylist() == ["DL"]
+        for stream, tenant in ((f"{PLAN}/Late", 7), ("Late", SUPER_TENANT), (f"{PLAN}/Departures", SUPER_TENANT)):
+            refusal = _refused(EventListener, secured.egress, stream, tenant, security=holder)
+            assert "the key feeder" in str(refusal), "whether there is such a stream is not said"
+        refusal = _refused(EventSender, secured.ingress, schema, "test", tenant=7, security=holder)
+        assert "the key feeder is one of tenant" in str(refusal)
+    shutil.copy(folder / "keys" / "manager.key", tmp_path / "feeder")
+    control = Endpoint("127.0.0.1", secured.ports.control)
+    with open_context(holder, Role.CLIENT) as context:
+        for message in (
+            ListPlans(),
+            RegisterWorker("worker-1", "here", 1, 0),
+            RegisterDriver("driver", "here", 1, "local", 1, 1),
+        ):
+            _refused(ControlClient(context, [control], 500).request, message)
+    found = {finding.where for finding in findings_of(gather(secured.client))}
+    assert str(folder / "keys" / "client.key") in found, "the doctor tells of the key that has no bounds"
+    (folder / "keys" / "clients" / "feeder.key").unlink()
+    _refused(EventSender, secured.ingress, schema, timeout_ms=500, security=holder)
 
 
 def _refused(attempt: Any, *arguments: Any, **options: Any) -> Exception:

@@ -28,7 +28,7 @@ from cep_common.protocol.links import (
 from cep_common.protocol.registry import Message, Rejected
 from cep_common.security.roles import SocketKind
 from cep_common.sockets.multiplexing import Channel, SharedListener
-from cep_common.sockets.transport import bind, bind_in_range, listening_socket, readable, receive_now
+from cep_common.sockets.transport import bind, bind_in_range, listening_socket, readable, receive_from, receive_now
 from topology.events.frames import arrow_schema, decode_batch
 from topology.links.protocol import Inbox
 
@@ -56,6 +56,8 @@ class IncomingLink:
     inbox: Inbox
     schemas: dict[str, pa.Schema]
     heard_ms: int
+    user: str = ""
+    """Who opened it, by its key, where the server has a `permit`."""
     attachment: Any = None
     """Whatever the owner ties to the link."""
 
@@ -97,6 +99,9 @@ LinkEvent = LinkArrived | FrameArrived | LinkGone
 Accept = Callable[[OpenLink], Rejected | None]
 """Decides whether a link may open: a refusal, or None."""
 
+Permit = Callable[[str, OpenLink], Rejected | None]
+"""Decides whether a peer, known by its key, may open a link: a refusal, or None."""
+
 Resume = Callable[[OpenLink], tuple[int, bool]]
 """What the server has of a sender's log already, and whether it goes back to that from a later place."""
 
@@ -117,6 +122,8 @@ class LinkServer:
     resume: Resume | None = None
     clock: Callable[[], int] | None = None
     """The time of day, which senders learn when it is given."""
+    permit: Permit | None = None
+    """Asked before `accept`, on a socket of its own alone."""
     links: dict[bytes, IncomingLink] = field(default_factory=dict)
     _due: dict[bytes, IncomingLink] = field(default_factory=dict)
     _due_since_ms: int | None = None
@@ -185,11 +192,14 @@ class LinkServer:
         Messages from outside raise nothing here: invalid frames are answered.
         """
         for _ in range(limit):
-            parts = receive_now(self.socket)
+            user, parts = self._receive()
             if parts is None:
                 return
             peer, *frames = parts
             link = self.links.get(peer)
+            if link is not None and link.user != user:  # somebody else under its routing id
+                self._refuse(peer, "not-authorised", "the link is one of another key")
+                continue
             try:
                 envelope = decode(frames)
             except DecodeError as error:
@@ -197,7 +207,7 @@ class LinkServer:
             else:
                 if link is not None:
                     link.heard_ms = now_ms
-                yield from self._take(peer, link, envelope.message, envelope.bodies, now_ms)
+                yield from self._take(peer, user, link, envelope.message, envelope.bodies, now_ms)
             if peer not in self.links:  # the listener takes note of a link with whatever it says, and it has none
                 self._forget(peer)
 
@@ -275,8 +285,14 @@ class LinkServer:
     def close(self) -> None:
         self.socket.close(linger=0)
 
+    def _receive(self) -> tuple[str, list[bytes] | None]:
+        """Return who sent the next message, if the server has a `permit`, and the message; None when there is none."""
+        if self.permit is None or isinstance(self.socket, Channel):
+            return "", receive_now(self.socket)
+        return receive_from(self.socket) or ("", None)
+
     def _take(
-        self, peer: bytes, link: IncomingLink | None, message: Message, bodies: tuple[Any, ...], now_ms: int
+        self, peer: bytes, user: str, link: IncomingLink | None, message: Message, bodies: tuple[Any, ...], now_ms: int
     ) -> Iterator[LinkEvent]:
         if isinstance(message, OpenLink):
             # The sender has lost its state or the server's answer: what is unacknowledged on the old link will be sent
@@ -284,7 +300,7 @@ class LinkServer:
             if link is not None:
                 self._forget(peer)
                 yield LinkGone(link, "opened anew")
-            yield from self._open(peer, message, now_ms)
+            yield from self._open(peer, user, message, now_ms)
         elif link is None:
             self._refuse(peer, "link-unknown", "open a link first")
         elif isinstance(message, BeatLink):
@@ -295,18 +311,18 @@ class LinkServer:
         else:
             yield from self._frame(link, message, bodies)
 
-    def _open(self, peer: bytes, opening: OpenLink, now_ms: int) -> Iterator[LinkEvent]:
+    def _open(self, peer: bytes, user: str, opening: OpenLink, now_ms: int) -> Iterator[LinkEvent]:
         try:
             schemas = {stream.stream: arrow_schema(stream) for stream in opening.streams}
         except KeyError as error:
             self._refuse(peer, "unknown-type", f"no such attribute type: {error.args[0]}")
             return
         # No link exists yet, so a refused sender costs nothing and can ask the manager for another endpoint.
-        refusal = self.accept(opening)
+        refusal = (self.permit(user, opening) if self.permit is not None else None) or self.accept(opening)
         if refusal is not None:
             self._send(peer, refusal)
             return
-        link = IncomingLink(peer, opening, Inbox(self.window_rows), schemas, now_ms)
+        link = IncomingLink(peer, opening, Inbox(self.window_rows), schemas, now_ms, user)
         self.links[peer] = link
         # After the link is registered and before the answer: the sender continues its log behind this position.
         position, goes_back = (0, False) if self.resume is None else self.resume(opening)

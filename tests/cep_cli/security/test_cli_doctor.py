@@ -71,9 +71,10 @@ def test_sockets_plans_files_and_users_are_looked_at() -> None:
     inner = ListeningSocket("tcp", "127.0.0.1", 4041, 1, "java")
     process = ProcessFacts("driver", "driver", HARDENED["driver"], [wide, inner])
     plans = {"P": "@sink(type='email', password='hush') define stream S (a int);", "Q": "password='${secret:X}'"}
-    found = findings_of(Facts([process], plans, {"/db": 0o100644, "/ok": 0o100600}, ["admin"]))
+    found = findings_of(Facts([process], plans, {"/db": 0o100644, "/ok": 0o100600}, ["admin"], ["/keys/client.key"]))
     assert [(one.weight, one.where) for one in found] == [
-        ("critical", "/db"), ("critical", "driver"), ("critical", "user admin"), ("warning", "plan P"),
+        ("critical", "/db"), ("critical", "driver"), ("critical", "user admin"), ("warning", "/keys/client.key"),
+        ("warning", "plan P"),
     ]  # fmt: skip
     assert "0.0.0.0:4040" in found[1].problem
 

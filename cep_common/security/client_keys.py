@@ -1,0 +1,177 @@
+"""Keys of clients with bounds: the tenant that the holder speaks for, and the streams it may send to or listen to.
+
+`clients/NAME.key` in the folder of a worker's keys is the public key with the bounds, as metadata:
+
+    metadata
+        tenant = "7"
+        send = "Storms/Departures"
+        listen = "Late*"
+    curve
+        public-key = "…"
+
+The secret half goes to the client, in a folder of its own that `security.keys` of a client can name.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+import zmq
+
+from cep_common.errors import ConfigError
+from cep_common.monitoring.paced_log import PacedLog
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+FOLDER = "clients"
+SUFFIX = ".key"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+MOST_BYTES = 65_536
+"""Of a file."""
+
+_LINE = re.compile(r'\s+(tenant|send|listen|public-key) = "([^"\n]*)"\s*')
+_KEY = re.compile(r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")
+
+Action = Literal["send", "listen"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientKey:
+    """What the holder of a key may do. Streams are patterns with `*` and `?`, as clients name them."""
+
+    name: str
+    public: bytes
+    tenant: int
+    send: tuple[str, ...] = ()
+    listen: tuple[str, ...] = ()
+
+    def refusal(self, action: Action, tenant: int, stream: str) -> str:
+        """Return why the holder may not send to, or listen to, the tenant's `stream`; empty when it may."""
+        if tenant != self.tenant:
+            return f"the key {self.name} is one of tenant {self.tenant}; name it as the tenant of the stream"
+        patterns = self.send if action == "send" else self.listen
+        version = stream.rfind(":", stream.rfind("/") + 1)
+        names = (stream, stream[:version]) if version > 0 else (stream,)
+        if any(fnmatchcase(name, pattern) for name in names for pattern in patterns):
+            return ""
+        verb = "send to" if action == "send" else "listen to"
+        return f"the key {self.name} may not {verb} {stream}; it may {verb}: {', '.join(patterns) or 'nothing'}"
+
+
+class ClientKeys:
+    """The keys in a folder, read again when its files change. Any thread may use it.
+
+    A file that cannot be read, or that has the key of another one, lets nobody in.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Use the files in `folder`, which need not exist."""
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._seen: tuple[tuple[str, int, int], ...] | None = None
+        self._by_public: dict[bytes, ClientKey] = {}
+        self._by_name: dict[str, ClientKey] = {}
+
+    def of(self, public: bytes) -> ClientKey | None:
+        """Return the key with this public half; None when there is none now."""
+        with self._lock:
+            self._refresh()
+            return self._by_public.get(public)
+
+    def named(self, name: str) -> ClientKey | None:
+        """Return the key of that name; None when there is none now."""
+        with self._lock:
+            self._refresh()
+            return self._by_name.get(name)
+
+    def _refresh(self) -> None:
+        seen = tuple(sorted(_files(self._folder)))
+        if seen == self._seen:
+            return
+        self._seen = seen
+        found: dict[bytes, list[ClientKey]] = {}
+        for name, _, _ in seen:
+            path = self._folder / name
+            try:
+                key = read_client_key(path)
+            except ConfigError as error:
+                paced_logger.problem(name, "a client's key lets nobody in: reason=%s", error.message)
+            else:
+                found.setdefault(key.public, []).append(key)
+        for keys in found.values():
+            if len(keys) > 1:
+                names = ", ".join(one.name for one in keys)
+                paced_logger.problem(names, "clients' keys let nobody in, they are one key: names=%s", names)
+        self._by_public = {public: keys[0] for public, keys in found.items() if len(keys) == 1}
+        self._by_name = {one.name: one for one in self._by_public.values()}
+
+
+def read_client_key(path: Path) -> ClientKey:
+    """Return the key in the file.
+
+    Raises:
+        ConfigError: It cannot be read, or its bounds cannot.
+    """
+    try:
+        with path.open(encoding="ascii") as file:
+            text = file.read(MOST_BYTES + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read as a client's key: {error}") from error
+    values: dict[str, list[str]] = {}
+    for match in filter(None, map(_LINE.fullmatch, text.splitlines())):
+        values.setdefault(match[1], []).append(match[2])
+    tenants, publics = values.get("tenant", []), values.get("public-key", [])
+    if len(tenants) != 1 or not re.fullmatch(r"-?[0-9]{1,18}", tenants[0]):
+        raise ConfigError(f"{path}: names no tenant; make keys with `cep client-key`")
+    if len(text) > MOST_BYTES or len(publics) != 1 or not _KEY.fullmatch(publics[0]):
+        raise ConfigError(f"{path}: holds no public key; make keys with `cep client-key`")
+    return ClientKey(
+        path.name.removesuffix(SUFFIX), publics[0].encode(), int(tenants[0]),
+        tuple(values.get("send", ())), tuple(values.get("listen", ())),
+    )  # fmt: skip
+
+
+def new_client_key(name: str, tenant: int, send: Iterable[str], listen: Iterable[str]) -> tuple[ClientKey, bytes]:
+    """Return a new key and its secret half.
+
+    Raises:
+        ConfigError: The name or a pattern cannot be written, or the key may do nothing.
+    """
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"{name!r}: a key's name has letters, digits, '_', '.' and '-', at most 64")
+    public, secret = zmq.curve_keypair()
+    key = ClientKey(name, public, tenant, tuple(send), tuple(listen))
+    for pattern in (*key.send, *key.listen):
+        if not pattern or not pattern.isascii() or not pattern.isprintable() or '"' in pattern:
+            raise ConfigError(f"{pattern!r}: is no pattern of stream names, such as Storms/Departures or 'Storms/*'")
+    if not (key.send or key.listen):
+        raise ConfigError("the key may do nothing: name streams with --send and --listen ('*': all of the tenant)")
+    return key, secret
+
+
+def metadata_of(key: ClientKey) -> Iterator[tuple[str, str]]:
+    """Yield the bounds of a key as its file has them."""
+    yield "tenant", str(key.tenant)
+    yield from (("send", pattern) for pattern in key.send)
+    yield from (("listen", pattern) for pattern in key.listen)
+
+
+def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name.removesuffix(SUFFIX)
+                if name != entry.name and NAME.fullmatch(name) and entry.is_file():
+                    status = entry.stat()
+                    yield entry.name, status.st_mtime_ns, status.st_size
+    except OSError:
+        return
