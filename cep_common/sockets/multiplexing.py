@@ -11,7 +11,10 @@ heartbeats of ZeroMQ and of links, and a port, also while nothing happens. Here 
 A link is known by the number that its sender gave it and the connection that it came over. The channel is part of the
 endpoint that the manager assigns. Number 0 belongs to the connection itself: one heartbeat for all links.
 
-Nothing here limits what waits for a link whose owner does not read: links have a window of unacknowledged rows.
+Links have a window of unacknowledged rows, which bounds what waits for a link whose owner does not read. A peer that
+does not keep to it, or whose rows are huge, meets a bound in bytes: its message is dropped and the link lost, and what
+was not acknowledged comes again over the next one.
+
 Everything belongs to one thread, except that any thread may open a channel.
 """
 
@@ -50,7 +53,7 @@ NUMBER_BYTES = 4
 CONNECTION = bytes(NUMBER_BYTES)
 """The number of what concerns the connection itself."""
 CHANNEL_CLOSED = "channel-closed"
-"""The refusal of a message to a channel that does not exist, or no longer: its link is lost."""
+"""The refusal of a message to a channel that does not exist, or no longer, or that is full: its link is lost."""
 BEAT_MS = 1_000
 SILENT_MS = 1_000
 """A peer that has not answered a heartbeat for so long may hang or be cut off."""
@@ -59,6 +62,14 @@ FORGOTTEN_MS = 60_000
 UNUSED_MS = 10_000
 """A connection without links is closed after so long."""
 MESSAGES_AT_ONCE = 256
+CHANNEL_BYTES = 256 * 1024 * 1024
+"""What waits for one channel, however much the process may hold."""
+PROCESS_BYTES = 1024 * 1024 * 1024
+"""What waits for all channels of a process together …"""
+SHARE_BYTES = 1024 * 1024
+"""… and what waits for one even then, so that a plan that does not read keeps no other one from working."""
+MESSAGE_BYTES = 512
+"""What a message takes beside its bytes."""
 
 
 # ---- the listening side ---------------------------------------------------------------------------------------------
@@ -71,12 +82,27 @@ class Channel(SharedSocket):
         super().__init__()
         self._listener = listener
         self.name = name
+        self.waiting_bytes = 0
         self.endpoint = Endpoint(listener.endpoint.host, listener.endpoint.port, name)
 
     def unread(self, now_ms: int) -> bool:
         """Return whether something waits here, or may: more has come for all channels than is handed out at once."""
         self._listener.pump(now_ms)  # what other channels get is no reason to wait for this one
         return self.has_input or readable(self._listener.socket)
+
+    def put(self, message: list[bytes]) -> None:
+        self._note(size_of(message))
+        super().put(message)
+
+    def next_message(self) -> list[bytes] | None:
+        message = super().next_message()
+        if message is not None:
+            self._note(-size_of(message))
+        return message
+
+    def _note(self, size: int) -> None:
+        self.waiting_bytes += size
+        self._listener.waiting_bytes += size
 
     def heard_ms(self, link: bytes) -> int:
         """Return when the connection of the link was heard last; 0: never."""
@@ -94,6 +120,7 @@ class Channel(SharedSocket):
         if not self.closed:
             self.closed = True
             self._waiting.clear()
+            self._note(-self.waiting_bytes)
             self._listener.close_channel(self)
 
 
@@ -132,6 +159,8 @@ class SharedListener:
         self.endpoint = Endpoint(advertised_host or host, port)
         self._channels: dict[str, Channel] = {}
         self._peers: dict[bytes, _Peer] = {}
+        self.waiting_bytes = 0
+        """What waits for all channels."""
 
     def channel(self, name: str) -> Channel:
         """Open the channel `name`; called by any thread."""
@@ -182,7 +211,7 @@ class SharedListener:
         for peer, known in list(self._peers.items()):
             for number in [one for one, name in list(known.links.items()) if name == channel.name]:
                 del known.links[number]
-                self._refuse(peer, number, channel.name)
+                self._refuse(peer, number, f"channel {channel.name} is not open")
 
     def close(self) -> None:
         """Close the port."""
@@ -203,13 +232,24 @@ class SharedListener:
             return
         channel = self._channels.get(name)
         if channel is None:
-            self._refuse(peer, number, name)
+            self._refuse(peer, number, f"channel {name} is not open")
+            return
+        if self._is_full(channel):
+            known.links.pop(number, None)
+            self._refuse(peer, number, f"channel {name} is full: {channel.waiting_bytes} bytes wait there")
+            paced_logger.problem(name, "a link was ended, too much waits for its plan: channel=%s bytes=%d in_all=%d",
+                                 name, channel.waiting_bytes, self.waiting_bytes)  # fmt: skip
             return
         known.links[number] = name
         channel.put([peer + number, *rest[1:]])
 
-    def _refuse(self, peer: bytes, number: bytes, name: str) -> None:
-        self._answer(peer, [number, *encode(Rejected(CHANNEL_CLOSED, f"channel {name} is not open"))])
+    def _is_full(self, channel: Channel) -> bool:
+        return channel.waiting_bytes >= CHANNEL_BYTES or (
+            self.waiting_bytes >= PROCESS_BYTES and channel.waiting_bytes >= SHARE_BYTES
+        )
+
+    def _refuse(self, peer: bytes, number: bytes, reason: str) -> None:
+        self._answer(peer, [number, *encode(Rejected(CHANNEL_CLOSED, reason))])
 
     def _answer(self, peer: bytes, frames: list[Any]) -> None:
         try:
@@ -217,6 +257,11 @@ class SharedListener:
         except zmq.ZMQError as error:  # it is gone
             if error.errno != zmq.EHOSTUNREACH:
                 raise
+
+
+def size_of(message: Sequence[bytes]) -> int:
+    """Return what a waiting message takes, about."""
+    return MESSAGE_BYTES + sum(map(len, message))
 
 
 # ---- the connecting side --------------------------------------------------------------------------------------------

@@ -34,6 +34,12 @@ logger = logging.getLogger(__name__)
 KEY_SHARE = 4
 """One key of a client with bounds has a fourth of all links at most."""
 JUDGE_MS = 1_000
+PARKED_BYTES, ALL_PARKED_BYTES = 64 * 1024 * 1024, 256 * 1024 * 1024
+"""What waits here of one link, and of all, while there is no room for it: the window counts rows, which may be huge."""
+SHARE_BYTES = 1024 * 1024
+"""So much of each link waits even where the others take all."""
+FRAME_BYTES = 512
+"""What a waiting frame takes beside its body."""
 
 Resolve = Callable[[str, int], EventStream]
 """The event stream that a tenant's client means by a name; InputError otherwise."""
@@ -49,6 +55,7 @@ class _IngressClient:
     link: IncomingLink
     routes: dict[str, Route] = field(default_factory=dict)
     parked: deque[FrameArrived] = field(default_factory=deque)
+    parked_bytes: int = 0
     closed: bool = False
 
 
@@ -56,7 +63,7 @@ class LinkIngress:
     """Takes links from clients and hands their batches to routes.
 
     A frame is acknowledged when every inflow has taken it and the worker can no longer lose it; until it is taken it
-    waits here, bounded by the link's window. Belongs to the data thread.
+    waits here, bounded by the link's window and in bytes. Belongs to the data thread.
     """
 
     def __init__(
@@ -71,6 +78,7 @@ class LinkIngress:
         self._parked: dict[_IngressClient, None] = {}
         self._server: LinkServer | None = None
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self._parked_bytes = 0
         self._judged_ms = 0
         """When the bounds of keys were last looked at for links that are open."""
 
@@ -90,7 +98,7 @@ class LinkIngress:
         """Take waiting frames as far as there is room now."""
         for client in list(self._parked):
             while client.parked and self._take(client, client.parked[0], now_ms):
-                client.parked.popleft()
+                self._note_parked(client, -_size(client.parked.popleft()))
             if not client.parked:
                 del self._parked[client]
                 if client.closed:
@@ -230,6 +238,7 @@ class LinkIngress:
         client = self._clients.pop(peer, None)
         if client is not None:
             self._parked.pop(client, None)
+            self._note_parked(client, -client.parked_bytes)
             self._leave(client)
 
     def _leave(self, client: _IngressClient) -> None:
@@ -238,8 +247,26 @@ class LinkIngress:
 
     def _frame(self, client: _IngressClient, frame: FrameArrived, now_ms: int) -> None:
         if client.parked or not self._take(client, frame, now_ms):
+            most = PARKED_BYTES if self._parked_bytes < ALL_PARKED_BYTES else SHARE_BYTES
+            if client.parked_bytes >= most:
+                self._refuse_more(client)
+                return
             client.parked.append(frame)
+            self._note_parked(client, _size(frame))
             self._parked[client] = None
+
+    def _note_parked(self, client: _IngressClient, size: int) -> None:
+        client.parked_bytes += size
+        self._parked_bytes += size
+
+    def _refuse_more(self, client: _IngressClient) -> None:
+        """End a link that sends more than can wait; its client has what was not acknowledged."""
+        reason = f"{client.parked_bytes} bytes wait for room already; send what is not acknowledged again, later"
+        logger.warning("client sends more than can wait: sender=%s bytes=%d", client.link.opening.sender,
+                       client.parked_bytes)  # fmt: skip
+        self._forget(client.link.peer)
+        if self._server is not None:
+            self._server.drop(client.link, "too-much-waiting", reason)
 
     def _take(self, client: _IngressClient, frame: FrameArrived, now_ms: int) -> bool:
         """Return whether the frame has been dealt with; False when there is no room for it."""
@@ -273,6 +300,10 @@ class LinkIngress:
         if self._server is not None:
             self._server.done(link, sequence)
             self._event_loop.defer(self._flush)
+
+
+def _size(frame: FrameArrived) -> int:
+    return FRAME_BYTES + sum(memoryview(body).nbytes for body in frame.bodies)
 
 
 def _problem(batch: pa.RecordBatch, promised_ms: int) -> str:

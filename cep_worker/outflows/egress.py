@@ -46,6 +46,8 @@ BATCH_ROWS = 4_096
 """Small batches for a busy listener are joined up to this."""
 
 FRAMES_UNDER_WAY = 64
+MOST_BYTES = 64 * 1024 * 1024
+"""So many bytes wait for a listener, and as many are under way to it, before one more batch: rows may be huge."""
 KEY_SHARE = 4
 """One key of a client with bounds has a fourth of all subscriptions at most."""
 BEAT_MS = 1_000
@@ -71,7 +73,9 @@ class Listener:
         self._waiting = BatchingQueue()
         self._left = False
         self._outbox = Outbox(window_rows=config.window_rows)
-        self._sent_ms: deque[tuple[int, int]] = deque()
+        self._sent: deque[tuple[int, int, int]] = deque()
+        """Sequence number, time and size of the frames under way."""
+        self._waiting_bytes = self._under_way_bytes = 0
 
     @property
     def name(self) -> str:
@@ -80,7 +84,7 @@ class Listener:
 
     def has_room(self) -> bool:
         """Return whether it takes another batch."""
-        return self._left or self._waiting.rows < self._config.waiting_rows
+        return self._left or (self._waiting.rows < self._config.waiting_rows and self._waiting_bytes < MOST_BYTES)
 
     def append(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt) -> None:
         """Queue `batch` and settle its receipt at once.
@@ -89,6 +93,7 @@ class Listener:
         """
         if not self._left:
             self._waiting.append(QueuedBatch(batch, body))
+            self._waiting_bytes += batch.nbytes
         receipt.settle()
 
     def leave(self) -> None:
@@ -98,8 +103,8 @@ class Listener:
     def acknowledged(self, sequence: int) -> None:
         """Note that the listener has processed all frames up to `sequence`."""
         self._outbox.acknowledged(sequence)
-        while self._sent_ms and self._sent_ms[0][0] <= sequence:
-            self._sent_ms.popleft()
+        while self._sent and self._sent[0][0] <= sequence:
+            self._under_way_bytes -= self._sent.popleft()[2]
 
     def waiting_events(self) -> int:
         """Return how many events have not been sent yet."""
@@ -111,18 +116,23 @@ class Listener:
 
     def lag_ms(self, now_ms: int) -> int:
         """Return how long the oldest unacknowledged frame has been under way."""
-        return now_ms - self._sent_ms[0][1] if self._sent_ms else 0
+        return now_ms - self._sent[0][1] if self._sent else 0
 
     def next_frame(self, now_ms: int) -> list[Any] | None:
         """Return the next frame to send, noted as sent; None when there is none or the window is full."""
         outbox = self._outbox
         if not self._waiting or not outbox.has_room() or len(outbox.pending) >= FRAMES_UNDER_WAY:
             return None
+        if self._under_way_bytes >= MOST_BYTES:
+            return None
         frame = self._waiting.take(BATCH_ROWS)
+        size = memoryview(frame.body).nbytes
+        self._waiting_bytes = max(0, self._waiting_bytes - size) if self._waiting else 0
         sequence = outbox.next_sequence
         data = Data(self.stream.schema.stream, sequence, frame.rows, NO_WATERMARK)
         outbox.sent(PendingFrame(sequence, frame.rows, data, ()))
-        self._sent_ms.append((sequence, now_ms))
+        self._sent.append((sequence, now_ms, size))
+        self._under_way_bytes += size
         return encode(data, bodies=(frame.body,))
 
 

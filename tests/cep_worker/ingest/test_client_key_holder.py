@@ -31,8 +31,10 @@ from cep_common.security.keys import write_client_key, write_keys
 from cep_common.security.roles import Role, SocketKind
 from cep_common.sockets.transport import ControlClient, connecting_socket
 from cep_worker.config import IngressConfig
+from cep_worker.ingest import link_ingress
 from cep_worker.ingest.event_sender import EventSender
 from cep_worker.ingest.link_ingress import KEY_SHARE
+from cep_worker.ingest.routing import Route
 from topology.links.event_listener import EventListener
 
 OURS, THEIRS = 7, 8
@@ -163,7 +165,7 @@ def test_a_key_that_was_withdrawn_or_has_other_bounds_ends_what_is_open(attacked
         attacked.sender(holder, "Departures")
 
 
-def ended(attempt: Callable[[], object]) -> Exception:
+def ended(attempt: Callable[[], object]) -> InputError:
     deadline_s = time.monotonic() + 10
     while time.monotonic() < deadline_s:
         try:
@@ -175,7 +177,9 @@ def ended(attempt: Callable[[], object]) -> Exception:
     raise AssertionError("it goes on")
 
 
-def test_a_key_has_its_share_of_links_and_leaves_the_others(attacked: Attacked) -> None:
+def test_a_key_has_its_share_of_links_and_bytes_and_leaves_the_others(
+    attacked: Attacked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     holder, other = attacked.key("greedy", send=("*",)), attacked.key("modest", send=("*",))
     share = attacked.world.config.ingress.links // KEY_SHARE
     with open_context(at(holder), Role.CLIENT) as context:
@@ -191,7 +195,14 @@ def test_a_key_has_its_share_of_links_and_leaves_the_others(attacked: Attacked) 
             assert socket.poll(10_000)
             answers.append(decode(socket.recv_multipart()).message)
         assert [one.code for one in answers if isinstance(one, Rejected)] == ["too-many-links"]
-    attacked.sender(other, "Departures")
+    sender = attacked.sender(other, "Departures")
+
+    monkeypatch.setattr(link_ingress, "PARKED_BYTES", 100_000)
+    monkeypatch.setattr(Route, "has_room", lambda _: False)
+    large = departures((1, "U" * 20_000, 1, None))
+    for _ in range(10):
+        sender.send(large)
+    assert ended(lambda: sender.flush(100)).reason_code == "too-much-waiting"
 
 
 def test_files_that_are_no_keys_let_nobody_in(tmp_path: Path) -> None:

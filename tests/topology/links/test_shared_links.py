@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.protocol.links import OpenLink
 from cep_common.protocol.registry import Rejected
 from cep_common.security.roles import SocketKind
+from cep_common.sockets import multiplexing
 from cep_common.sockets.ready_sockets import ReadySockets
 from cep_common.sockets.turns import TURN_MS
 from topology.links.sender import SILENT_MS, LinkSender, LinkState
@@ -237,3 +239,31 @@ def test_links_to_one_process_take_turns_with_what_must_be_alone(sharing: Sharin
     assert third.claim(0)
     assert not first.claim(TURN_MS - 1)
     assert first.claim(TURN_MS), "whoever keeps the turn for too long loses it"
+
+
+def test_a_plan_that_does_not_read_fills_no_memory_and_stops_nobody(
+    sharing: Sharing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multiplexing, "CHANNEL_BYTES", 100_000)
+    monkeypatch.setattr(multiplexing, "PROCESS_BYTES", 150_000)
+    monkeypatch.setattr(multiplexing, "SHARE_BYTES", 20_000)
+    sharing.until(lambda: opened(sharing))
+    listener, victims = sharing.host.receivers, sharing.links[:2]
+    for victim in victims:
+        for _ in range(60):
+            victim.socket.send_multipart([bytes(5_000)])
+    for _ in range(500):
+        listener.pump(sharing.now_ms)
+        time.sleep(0.0005)
+    assert 100_000 <= listener.waiting_bytes < 200_000
+    for victim in victims:
+        while victim.state is LinkState.OPEN:
+            sharing.there.poll(5)
+            victim.handle()
+        assert victim.state is LinkState.LOST, "as if the connection had broken: it is opened again"
+    other = sharing.links[2]
+    other.mark_idle()
+    sharing.until(lambda: any(isinstance(one, FrameArrived) for one in sharing.events.get(2, ())))
+    for server in sharing.servers:
+        server.close()
+    assert listener.waiting_bytes == 0
