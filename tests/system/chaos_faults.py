@@ -28,7 +28,7 @@ class Fault:
     do: Do
 
 
-def _kill(process_id: int) -> None:
+def kill(process_id: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(process_id, signal.SIGKILL)
 
@@ -83,15 +83,15 @@ def _cut(system: ChaosSystem, _chance: random.Random) -> str:
 
 
 FAULTS = (
-    Fault("stage killed", _to(_stage, _kill)),
+    Fault("stage killed", _to(_stage, kill)),
     Fault("stage hung", _to(_stage, _hang)),
-    Fault("executor killed", _to(_executor, _kill)),
+    Fault("executor killed", _to(_executor, kill)),
     Fault("executor hung", _to(_executor, _hang)),
-    Fault("driver killed", _to(_own("driver"), _kill)),
+    Fault("driver killed", _to(_own("driver"), kill)),
     Fault("driver hung", _to(_own("driver"), _hang)),
-    Fault("worker killed", _to(_own("worker"), _kill)),
+    Fault("worker killed", _to(_own("worker"), kill)),
     Fault("worker hung", _to(_own("worker"), _hang)),
-    Fault("manager killed", _to(_own("manager"), _kill)),
+    Fault("manager killed", _to(_own("manager"), kill)),
     Fault("manager hung", _to(_own("manager"), _hang)),
     Fault("host cut off", _cut),
 )
