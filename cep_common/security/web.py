@@ -16,6 +16,7 @@ from werkzeug.datastructures import Authorization
 from cep_common.clock import Clock, SystemClock
 from cep_common.errors import ConfigError, UnauthorisedError
 from cep_common.ids import SUPER_TENANT, parse_tenant
+from cep_common.monitoring.http_refusals import REFUSALS
 from cep_common.security.access import Calls, Permission, Principal, is_granted, speaks_for
 from cep_common.security.config import ServerSecurity
 from cep_common.security.context import is_loopback
@@ -180,11 +181,15 @@ def guard(app: Flask, gate: Gate, calls: Calls, refuse: Refuse, callers: Callers
     """
     known = callers or TokenCallers(gate)
 
+    def turn_away(status: int, code: str, message: str) -> Response:
+        REFUSALS.note(code)
+        return refuse(status, code, message)
+
     def check() -> Response | None:
         if not _knows(gate):
-            return refuse(403, "unknown-host", "this server has no such name; add it to security.hosts if it should")
+            return turn_away(403, "unknown-host", "this server has no such name; add it to security.hosts if it should")
         if not gate.admit(request.remote_addr or ""):
-            answer = refuse(429, "too-many-requests", "too many requests a second; send them more slowly")
+            answer = turn_away(429, "too-many-requests", "too many requests a second; send them more slowly")
             answer.headers["Retry-After"] = "1"
             return answer
         permission = calls.get(called(), Permission.ADMINISTER)
@@ -193,16 +198,16 @@ def guard(app: Flask, gate: Gate, calls: Calls, refuse: Refuse, callers: Callers
             return None
         principal = known.identify()
         if principal is None:
-            answer = refuse(401, "not-authenticated", NOT_KNOWN if request.authorization else SHOW_ONE)
+            answer = turn_away(401, "not-authenticated", NOT_KNOWN if request.authorization else SHOW_ONE)
             if answer.status_code == 401:
                 answer.headers["WWW-Authenticate"] = known.challenge()
             return answer
         g.principal = principal
         if request.endpoint and not is_granted(principal, permission):
             reason = f"{principal.name} is {principal.role.value}, which may not {permission.value}"
-            return refuse(403, "not-authorised", reason)
+            return turn_away(403, "not-authorised", reason)
         if not speaks_for(principal, _tenant(known.tenant(principal))):
-            return refuse(403, "not-authorised", _no_tenant(principal))
+            return turn_away(403, "not-authorised", _no_tenant(principal))
         return None
 
     app.before_request_funcs.setdefault(None, []).insert(0, check)

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import httptools
 
+from cep_common.monitoring.http_refusals import REFUSALS
 from cep_common.security.web_limits import BodyHead, BodyRefusal, WebLimits
 from cep_common.web.answers import refusal
 from cep_common.web.connections import ConnectionTable
@@ -334,6 +335,10 @@ class ClientConnection(asyncio.Protocol):
         least = limits.body_bytes_per_s * (age - BODY_GRACE_S)
         return age > limits.body_s or request.body_bytes < least
 
+    def is_idle(self) -> bool:
+        """Return whether nobody waits: between two requests, or behind a refusal."""
+        return bool(self._lingers_until) or (self._served and self._request is None and not self._unread)
+
     def _is_unread(self, now: float) -> bool:
         """Return whether the client has read nothing of an answer for too long."""
         size = self._transport.get_write_buffer_size()
@@ -393,6 +398,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _refuse(self, reason: BodyRefusal) -> None:
         """Answer the request that is being read, and read nothing more."""
+        REFUSALS.note(reason.code)
         request, self._request = self._request or Request(), None
         request.keep_alive = False
         exchange = Exchange(self, request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from cep_common.monitoring.http_refusals import REFUSALS
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.security.web_limits import BodyRefusal, WebLimits
 from cep_common.web.requests import AnsweredConnection
@@ -50,6 +51,7 @@ class ConnectionTable:
         if client is None:
             client = self._clients[connection.address] = _Client()
         if client.replaced >= REPLACED_PER_S:
+            REFUSALS.note("too-many-connections")
             return False
         client.connections[connection] = client.half_open[connection] = None
         self.connections[connection] = None
@@ -130,6 +132,7 @@ class ConnectionTable:
     def _end(self, client: _Client, among: dict[AnsweredConnection, None], key: str) -> None:
         connection = next(iter(among))
         paced_logger.problem(key, "a connection made room for others: address=%s see=%s", connection.address, key)
+        REFUSALS.note("connection-replaced")
         client.replaced += 1
         self.left(connection)
         connection.abort()

@@ -112,6 +112,9 @@ class AnsweredConnection(Protocol):
     def overdue(self, now: float) -> bool:
         """Return whether it has been waited for long enough."""
 
+    def is_idle(self) -> bool:
+        """Return whether nobody waits: between two requests, or behind a refusal."""
+
     def flush(self) -> None:
         """Send the answers that are there, in the order of their requests."""
 

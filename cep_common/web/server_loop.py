@@ -11,6 +11,7 @@ import threading
 
 import uvloop
 
+from cep_common.monitoring.http_refusals import REFUSALS
 from cep_common.security.certificates import Certificate
 from cep_common.security.web_limits import AdmitBody, BodyHead, BodyRefusal, WebLimits
 from cep_common.web.connection import ClientConnection
@@ -164,6 +165,8 @@ class ServerLoop:
         now = self.now()
         for connection in [*itertools.islice(self.table.connections, step, None, SWEEPS_PER_S)]:
             if connection.overdue(now):
+                if not connection.is_idle():
+                    REFUSALS.note("too-slow")
                 connection.abort()
         if step == 0:
             self.table.second()

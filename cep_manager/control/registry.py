@@ -141,12 +141,13 @@ class EndpointRegistry:
         for identity in [one for one in self._of(key) if one[2] not in epochs]:
             self._drop(identity)
 
-    def renew_receivers(self, key: PlanKey, epoch: int, now_ms: int) -> None:
-        """Renew the leases of the plan's receivers of `epoch`, which are as they were registered."""
+    def renew_receivers(self, key: PlanKey, epoch: int, now_ms: int) -> int:
+        """Renew the leases of the plan's receivers of `epoch`, which are as they were registered; return how many."""
         mine = self._of(key)
-        for identity, record in mine.items():
-            if (identity[0], identity[2]) == ("receiver", epoch):
-                mine[identity] = msgspec.structs.replace(record, heard_ms=now_ms, warned=False)
+        known = [one for one in mine if (one[0], one[2]) == ("receiver", epoch)]
+        for identity in known:
+            mine[identity] = msgspec.structs.replace(mine[identity], heard_ms=now_ms, warned=False)
+        return len(known)
 
     def renew_worker(self, key: PlanKey, epoch: int, worker: str, connections: tuple[str, ...], now_ms: int) -> bool:
         """Renew the lease of a worker's endpoint for the plan; return whether it is known, with these connections."""

@@ -32,6 +32,8 @@ class TaskRefreshes:
         self._heard_ms: dict[str, int] = {}
         self._answered: dict[tuple[PlanKey, int, int], tuple[object, ...]] = {}
         """What each task was answered of its plan when it registered last, see `_answer_of`."""
+        self._receivers: dict[tuple[PlanKey, int], int] = {}
+        """How many receivers of a run have been known."""
 
     def registered(self, task: RegisterTask, record: PlanRecord) -> None:
         """Note what a task of a stage host was told when it registered."""
@@ -63,6 +65,8 @@ class TaskRefreshes:
         tasks = self._members.tasks
         for key, epoch, task in [one for one in self._answered if one[1:] not in tasks.get(one[0], {})]:
             del self._answered[key, epoch, task]
+        for key, epoch in [one for one in self._receivers if one[0] not in tasks]:
+            del self._receivers[key, epoch]
 
     def _renew(self, task: RefreshedTask, now_ms: int) -> bool:
         """Renew the lease of a task that is known as it is, and has nothing new to be told."""
@@ -76,8 +80,10 @@ class TaskRefreshes:
             return False
         if not self._members.renew_task(task.key, task.epoch, task.task, task.attempt, now_ms):
             return False
-        self._registry.renew_receivers(task.key, task.epoch, now_ms)
-        return True
+        receivers = self._registry.renew_receivers(task.key, task.epoch, now_ms)
+        most = self._receivers[task.key, task.epoch] = max(receivers, self._receivers.get((task.key, task.epoch), 0))
+        # A receiver that was forgotten is registered by its task alone.
+        return receivers == most
 
 
 def _answer_of(record: PlanRecord) -> tuple[object, ...]:

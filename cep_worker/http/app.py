@@ -11,6 +11,7 @@ import io
 import logging
 from collections.abc import Hashable
 from concurrent.futures import Future
+from itertools import chain
 from typing import IO, Any, Protocol
 
 import msgspec
@@ -20,6 +21,7 @@ from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import InputError, UnauthorisedError
 from cep_common.ids import PlanKey, parse_tenant
+from cep_common.monitoring.http_refusals import refusal_metrics
 from cep_common.monitoring.metric_families import Metrics
 from cep_common.security.access import Permission, is_granted
 from cep_common.security.web import Gate, answer_for, callers_tenant, guard, shown_token
@@ -133,7 +135,7 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> F
 
     add_health_routes(app, gateway.not_live, gateway.not_ready)
     _kept_routes(app, gateway)
-    metrics = Metrics(lambda: worker_metrics(gateway.metrics()))
+    metrics = Metrics(lambda: chain(worker_metrics(gateway.metrics()), refusal_metrics()))
 
     @app.get("/metrics")
     def get_metrics() -> Response:

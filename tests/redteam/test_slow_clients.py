@@ -18,6 +18,7 @@ from free_ports import free_port
 from long_form import of_length
 
 from cep_common.clock import SystemClock
+from cep_common.monitoring.http_refusals import REFUSALS
 from cep_common.security.access import AccessRole, Permission
 from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
@@ -109,6 +110,8 @@ def test_half_open_requests_keep_nobody_out(open_server: Served, begun: bytes) -
         assert requests.get(open_server.url, timeout=5).text == "here"
         assert open_server.connections() <= LIMITS.half_open_per_address + 2
         open_server.until(0)
+        refused = REFUSALS.counts()
+        assert refused["connection-replaced"] + refused["too-slow"] >= len(silent), "operators see it"
     finally:
         close(silent)
 
@@ -176,8 +179,10 @@ def test_a_sender_may_send_what_fits(guarded_server: Served, token: tuple[str, s
 def test_a_body_that_is_too_large_is_refused_by_its_head(guarded_server: Served, token: tuple[str, str]) -> None:
     head = f"POST /take HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token[1]}\r\n"
     head += "Content-Length: 999999999\r\n\r\n"
+    before = REFUSALS.counts()["too-large"]
     (one,) = connect(guarded_server, head.encode())
     assert one.recv(100).startswith(b"HTTP/1.1 413 ")
+    assert REFUSALS.counts()["too-large"] == before + 1
     one.close()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from flask import Blueprint, Response, request
 from prometheus_client.core import Metric
 
+from cep_common.monitoring.http_refusals import refusal_metrics
 from cep_common.monitoring.metric_families import Metrics, gauge
 from cep_manager.web.metrics.checkpoints import checkpoint_metrics
 from cep_manager.web.metrics.cluster import cluster_metrics
@@ -24,6 +25,7 @@ def metrics_blueprint(view: ManagerView) -> Blueprint:
     def tell() -> Iterator[Metric]:
         leads = view.election().leads
         yield gauge("cep_leader_up", "1 at the manager that leads, 0 at one that stands by", (), [((), leads)])
+        yield from refusal_metrics()
         yield from node_metrics(view.election().nodes)
         if not leads:
             return

@@ -100,6 +100,15 @@ def test_a_task_of_another_attempt_or_of_a_plan_that_is_gone_must_register() -> 
     assert refresh(world, version=2).again == (0,)
 
 
+def test_a_task_whose_receiver_was_forgotten_must_register() -> None:
+    world = running()
+    assert refresh(world, REFERENCE).again == ()
+    world.plane._registry.forget_receivers(KEY, 1)
+    assert refresh(world).again == (0,), "nobody else would register it"
+    world.hear(HOSTED, receiver())
+    assert refresh(world).again == ()
+
+
 def test_nothing_is_kept_of_the_tasks_of_a_plan_that_is_gone() -> None:
     world = running()
     refresh(world, REFERENCE)

@@ -24,7 +24,7 @@ from cep_manager.web.metrics.blueprint import metrics_blueprint
 UNITS = ("seconds", "bytes", "events", "rows", "ratio", "info")
 COUNTED = (
     *("connections", "required", "tasks", "slots", "free", "plans", "epoch"),
-    *("state", "level", "up", "out", "bundles", "errors", "restarts"),
+    *("state", "level", "up", "out", "bundles", "errors", "restarts", "requests"),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -79,7 +80,8 @@ class HostControl(threading.Thread):
         self._gone: list[_Registered] = []
         self._closing = False
         self._host = host
-        self._version = 0
+        # Another process of the same host's name counts from elsewhere: its lists are not taken for those of this one.
+        self._version = secrets.randbits(48)
         self._refreshed: tuple[RefreshedTask, ...] = ()
         self._refresh_s = 0.0
 

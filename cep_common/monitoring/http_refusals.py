@@ -1,0 +1,48 @@
+"""How many requests and connections the web servers of this process have turned away, and why."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from prometheus_client.core import Metric
+
+from cep_common.monitoring.metric_families import counter
+
+REASONS = (
+    "bad-request", "no-room", "not-authenticated", "not-authorised", "too-large", "too-many-requests",
+    "unknown-expectation", "unknown-host", "connection-replaced", "too-many-connections", "too-slow",
+)  # fmt: skip
+"""Codes of the answers; the last ones of connections that were closed without an answer."""
+
+
+class RefusalCounter:
+    """Counts by reason. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(REASONS, 0)
+        self._lock = threading.Lock()
+
+    def note(self, reason: str) -> None:
+        """Count one that was turned away."""
+        with self._lock:
+            self._counts[reason] = self._counts.get(reason, 0) + 1
+
+    def counts(self) -> dict[str, int]:
+        """Return how many were turned away since the process started."""
+        with self._lock:
+            return dict(self._counts)
+
+
+REFUSALS = RefusalCounter()
+"""Of all servers of the process."""
+
+
+def refusal_metrics() -> Iterator[Metric]:
+    """Yield what was turned away, as a metric."""
+    yield counter(
+        "cep_http_refused_requests_total",
+        "Requests and connections that the web servers of the process have turned away",
+        ("reason",),
+        (((reason,), count) for reason, count in REFUSALS.counts().items()),
+    )
