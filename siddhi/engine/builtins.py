@@ -11,7 +11,7 @@ from types import ModuleType
 
 import siddhi.analysis.catalogue  # noqa: F401 - extensions can be loaded only when it has been
 from siddhi.engine.operators import aggregates, functions, stream_functions, windows
-from siddhi.engine.operators.windows.keyed import forms  # noqa: F401 - registers windows
+from siddhi.engine.operators.windows import by_expression, keyed
 from siddhi.plugins.loading import load_implementations
 
 
@@ -22,5 +22,5 @@ def load(*packages: ModuleType) -> None:
             importlib.import_module(f"{package.__name__}.{module.name}")
 
 
-load(aggregates, functions, stream_functions, windows)
+load(aggregates, functions, stream_functions, windows, by_expression, keyed)
 load_implementations()

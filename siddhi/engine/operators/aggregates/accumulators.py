@@ -170,6 +170,12 @@ class Accumulators:
         entries = (len(self.table) // 2 - int(self.pool[loops.ENTRIES])) // self.counters if self.counters else _MANY
         self._room = min(nodes, entries)
 
+    def take_room(self, adds: int) -> None:
+        """Have room for so many rows, which a loop will add."""
+        if adds > self._room:
+            self.make_room(adds)
+        self._room -= adds
+
     def _add_nodes(self, count: int) -> None:
         old = len(self.nodes)
         self.nodes = grown(self.nodes, old + count)
@@ -223,9 +229,7 @@ class Accumulators:
 
         No more than `adds` of the moves add a row.
         """
-        if adds > self._room:
-            self.make_room(adds)
-        self._room -= adds
+        self.take_room(adds)
         plan, cells = self.plan, self.cells
         for number, kind, loop in self._loops:
             if kind in _LISTED:

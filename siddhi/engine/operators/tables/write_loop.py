@@ -11,8 +11,8 @@ from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import DTYPES, Column
 from siddhi.engine.jit.arrays import INT64, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import NO_MASK, grown
+from siddhi.engine.operators.expressions import register_kernel as code
 from siddhi.engine.operators.expressions.evaluation import Value
-from siddhi.engine.operators.tables import write_kernels as code
 from siddhi.engine.operators.tables.hash_index import HashIndex
 from siddhi.engine.operators.tables.history import History
 from siddhi.engine.operators.tables.prepared_writes import PreparedWrites

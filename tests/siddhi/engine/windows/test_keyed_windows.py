@@ -30,6 +30,15 @@ WINDOW_CALLS = (
     "unique:first(k)", "unique:length(k, 2)", "unique:length(v, 0)", "unique:time(k, 20)",
     "unique:lengthBatch(k, 2)", "unique:firstLengthBatch(v, 3)", "unique:timeBatch(k, 20)",
     "unique:timeBatch(v, 20, 5)", "unique:firstTimeBatch(k, 20)", "unique:timeLengthBatch(k, 20, 2)",
+    "expression('count() <= 3')", "expression('sum(v) < 12 and last.p - first.p < 1.5')",
+    "expression('v < 6 or avg(p) > 1.0')", "expression('max(v) - min(v) <= 4')",
+    "expression('eventTimestamp(last) - eventTimestamp(first) < 30')", "expression('last.k == first.k or k is null')",
+    "expression('(stdDev(p) < 1.0 or p == 1.0) and distinctCount(k) <= 3')", "expression('v % 3 != 1')",
+    "expression('not (last.v > first.v + 2) and count() < 4')",
+    "expression('math:abs(p) * 2 < 5 and maxForever(v) < 9')", "expressionBatch('count() <= 3')",
+    "expressionBatch('sum(v) < 12', v > 5)",
+    "expressionBatch('last.ts - first.ts < 30', false, true)", "expressionBatch('v < 6 and min(p) > 0.0', true, true)",
+    "expressionBatch('last.k == first.k', p > 1.0)", "expressionBatch('count() < 3 or sum(p) / v < 2.0', v > 3, true)",
 )  # fmt: skip
 PLACES = {
     "alone": "{}",

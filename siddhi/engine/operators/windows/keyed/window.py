@@ -32,6 +32,8 @@ from siddhi.engine.operators.windows.keyed.layout import (
     EMISSION_LINES,
     EVER_KIND,
     EXPIRES,
+    EXPRESSION_BATCH_KIND,
+    EXPRESSION_KIND,
     EXTERNAL_BATCH_KIND,
     EXTERNAL_TIME_KIND,
     FIRST_KIND,
@@ -110,7 +112,7 @@ _NOTING = frozenset({BATCH_KIND, LENGTH_BATCH_KIND, LENGTH_STREAM_KIND, TIME_BAT
 _BY_ARRIVAL = frozenset({TIME_KIND, EXTERNAL_TIME_KIND, DELAY_KIND})
 _BY_LIST = frozenset(
     {LENGTH_KIND, TIME_LENGTH_KIND, LENGTH_STREAM_KIND, TIME_STREAM_KIND, EVER_KIND, FIRST_KIND, UNIQUE_LENGTH_KIND,
-     UNIQUE_TIME_KIND}
+     UNIQUE_TIME_KIND, EXPRESSION_KIND, EXPRESSION_BATCH_KIND}
 )  # fmt: skip
 _FORGETTING = frozenset(
     {UNIQUE_LENGTH_KIND, UNIQUE_TIME_KIND, UNIQUE_LENGTH_BATCH_KIND, UNIQUE_TIME_BATCH_KIND,
@@ -227,18 +229,23 @@ class KeyedWindow(WindowOperator):
         self._timers = _wider(self._timers, int(run[TIMERS]) + 2 * size + 1)
         run[STEP_TURN] = run[TURNS]
         run[WRITTEN] = run[FREED_COUNT] = run[TIED] = 0
-        ticks = NO_POSITIONS if plan.ticks is None or not size else plan.ticks(batch.clocks)
         ranks = NO_POSITIONS if self._ranks is None or not run[IN_RUNS] else self._ranks()
-        walk(
-            self._param, plan.share, run, self.rows, self._cells, self._held, self.keys, self._timers,
-            slots, kernel_array(batch.orders), kernel_array(batch.clocks),
-            NO_POSITIONS if batch.chunks is None else kernel_array(batch.chunks),
-            kernel_array(step.clocks), step.floor, ticks, ranks, out,
-        )  # fmt: skip
+        self.run_loop(batch, step, slots, ranks, out)
         result = self._batch(out[:, : int(run[WRITTEN])])
         if freed := int(run[FREED_COUNT]):
             self.slots.free(self.rows[FREED, :freed])
         return result
+
+    def run_loop(self, batch: EventBatch, step: Step, slots: Int64Array, ranks: Int64Array, out: Int64Array) -> None:
+        """Have the loop take the rows of `batch`, which lie in `slots`, and write what it lets out."""
+        plan = self.plan
+        ticks = NO_POSITIONS if plan.ticks is None or not batch.size else plan.ticks(batch.clocks)
+        walk(
+            self._param, plan.share, self._run, self.rows, self._cells, self._held, self.keys, self._timers,
+            slots, kernel_array(batch.orders), kernel_array(batch.clocks),
+            NO_POSITIONS if batch.chunks is None else kernel_array(batch.chunks),
+            kernel_array(step.clocks), step.floor, ticks, ranks, out,
+        )  # fmt: skip
 
     def _take_in(self, batch: EventBatch) -> Int64Array:
         """Return the slots of rows that come."""

@@ -19,6 +19,7 @@ from per_event.unique_batches import (
 from per_event.unique_sliding import UniqueEverWindow, UniqueFirstWindow, UniqueLengthWindow, UniqueTimeWindow
 from siddhi.engine.operators.windows.base.cutting import CuttingWindow, TimedCuttingWindow
 from siddhi.engine.operators.windows.base.window import WindowContext, WindowFactory, WindowOperator
+from siddhi.engine.operators.windows.by_expression.per_event import ExpressionBatchWindow, ExpressionWindow
 from siddhi.engine.operators.windows.external_time import ExternalTimeWindow
 from siddhi.engine.operators.windows.external_time_batch import ExternalTimeCutter
 from siddhi.engine.operators.windows.length import LengthWindow
@@ -58,6 +59,8 @@ ONE_BY_ONE: dict[tuple[str, str], WindowFactory] = {
     ("", "batch"): BatchWindow,
     ("", "frequent"): FrequentWindow,
     ("", "lossyFrequent"): LossyFrequentWindow,
+    ("", "expression"): ExpressionWindow,
+    ("", "expressionBatch"): ExpressionBatchWindow,
     ("unique", "ever"): UniqueEverWindow,
     ("unique", "first"): UniqueFirstWindow,
     ("unique", "length"): UniqueLengthWindow,

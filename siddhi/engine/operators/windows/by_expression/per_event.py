@@ -1,11 +1,6 @@
-"""`expression('…')` and `expressionBatch('…')`: windows that hold events for which an expression over them is true.
+"""Windows by an expression that are asked about one event after the other.
 
-    expression('count() <= 2')         in   a    b    c            d
-                                       out  +a   +b   -a +c        -b +d
-    expressionBatch('count() <= 2')    out  ·    ·    +a +b        ·
-
-Plain names in the expression mean the event that is looked at, `first` and `last` the ends of the window; aggregates
-run over what the window holds.
+They take expressions that come with the events, and those that the compiled loop cannot evaluate.
 """
 
 from __future__ import annotations
@@ -33,7 +28,7 @@ from siddhi.engine.operators.expressions.leaves import scalar_or_none
 from siddhi.engine.operators.filters import drop_failed
 from siddhi.engine.operators.patterns.base.references import references
 from siddhi.engine.operators.windows.base.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext
+from siddhi.engine.operators.windows.base.window import WindowContext
 from siddhi.errors import SiddhiError
 from siddhi.language.ast import AttributeType
 
@@ -234,7 +229,6 @@ def _expression_of(call: model.HandlerCall, context: OperatorContext) -> tuple[W
     return found, False
 
 
-@WINDOWS.register("expression")
 class ExpressionWindow(ExpressionWindowBase):
     """The oldest events leave until the expression holds; the newcomer itself may leave at once."""
 
@@ -260,7 +254,6 @@ class ExpressionWindow(ExpressionWindowBase):
             self._admit(slot, out)
 
 
-@WINDOWS.register("expressionBatch")
 class ExpressionBatchWindow(ExpressionWindowBase):
     """A window of batches, ended by an event for which the expression is false.
 

@@ -1,0 +1,1 @@
+"""Windows that hold events for which an expression over them is true."""

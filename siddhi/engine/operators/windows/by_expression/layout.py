@@ -1,0 +1,17 @@
+"""What the program of a window's expression and the loop that runs it agree on."""
+
+from __future__ import annotations
+
+OWN, FIRST, LAST, AGGREGATE, CONSTANT = range(5)
+"""Where an input comes from: the event that is looked at, the first or the last of the window, an aggregate, or a
+constant."""
+SOURCE, NUMBER = range(2)
+"""Columns of loads."""
+
+FIRST_AGGREGATE, END_AGGREGATE, FIRST_LOAD, END_LOAD, FIRST_LINE, END_LINE, WHEN_TRUE, WHEN_FALSE = range(8)
+"""Columns of sides."""
+TRUE, FALSE = -1, -2
+"""In place of a side that follows: the expression is true, or it is false."""
+
+STREAMS, BATCHES = range(2)
+"""Places of the settings: whether events of a batch pass at once, and whether the window is one of batches."""
