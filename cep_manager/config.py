@@ -18,6 +18,10 @@ from cep_common.security.context import is_loopback
 from siddhi.language.bounds import MOST_WORDS
 from siddhi.scripts.language import LANGUAGES_OFF, ScriptPolicy
 
+KAFKA_OPTIONS = (
+    "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password", "password.file", "ssl.ca.location",
+    "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "optional.configuration",
+)  # fmt: skip
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Count = Annotated[int, Meta(ge=0)]
 Host = Annotated[str, Meta(min_length=1)]
@@ -140,6 +144,24 @@ class Quota(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     events_per_s: Count = 0
 
 
+class KafkaConfig(msgspec.Struct, frozen=True):
+    """The brokers that carry streams between execution groups of plans with `@App:transport('kafka')`.
+
+    `servers` is host:port,host:port; empty: there are none. `replication` is the number of copies of each partition of
+    a topic that the manager creates; 0: as the brokers are configured. `options` are those of the source `kafka` that
+    say how to connect, such as `security.protocol`; workers get them, too.
+    """
+
+    servers: str = ""
+    replication: Annotated[int, Meta(ge=0, le=32)] = 0
+    options: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.options if name not in KAFKA_OPTIONS]
+        if unknown:
+            raise ValueError(f"options: {unknown[0]} is not known here; known: {', '.join(KAFKA_OPTIONS)}")
+
+
 class QuotasConfig(Quota, frozen=True, forbid_unknown_fields=True):
     """The quota of every tenant, but for `tenants` with quotas of their own, by their ids."""
 
@@ -184,6 +206,7 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     live: LiveConfig = LiveConfig()
     plan_folder: PlanFolderConfig = PlanFolderConfig()
     quotas: QuotasConfig = QuotasConfig()
+    kafka: KafkaConfig = KafkaConfig()
     metrics: ManagerMetricsConfig = ManagerMetricsConfig()
     node: ManagerNode = ManagerNode()
     script: dict[str, bool] = msgspec.field(default_factory=LANGUAGES_OFF.copy)

@@ -28,6 +28,8 @@ CepError
     ├── EventFileError             a file of events cannot be read
     ├── WorkerRejectedEventsError  a worker refused events; carries its reasons
     ├── TailsBusyError             too many event streams are being watched at the moment
+    ├── TopicRefusedError          a topic of Kafka cannot be the plan's
+    ├── KafkaUnavailableError      Kafka's brokers do not do what a plan needs
     ├── PlanStoreError             the plan store cannot be read or written
     ├── NotLeaderError             another manager leads, or none does at the moment
     └── ManagerUnavailableError    the control loop does not answer
@@ -258,6 +260,18 @@ class InsightBusyError(ManagerError):
     """As many requests for what processes know are being worked on as may be at once."""
 
     code = "insight-busy"
+
+
+class TopicRefusedError(ManagerError):
+    """A topic that the plan needs belongs to another one, or is missing and may not be created."""
+
+    code = "topic-refused"
+
+
+class KafkaUnavailableError(ManagerError):
+    """The brokers do not answer, or refuse what a plan with Kafka as transport needs."""
+
+    code = "kafka-unavailable"
 
 
 class PlanStoreError(ManagerError):

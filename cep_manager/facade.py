@@ -67,6 +67,7 @@ from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanRecord
 from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
 from cep_manager.state_queries.questions import StateQueries, state_list
+from cep_manager.topics.keeper import TopicKeeper, TopicSweeper
 from siddhi.explanation import PlanExplanation
 from siddhi.trial.messages import TrialResult
 
@@ -83,6 +84,7 @@ class ManagerFacade:
         service: ManagerControlLoop,
         clock: Clock,
         insight: Inspection | None = None,
+        topics: TopicKeeper | None = None,
     ) -> None:
         """Combine the manager's services behind the ports of the web.
 
@@ -90,7 +92,7 @@ class ManagerFacade:
         """
         self._service = service
         self._clock = clock
-        self._changes = changes = PlanChanges(service.store, service, clock, config)
+        self._changes = changes = PlanChanges(service.store, service, clock, config, topics)
         self.compilers = changes.compilers
         plans, settings = PlanCommands(changes), PlanSettings(changes)
         rule_sets, checkpoints, samples = RuleSetCommands(changes), CheckpointCommands(changes), SampleCommands(changes)
@@ -122,6 +124,7 @@ class ManagerFacade:
         self._state_queries = StateQueries(asking(service.context), config.scripts)
         self.file_plans = FilePlanCommands(changes)
         self.folder = PlanFolderWatch(config.plan_folder, self.file_plans)
+        self.sweeper = TopicSweeper(changes)
         self.recorder = MetricRecorder(config.metrics.tables, service.led, clock)
 
     def plans(self, tenant: int, only: Collection[PlanKey] | None = None) -> tuple[PlanSummary, ...]:

@@ -26,6 +26,9 @@ from cep_manager.errors import ManagerUnavailableError
 from cep_manager.events.parquet import MOST_FILE_BYTES
 from cep_manager.facade import ManagerFacade
 from cep_manager.persistence.database import Database
+from cep_manager.topics.cluster import KafkaCluster
+from cep_manager.topics.keeper import TopicKeeper
+from cep_manager.topics.store import TopicStore
 from cep_manager.web.app import create_app
 
 logger = logging.getLogger(__name__)
@@ -53,10 +56,11 @@ class ManagerProcess:
         with ExitStack() as stack:
             database = Database(config.database, config.election.lease_ms)
             stack.callback(database.close)
-            plans = StoredPlans(config.scripts)
+            plans = StoredPlans(config.scripts, config.kafka)
             self.service = ManagerControlLoop(config, database, clock, plans.read, insight)
             stack.callback(self.service.stop)
-            self.manager = ManagerFacade(config, database.address(), self.service, clock, insight)
+            topics = TopicKeeper(config.kafka, TopicStore(database), KafkaCluster(config.kafka))
+            self.manager = ManagerFacade(config, database.address(), self.service, clock, insight, topics)
             self.manager.compilers.warm_up()
             http = config.http
             names = (*config.security.hosts, config.http_name())
@@ -75,6 +79,9 @@ class ManagerProcess:
             self.service.start()
             stack.callback(self.manager.recorder.close)
             self.manager.recorder.start()
+            if config.kafka.servers:
+                stack.callback(self.manager.sweeper.close)
+                self.manager.sweeper.start()
             if login:
                 welcome_first_admin(accounts, config.http_address())
             self.manager.compilers.await_ready()

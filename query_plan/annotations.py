@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from cep_common.protocol.drivers import PlanHost
 from cep_common.protocol.tasks import StatisticsLevel
-from query_plan.model import Delivery
+from query_plan.model import Delivery, Transport
 from query_plan.plan_names import name_of_text
 from siddhi.language import ast
 
 _HEADER_NAMESPACES = ("plan", "app")
 IMPORTING = ("import", "source")
 EXPORTING = ("export", "sink")
+TRANSPORTS: tuple[Transport, ...] = ("zeromq", "kafka")
 DELIVERIES: tuple[Delivery, ...] = ("at-least-once", "exactly-once", "at-most-once")
 HOSTS: tuple[PlanHost, ...] = ("shared", "own")
 STATISTICS: dict[str, StatisticsLevel] = {
@@ -35,6 +36,8 @@ LONGEST_COUNT = 6
 SNAPSHOT_MINUTES = "siddhi.persistence.snapshot.time.interval.minutes"
 DISTRIBUTED = "siddhi.enable.distributed.processing"
 """The runtime configuration of CEP 2.0, options of `@Plan:config`."""
+CHANNEL_CREATION = "transportchannelcreationenabled"
+"""`@App:transportChannelCreationEnabled('false')`: the manager creates no topic of the plan."""
 MOST_MINUTES = 10_080
 """A week: the write-ahead logs of a plan reach back to its last checkpoint."""
 DEFAULT_REPLICAS = 2
@@ -72,6 +75,8 @@ class Header:
     labels: AnnotationValue | None
     snapshot_minutes: AnnotationValue | None = None
     distributed: AnnotationValue | None = None
+    transport: AnnotationValue | None = None
+    creates_topics: bool = True
 
     @property
     def shares_state(self) -> bool:
@@ -150,6 +155,10 @@ def read_header(app: ast.App) -> Header:
         labels=first(resources, "labels"),
         snapshot_minutes=first(config, SNAPSHOT_MINUTES),
         distributed=first(config, DISTRIBUTED),
+        transport=next((_value(annotation) for annotation in of_header(app, "transport")), None),
+        creates_topics=all(
+            (one.value() or "").strip().casefold() != "false" for one in of_header(app, CHANNEL_CREATION)
+        ),
     )
 
 
@@ -205,10 +214,31 @@ def checkpoint_interval_of(header: Header) -> int | None:
     return None if minutes is None or header.shares_state else minutes * 60_000
 
 
+def source_parallel(app: ast.App) -> int:
+    """Return how many receivers the plan's sources ask for: `@source(…, @dist(parallel='2'))`.
+
+    A plan has one group of receivers for all its sources, so the largest number counts.
+    """
+    asked = (positive(value) or 1 for value in source_parallels(app))
+    return max(asked, default=1)
+
+
+def source_parallels(app: ast.App) -> tuple[AnnotationValue, ...]:
+    """Return every `parallel` of a `@dist` in `@source`, in text order."""
+    sources = (one for definition in app.definitions for one in named(definition.annotations, "source"))
+    return tuple(value for source in sources for value in written(named(source.annotations, "dist"), "parallel"))
+
+
 def delivery_of(value: AnnotationValue | None) -> Delivery | None:
     """Return the delivery guarantee that `value` names, or None when it is absent or unknown."""
     text = value.text.strip().casefold() if value is not None else ""
     return next((delivery for delivery in DELIVERIES if delivery == text), None)
+
+
+def transport_of(value: AnnotationValue | None) -> Transport | None:
+    """Return what carries streams between execution groups; None when that is absent or unknown."""
+    text = value.text.strip().casefold() if value is not None else ""
+    return next((transport for transport in TRANSPORTS if transport == text), None)
 
 
 def host_of(value: AnnotationValue | None) -> PlanHost | None:

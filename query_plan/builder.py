@@ -12,6 +12,7 @@ from query_plan.annotations import (
     named,
     positive,
     read_cores,
+    source_parallel,
 )
 from query_plan.components.bindings import definition_of
 from query_plan.components.elements import syntax_of
@@ -65,15 +66,16 @@ def build_surveyed(plan: Survey) -> QueryPlan:
         delivery=delivery_of(header.delivery) or "at-least-once",
         checkpoint_interval_ms=checkpoint_interval_of(header),
         receiver=ReceiverStage(
-            parallel=positive(header.receiver_parallel) or 1,
-            streams=tuple(binding.stream for binding in plan.bindings.imported),
+            parallel=positive(header.receiver_parallel) or source_parallel(app.syntax),
+            streams=tuple(binding.stream for binding in plan.all_bindings.imported),
         ),
         processors=tuple(stage for group in plan.groups for stage in _stages(plan, group)),
         triggers=tuple(TriggerStage(definition) for definition in app.triggers.values()),
         publisher=PublisherStage(
             parallel=positive(header.publisher_parallel) or 1,
-            streams=tuple(binding.stream for binding in plan.bindings.exported),
+            streams=tuple(binding.stream for binding in plan.all_bindings.exported),
         ),
+        carried=tuple(one.stream for one in plan.carried if one.use == "between"),
     )
 
 

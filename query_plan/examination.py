@@ -10,6 +10,7 @@ from query_plan.components.bindings import PlanBindings
 from query_plan.errors import QueryPlanXmlError
 from query_plan.findings import Finding, Severity
 from query_plan.model import QueryPlan
+from query_plan.planning.carried_streams import CarriedStream
 from query_plan.planning.survey import survey
 from query_plan.validation import findings_of, findings_of_syntax, in_order
 from query_plan.xml import write_xml
@@ -24,12 +25,13 @@ from siddhi.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A plan without errors: its analysis, its query plan, that as XML, and its ties to the world."""
+    """A plan without errors: its analysis, its query plan, that as XML, its ties to the world, what Kafka carries."""
 
     app: AnalysedApp
     plan: QueryPlan
     xml: str
     bindings: PlanBindings
+    carried: tuple[CarriedStream, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,9 @@ def examine(
         return Examination(findings, syntax)
     plan = build_surveyed(surveyed)
     try:
-        return Examination(findings, syntax, Compiled(app, plan, write_xml(plan), surveyed.bindings))
+        return Examination(
+            findings, syntax, Compiled(app, plan, write_xml(plan), surveyed.all_bindings, surveyed.carried)
+        )
     except QueryPlanXmlError as refused:
         return Examination(in_order((*_errors(refused.problems), *findings)), syntax)
 

@@ -175,6 +175,7 @@ class Link:
 
 
 Delivery = Literal["at-least-once", "exactly-once", "at-most-once"]
+Transport = Literal["zeromq", "kafka"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,7 @@ class QueryPlan:
     `dialect_3x` says that the plan is written as for CEP 4 (`@Plan:name`), whose dialect of SiddhiQL is Siddhi 3's.
     `playback` None means that the system clock drives the plan; `workers` None that the plan leaves the number of
     topology workers to the configuration. `delivery` is what becomes of events and results when something dies.
+    `carried` are streams that leave one group by the publisher and come to others by the receiver: Kafka carries them.
     `checkpoint_interval_ms` None means that checkpoints are taken as often as the driver's configuration says, 0 that
     none are taken by time.
     """
@@ -212,6 +214,7 @@ class QueryPlan:
     resources: Resources = Resources()
     delivery: Delivery = "at-least-once"
     checkpoint_interval_ms: int | None = None
+    carried: tuple[str, ...] = ()
 
     def processor(self, name: str) -> ProcessingStage:
         """Return the processing stage called `name`. Raise KeyError when there is none."""
@@ -234,8 +237,14 @@ class QueryPlan:
             Link(producer, stream, consumer, grouping)
             for consumer, stream, grouping in inputs
             for producer in self.producers(stream)
-            if producer != consumer
+            if producer != consumer and self._feeds(producer, stream, consumer)
         )
+
+    def _feeds(self, producer: str, stream: str, consumer: str) -> bool:
+        """Return whether a stream goes from one stage to the other without a topic in between."""
+        if stream not in self.carried:
+            return True
+        return (producer == self.receiver.name) != (consumer == self.publisher.name)
 
 
 def stage_app(plan: QueryPlan, stage: ProcessingStage) -> ast.App:

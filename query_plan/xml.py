@@ -84,7 +84,10 @@ def _plan_element(plan: QueryPlan) -> etree._Element:
             root.set("playbackIncrementMs", str(plan.playback.increment_ms))
     _set_run_options(root, plan)
     receiver = _child(root, "event-receiver", name=plan.receiver.name, parallel=str(plan.receiver.parallel))
-    _streams(receiver, "streams", plan.receiver.streams)
+    received = _streams(receiver, "streams", plan.receiver.streams)
+    for element, stream in zip(received, plan.receiver.streams, strict=True):
+        if stream.id in plan.carried:
+            element.set("carriedBy", "kafka")
     for stage in plan.processors:
         _processor_element(root, stage)
     for trigger in plan.triggers:
@@ -179,10 +182,11 @@ def _statements(definitions: Iterable[ast.Definition]) -> str | None:
     return "\n".join(_statement(definition) for definition in definitions) or None
 
 
-def _streams(parent: etree._Element, tag: str, streams: Iterable[ast.StreamDefinition]) -> None:
+def _streams(parent: etree._Element, tag: str, streams: Iterable[ast.StreamDefinition]) -> etree._Element:
     element = _child(parent, tag)
     for stream in streams:
         _child(element, "stream").text = stream_text(stream)
+    return element
 
 
 def _child(parent: etree._Element, tag: str, **attributes: str) -> etree._Element:
@@ -220,6 +224,7 @@ def read_xml(text: str) -> QueryPlan:
         processors=tuple(_read_processor(element) for element in root.findall("event-processor")),
         triggers=tuple(_read_trigger(element) for element in root.findall("trigger")),
         publisher=PublisherStage(_count(publisher), _read_streams(_only(publisher, "input-streams"))),
+        carried=tuple(_read_stream(one).id for one in _only(receiver, "streams") if one.get("carriedBy") is not None),
     )
 
 

@@ -261,13 +261,18 @@ class StreamBinding(msgspec.Struct, frozen=True):
 
 
 class Connector(msgspec.Struct, frozen=True):
-    """A source or sink of a stream, from `@source`/`@sink` in the plan: `type`, its options, and its mapper's."""
+    """A source or sink of a stream, from `@source`/`@sink` in the plan: `type`, its options, and its mapper's.
+
+    One that `carries` events from one execution group to another was made by the planner: the source works while the
+    plan takes nothing in from outside, too.
+    """
 
     stream: str
     type: str
     options: dict[str, str]
     mapper: str
     mapper_options: dict[str, str]
+    carries: bool = False
 
 
 Delivery = Literal["at-least-once", "exactly-once", "at-most-once"]

@@ -13,7 +13,7 @@ from cep_common.protocol.registry import StreamBinding
 from cep_manager.authoring.model import Validation
 from cep_manager.authoring.scope import scope_of
 from cep_manager.errors import BadRequestError, PlanInvalidError, PlanProblem
-from cep_manager.plans.compiled_plan import CompiledPlan, PlannedComponent, PlannedQuery
+from cep_manager.plans.compiled_plan import CarriedTopic, CompiledPlan, PlannedComponent, PlannedQuery
 from query_plan.annotations import host_of, of_header, read_header, statistics_of
 from query_plan.checks.reach import UNKNOWN, WorkerReach
 from query_plan.components import bindings
@@ -22,6 +22,7 @@ from query_plan.examination import Compiled, examine
 from query_plan.findings import Severity
 from query_plan.model import Grouping, GroupingKind, QueryPlan, Resources
 from query_plan.plan_names import is_3x
+from query_plan.planning.carried_streams import generated_connectors
 from query_plan.xml import write_xml
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.errors import Problem, first_problems, render_problem
@@ -124,14 +125,20 @@ def compiled_plan(compiled: Compiled) -> CompiledPlan:
         workers=plan.workers,
         trace=header.trace,
         statistics=statistics_of(header.statistics) or "basic",
-        sources=read_connectors(app, "source"),
-        sinks=(*read_connectors(app, "sink"), *stores_of_errors(app)),
+        sources=(*read_connectors(app, "source"), *generated_connectors(compiled.carried, "source")),
+        sinks=(
+            *read_connectors(app, "sink"),
+            *generated_connectors(compiled.carried, "sink"),
+            *stores_of_errors(app),
+        ),
         cores=plan.resources.cores,
         memory_bytes=plan.resources.memory_bytes,
         labels=plan.resources.labels,
         delivery=plan.delivery,
         host=host_of(header.host),
         scripts=bool(app.functions),
+        topics=tuple(CarriedTopic(one.stream, one.topic, one.use, one.key, one.partitions) for one in compiled.carried),
+        creates_topics=header.creates_topics,
     )
 
 
@@ -148,23 +155,27 @@ def _state_shape(plan: QueryPlan) -> str:
 
 def _components(plan: QueryPlan) -> Iterator[PlannedComponent]:
     received = _ids(plan.receiver.streams)
-    yield PlannedComponent(plan.receiver.name, "receiver", plan.receiver.parallel, received, received)
+    carried = plan.carried
+    yield PlannedComponent(plan.receiver.name, "receiver", plan.receiver.parallel, received, received, carried=carried)
     for trigger in plan.triggers:
         yield PlannedComponent(trigger.name, "trigger", 1, (), (trigger.stream.id,))
     for stage in plan.processors:
-        inputs = _ids(one.stream for one in stage.inputs)
+        inputs, outputs = _ids(one.stream for one in stage.inputs), _ids(stage.outputs)
         yield PlannedComponent(
             name=stage.name,
             kind="processor",
             parallel=stage.parallel,
             inputs=inputs,
-            outputs=_ids(stage.outputs),
+            outputs=outputs,
             groupings=tuple(_in_words(one.grouping) for one in stage.inputs),
             queries=tuple(_query(element) for element in stage.elements),
+            carried=tuple(one for one in carried if one in inputs or one in outputs),
         )
     published = _ids(plan.publisher.streams)
     groupings = ("by origin",) * len(published)
-    yield PlannedComponent(plan.publisher.name, "publisher", plan.publisher.parallel, published, published, groupings)
+    yield PlannedComponent(
+        plan.publisher.name, "publisher", plan.publisher.parallel, published, published, groupings, carried=carried
+    )
 
 
 def _in_words(grouping: Grouping) -> str:

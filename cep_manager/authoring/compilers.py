@@ -28,9 +28,10 @@ from cep_manager.authoring.compile_messages import (
 )
 from cep_manager.authoring.model import Preview, Validation
 from cep_manager.authoring.processes import KEPT_VARIABLES, kill
-from cep_manager.config import CompileConfig
+from cep_manager.config import CompileConfig, KafkaConfig
 from cep_manager.errors import PlanInvalidError, PlansBusyError, PlanTooCostlyError
 from cep_manager.plans.compiled_plan import CompiledPlan
+from cep_manager.topics.brokers import with_brokers
 from query_plan.checks.reach import UNKNOWN, WorkerReach
 from siddhi.scripts.language import ScriptPolicy
 
@@ -49,10 +50,11 @@ BUSY = "as many plans are being compiled as may be at once; try again in some se
 class PlanCompilers:
     """Any thread may call; each call waits for its process."""
 
-    def __init__(self, config: CompileConfig, scripts: ScriptPolicy) -> None:
+    def __init__(self, config: CompileConfig, scripts: ScriptPolicy, kafka: KafkaConfig | None = None) -> None:
         """Prepare the compilers; processes start when they are first needed."""
         self._config = config
         self._scripts = scripts
+        self._kafka = kafka or KafkaConfig()
         self._looking = _Line(config.at_once, LOOKING_WAITS, LOOKING_WAIT_S)
         self._deploying = _Line(1, DEPLOYING_WAITS, DEPLOYING_WAIT_S)
 
@@ -73,13 +75,13 @@ class PlanCompilers:
         self._answer(self._looking, "checked", text)
 
     def compile(self, text: str, reaches: WorkerReach = UNKNOWN, *, looking: bool = False) -> CompiledPlan:
-        """Return the plan in `text`, compiled; `looking` when it is not deployed.
+        """Return the plan in `text`, compiled; `looking` when it is not deployed and needs no brokers.
 
         Raises PlanInvalidError, PlansBusyError, PlanTooCostlyError.
         """
         answer = self._answer(self._looking if looking else self._deploying, "compiled", text, reaches=reaches)
         assert isinstance(answer, CompileResult)  # noqa: S101
-        return answer.plan
+        return answer.plan if looking else with_brokers(answer.plan, self._kafka)
 
     def warm_up(self) -> None:
         """Begin to have a process ready for the first request."""

@@ -36,6 +36,7 @@ from cep_manager.plans.quotas import check_plans, check_workers, room_for_change
 from cep_manager.plans.record import PlanRecord, PlanVersion, new_record
 from cep_manager.plans.state import ChangeKind, PlanState
 from cep_manager.plans.store import PlanStore, StoredVersion
+from cep_manager.topics.keeper import TopicKeeper
 
 STATE_MOVES = "windows, patterns and tables go with it"
 STATE_MATCHES = "windows, patterns and tables of queries that stay as they are go with it"
@@ -58,13 +59,21 @@ class PlanChanges:
     answer and PlanStoreError when the plan store cannot be used.
     """
 
-    def __init__(self, store: PlanStore, service: ManagerControlLoop, clock: Clock, config: ManagerConfig) -> None:
+    def __init__(
+        self,
+        store: PlanStore,
+        service: ManagerControlLoop,
+        clock: Clock,
+        config: ManagerConfig,
+        topics: TopicKeeper | None = None,
+    ) -> None:
         self.store = store
         self.service = service
         self.clock = clock
-        self.compilers = PlanCompilers(config.compile, config.scripts)
+        self.compilers = PlanCompilers(config.compile, config.scripts, config.kafka)
         self._quotas = config.quotas
         self._default_workers, self._default_host = config.topology.workers, config.topology.host
+        self._topics = topics
         self.one_at_a_time = threading.Lock()
         self._draft = _Draft()
 
@@ -116,6 +125,7 @@ class PlanChanges:
         check_plans(self._quotas.of(key.tenant), key, self.snapshot().plans)
         self._check_paths(key, compiled)
         self._check_workers(key, compiled.workers, compiled.cores)
+        self._prepare_topics(key, compiled)
         # Whatever a former plan of this name may have left behind is none of this one's.
         stored = self.store.add(key, text, self.clock.now_ms(), restore=restore or NO_SAVEPOINT)
         self.service.put_plan(plan_to_run(stored, compiled))
@@ -157,6 +167,7 @@ class PlanChanges:
         self._require_beginning(record, restore)
         restore, restore_epoch = _order(record, restore)
         self._check_workers(key, workers or compiled.workers, compiled.cores)
+        self._prepare_topics(key, compiled)
         former = former_of(record) if record.change() is not None or record.has_run() else None
         kept = _stored_version(former) if former is not None else None
         stored = self.store.change(key, kind, text, workers, kept, self.clock.now_ms(), restore, restore_epoch)
@@ -192,6 +203,11 @@ class PlanChanges:
         before = self.record(key)
         refuse_during(before, "update", "rebalance")
         self._check_workers(key, _workers_after_edit(before, compiled) or compiled.workers, compiled.cores)
+        if compiled.topics or (before.compiled is not None and before.compiled.topics):
+            raise ChangeUnderWayError(
+                f"Kafka carries streams of {before.key.plan} by topics with its name, so it cannot be renamed: "
+                "undeploy it and deploy it under the other name, or take @App:transport('kafka') out first"
+            )
         to = PlanKey(key.tenant, compiled.name, key.identity)
         self._check_paths(to, compiled)
         self._refuse_left_savepoints(key.tenant, compiled.name)
@@ -239,6 +255,23 @@ class PlanChanges:
 
     def _check_workers(self, key: PlanKey, workers: int | None, cores: int) -> None:
         check_workers(self._quotas.of(key.tenant), key, workers or self._default_workers, cores)
+
+    def _prepare_topics(self, key: PlanKey, compiled: CompiledPlan) -> None:
+        """Make the topics of a plan whose streams Kafka carries. Raises TopicRefusedError, KafkaUnavailableError."""
+        if self._topics is not None:
+            self._topics.prepare(key, compiled)
+
+    def sweep_topics(self) -> int:
+        """Delete topics of plans that are gone; return how many must wait. Does nothing unless this manager leads.
+
+        Raises PlanStoreError, KafkaUnavailableError.
+        """
+        led = self.service.led()
+        if self._topics is None or led is None or not self._topics.waits(_topics_needed(led)):
+            return 0
+        with self.one_at_a_time:  # a plan that is being deployed may need them
+            led = self.service.led()
+            return self._topics.sweep(_topics_needed(led)) if led is not None else 0
 
     def _check_paths(self, key: PlanKey, compiled: CompiledPlan) -> None:
         """Raise PlanInvalidError for a path that is another plan's; of plans that change together, when all have."""
@@ -293,6 +326,15 @@ class PlanChanges:
         """Keep where the plan came from: a file or a rule set."""
         self.store.set_origin(key, origin)
         self.service.set_origin(key, origin)
+
+
+def _topics_needed(snapshot: ClusterSnapshot) -> dict[tuple[int, str], frozenset[str]]:
+    """Return the topics of each plan; those of a plan that cannot run, or is being changed, are not known to be all."""
+    return {
+        (key.tenant, key.identity): frozenset(one.topic for one in record.compiled.topics)
+        for key, record in snapshot.plans.items()
+        if record.compiled is not None and record.change() is None
+    }
 
 
 def refuse_draining(record: PlanRecord) -> None:

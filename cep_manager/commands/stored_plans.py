@@ -13,10 +13,12 @@ import msgspec
 from cep_common.ids import PlanKey
 from cep_manager.authoring.compiler import compile_plan
 from cep_manager.commands.plans_to_run import former_to_run, plan_to_run
+from cep_manager.config import KafkaConfig
 from cep_manager.errors import PlanInvalidError
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanToRun
 from cep_manager.plans.store import PlanStore, StoredPlan
+from cep_manager.topics.brokers import with_brokers
 from siddhi.scripts.language import ScriptPolicy
 
 logger = logging.getLogger(__name__)
@@ -25,8 +27,9 @@ logger = logging.getLogger(__name__)
 class StoredPlans:
     """Remembers what the texts that were read last were compiled to. One thread uses it."""
 
-    def __init__(self, scripts: ScriptPolicy) -> None:
+    def __init__(self, scripts: ScriptPolicy, kafka: KafkaConfig | None = None) -> None:
         self._scripts = scripts
+        self._kafka = kafka or KafkaConfig()
         self._compiled: dict[str, CompiledPlan | str] = {}
 
     def read(self, store: PlanStore) -> tuple[PlanToRun, ...]:
@@ -45,7 +48,8 @@ class StoredPlans:
         found = known.get(text)
         if found is None:
             try:
-                found = compile_plan(text, self._scripts, most_words=sys.maxsize)  # it was let in when it was deployed
+                # It was let in when it was deployed.
+                found = with_brokers(compile_plan(text, self._scripts, most_words=sys.maxsize), self._kafka)
             except PlanInvalidError as error:
                 reason = error.message
                 logger.error("stored plan is unusable plan=%s reason=%r", key.topology(), reason)  # noqa: TRY400

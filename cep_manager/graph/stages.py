@@ -39,7 +39,9 @@ def component_layers(compiled: CompiledPlan) -> dict[str, int]:
     written: dict[str, int] = {}
     """The deepest layer so far that writes each stream."""
     for component in compiled.components:
-        before = max((written[stream] for stream in component.inputs if stream in written), default=1)
+        # A carried stream comes from the receiver, in layer 1.
+        linked = (stream for stream in component.inputs if stream in written and stream not in component.carried)
+        before = max((written[stream] for stream in linked), default=1)
         layers[component.name] = 1 if component.kind in ("receiver", "trigger") else 1 + before
         for stream in component.outputs:
             written[stream] = max(written.get(stream, 0), layers[component.name])
@@ -163,7 +165,11 @@ def stage_edges(instances: tuple[DrawnInstance, ...]) -> Iterator[GraphEdge]:
                 writers.setdefault(stream, []).append(one)
     for consumer in instances:
         for stream in consumer.component.inputs:
-            producers = [one for one in writers.get(stream, ()) if one.component is not consumer.component]
+            producers = [
+                one
+                for one in writers.get(stream, ())
+                if one.component is not consumer.component and one.component.feeds(consumer.component, stream)
+            ]
             planned = sum(one.parallel for one in {id(one.component): one.component for one in producers}.values())
             for producer in producers:
                 yield _stage_edge(producer, consumer, stream, planned, consumer.component.parallel)

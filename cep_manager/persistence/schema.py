@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaDat
 
 from cep_manager.persistence.account_schema import ACCOUNTS
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 
 METADATA = MetaData()
 VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -133,6 +133,16 @@ NODES = Table(
     Column("changed_ms", BigInteger, nullable=False),
 )
 
+# Topics of Kafka that carry streams of plans: whose each is, and whether a manager created it, which deletes it then.
+TOPICS = Table(
+    "cep_topics",
+    METADATA,
+    Column("topic", String(249), primary_key=True),
+    Column("tenant", Integer, nullable=False),
+    Column("plan_id", String(128), nullable=False),
+    Column("created", Boolean, nullable=False),
+)
+
 
 def bring_up_to_date(connection: Connection) -> int:
     """Create or upgrade the tables and return their version.
@@ -181,7 +191,9 @@ def _add_since_3(connection: Connection, version: int) -> None:
     if version < 10:
         for statement in _FROM_9_TO_10:
             connection.execute(text(statement))
-    NODES.create(connection)
+    if version < 11:
+        NODES.create(connection)
+    TOPICS.create(connection)
 
 
 def system_identity(connection: Connection) -> str:

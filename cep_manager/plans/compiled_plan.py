@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from cep_common.ids import PlanKey, instance_name
@@ -31,10 +33,31 @@ class PlannedComponent(msgspec.Struct, frozen=True):
     outputs: tuple[str, ...]
     groupings: tuple[str, ...] = ()
     queries: tuple[PlannedQuery, ...] = ()
+    carried: tuple[str, ...] = ()
+    """Those of its streams that go from group to group by a topic, not by a link."""
+
+    def feeds(self, consumer: PlannedComponent, stream: str) -> bool:
+        """Return whether `stream` goes from this stage to `consumer` by a link."""
+        if self.kind == "publisher" or stream not in self.outputs or stream not in consumer.inputs:
+            return False
+        return stream not in self.carried or (self.kind == "receiver") != (consumer.kind == "publisher")
 
     def grouping(self, stream: str) -> str:
         """Return how the instances share the events of `stream`; empty where there is nothing to share."""
         return dict(zip(self.inputs, self.groupings, strict=False)).get(stream, "")
+
+
+class CarriedTopic(msgspec.Struct, frozen=True):
+    """A topic that the planner made up for a stream; the manager creates it with so many partitions.
+
+    Messages with the same value of attribute `key` go to the same partition (empty: there is no key).
+    """
+
+    stream: str
+    topic: str
+    use: Literal["between", "in", "out"]
+    key: str
+    partitions: int
 
 
 class CompiledPlan(msgspec.Struct, frozen=True):
@@ -44,7 +67,8 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     `host` are the values of the annotations `@Plan:trace` and so on (`host` None: not given); `cores`, `memory_bytes`
     and `labels` those of `@Plan:resources`, for each task. `state_shape` is a digest of the stages that keep state: of
     two plans with the same digest, one can continue with the state of the other. `scripts` says that the plan
-    defines functions in a script language.
+    defines functions in a script language. `topics` carry streams between its groups and beyond; without
+    `creates_topics` they must be there already.
     """
 
     name: str
@@ -66,6 +90,8 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     delivery: Delivery = "at-least-once"
     host: PlanHost | None = None
     scripts: bool = False
+    topics: tuple[CarriedTopic, ...] = ()
+    creates_topics: bool = True
 
     def submission(
         self,

@@ -112,7 +112,8 @@ class PlanRecord(msgspec.Struct, frozen=True):
     Epochs of its name are `counted` so far: this database never gave out higher ones.
 
     A plan that is being undeployed is `draining`: the workers named there may still have events of it; `drain_reason`
-    says what it waits for, and while it `rests` its stages take nothing in. It `goes` once the plan store has been
+    says what it waits for. Of a plan whose groups send each other events by topics nothing has waited since
+    `settles_since_ms` (monotonic). While it `rests` its stages take nothing in. It `goes` once the plan store has been
     asked to remove it.
     """
 
@@ -154,6 +155,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     former_names: tuple[str, ...] = ()
     drain_reason: str = ""
     rests: bool = False
+    settles_since_ms: int | None = None
     goes: bool = False
 
     @property

@@ -44,7 +44,7 @@ class PlanRoutes:
             inflows = [
                 self._served.inflows[member.key, member.binding.stream]
                 for member in stream.members
-                if self._served.flows[member.key].plan.intake
+                if stream.carries or self._served.flows[member.key].plan.intake
             ]
         except KeyError as error:
             raise InputError("unknown-stream", f"{name} is gone: its plan has been undeployed") from error

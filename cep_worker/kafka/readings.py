@@ -143,6 +143,13 @@ class Readings:
         if one is not None:
             one.position = max(one.position, position)
 
+    def reached_end(self, topic: str, partition: int, offset: int) -> None:
+        """Note that all before `offset` is read: marks of transactions, and what was aborted, are no messages."""
+        one = self._readings.get((topic, partition))
+        if one is not None:
+            one.position = max(one.position, Position(one.position.generation, offset))
+            one.end = max(one.end, offset)
+
     def out_of_range(self, consumer: Any, topic: str, partition: int) -> None:
         """Go on after the brokers had no message at the partition's position, where `reset` says.
 

@@ -200,9 +200,12 @@ class KafkaSource:
 
     def _turn(self, consumer: Any, readings: Readings) -> None:
         by_partition: dict[tuple[str, int], list[Any]] = {}
+        ends: list[Any] = []
         size = count = 0
         for one in self._fetch(consumer, FILL_S if readings.unread() <= BEHIND else CONSUME_S):
             if one.error() is not None:
+                if one.error().code() == self._kafka.KafkaError._PARTITION_EOF:
+                    ends.append(one)
                 self._heed(consumer, readings, one)
                 continue
             by_partition.setdefault((one.topic(), one.partition()), []).append(one)
@@ -216,6 +219,8 @@ class KafkaSource:
             reading = readings.reading(topic, number)
             if reading is not None:
                 self._take(consumer, readings, reading, messages)
+        for one in ends:  # only now: what came before the end has been taken
+            readings.reached_end(one.topic(), one.partition(), one.offset())
         readings.tick(consumer)
         self._replay_all()
 
@@ -461,6 +466,7 @@ class KafkaSource:
         return settings | {
             "group.id": group,
             "enable.auto.commit": False,
+            "enable.partition.eof": True,  # what follows the last message of a transaction is no message
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
             "partition.assignment.strategy": "roundrobin,range",

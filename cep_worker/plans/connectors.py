@@ -117,7 +117,7 @@ def with_secrets(declared: DeclaredConnector, secrets: Secrets) -> Connector:
         mapped = secrets.resolved(connector.mapper_options, key.tenant)
     except ConfigError as error:
         raise ConfigError(f"connector {connector.type} of stream {connector.stream}: {error.message}") from error
-    return Connector(connector.stream, connector.type, options, connector.mapper, mapped)
+    return Connector(connector.stream, connector.type, options, connector.mapper, mapped, connector.carries)
 
 
 def declared_by_plan(
@@ -143,7 +143,7 @@ def declared_by_plan(
             problem = error.message
             continue
         member = PlanStream(plan.key, binding)
-        stream = EventStream(StreamSchema(member.name(), binding.attributes), (member,))
+        stream = EventStream(StreamSchema(member.name(), binding.attributes), (member,), connector.carries)
         found.append(DeclaredConnector(whole, stream, plan.key, given))
     return found, problem
 

@@ -73,7 +73,7 @@ class ConnectorExtensions:
                 *map(in_map, mapped.keys() - connector.mapper_options.keys()),
             }
         )
-        return Connector(connector.stream, type_, options, mapper, mapped), given
+        return Connector(connector.stream, type_, options, mapper, mapped, connector.carries), given
 
     def _complete(
         self, namespace: str, type_: str, options: Mapping[str, str], known: Mapping[str, type[Options]], where: str

@@ -51,11 +51,13 @@ def lasting_name(stream: str, key: PlanKey) -> str:
 class EventStream:
     """What a name means: the schema as the first of `members` defines it.
 
-    All members have the same attributes, perhaps in another order.
+    All members have the same attributes, perhaps in another order. One that `carries` events of the plan itself, from
+    one execution group to another, takes them while the plan takes nothing in from outside, too.
     """
 
     schema: StreamSchema
     members: tuple[PlanStream, ...]
+    carries: bool = False
 
     def tenant(self) -> int:
         """Whose stream it is: all members belong to one tenant."""

@@ -59,7 +59,8 @@ _HEADER = (
     KnownNames("async", idle=_NO_BUFFER),
     KnownNames("config", (SNAPSHOT_MINUTES, DISTRIBUTED), dict.fromkeys(("async",), _NO_BUFFER)),
     KnownNames("enforceOrder", idle=_IN_ORDER),
-    KnownNames("transportChannelCreationEnabled", idle="sources and sinks are always opened by the worker"),
+    KnownNames("transport"),
+    KnownNames("transportChannelCreationEnabled"),
 )
 _STREAM = (
     KnownNames("Import", judged=True),

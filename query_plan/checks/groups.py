@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from query_plan.annotations import MOST_INSTANCES, positive, written_name
+from query_plan.annotations import MOST_INSTANCES, positive, source_parallel, written_name
 from query_plan.components.elements import queries_of, syntax_of
 from query_plan.findings import Finding, error_rule, warning_rule
 from query_plan.model import PUBLISHER_NAME, RECEIVER_NAME
@@ -312,7 +312,9 @@ def instances_can_be_placed(plan: Survey) -> Iterator[Finding]:
 
 def _instances(plan: Survey) -> int:
     header = plan.header
-    ends = (positive(header.receiver_parallel) or 1) + (positive(header.publisher_parallel) or 1)
+    ends = (positive(header.receiver_parallel) or source_parallel(plan.app.syntax)) + (
+        positive(header.publisher_parallel) or 1
+    )
     groups = (2 * group.parallel + 1 if group.shares_state else group.parallel for group in plan.groups)
     return ends + sum(groups) + len(plan.app.triggers)
 

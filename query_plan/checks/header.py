@@ -12,6 +12,7 @@ from query_plan.annotations import (
     IMPORTING,
     MOST_INSTANCES,
     STATISTICS,
+    TRANSPORTS,
     AnnotationValue,
     delivery_of,
     host_of,
@@ -19,7 +20,9 @@ from query_plan.annotations import (
     of_header,
     positive,
     read_header,
+    source_parallels,
     statistics_of,
+    transport_of,
     written,
 )
 from query_plan.findings import Finding, error_rule, warning_rule
@@ -49,6 +52,11 @@ DELIVERY_UNKNOWN = error_rule(
     "`@Plan:delivery` names no guarantee that there is, or stands there twice",
     "write `@Plan:delivery('exactly-once')`, `'at-least-once'` (the default) or `'at-most-once'`, once",
 )
+TRANSPORT_UNKNOWN = error_rule(
+    "transport-unknown",
+    "`@App:transport` names nothing that carries streams between execution groups, or stands there twice",
+    "write `@App:transport('kafka')`, or leave it out: groups are connected directly (`'zeromq'`)",
+)
 HOST_UNKNOWN = error_rule(
     "host-unknown",
     "`@Plan:host` names no place that there is, or stands there twice",
@@ -76,8 +84,8 @@ DIST_INSIDE_PARTITION = error_rule(
 )
 DIST_WITHOUT_EFFECT = warning_rule(
     "dist-without-effect",
-    "`@dist` stands on a definition, `@source` or `@sink`, where it does nothing",
-    "put it on queries and partitions; receivers and publishers have numbers in `@Plan:dist`",
+    "`@dist` stands on a definition or `@sink`, where it does nothing, or in a `@source` beside `receiverParallelism`",
+    "put it on queries and partitions; publishers have their number in `@Plan:dist`",
 )
 STAGE_NAME_EMPTY = error_rule(
     "name-empty", "the name of a query, partition or group is empty", "name it or leave it out"
@@ -132,6 +140,7 @@ def parallel_is_a_positive_integer(app: ast.App) -> Iterator[Finding]:
     """Check that `parallel`, `receiverParallelism`, `publisherParallelism` and `workers` are counts."""
     numbers = [(key, value) for key in _PLAN_DIST_KEYS for value in written(of_header(app, "dist"), key)]
     numbers += [("parallel", value) for element in app.elements for value in _dist_values(element, "parallel")]
+    numbers += [("parallel", value) for value in source_parallels(app)]
     for key, value in numbers:
         if positive(value) is None:
             yield NOT_POSITIVE.broken(
@@ -150,6 +159,17 @@ def delivery_is_known(app: ast.App) -> Iterator[Finding]:
         elif delivery_of(value) is None:
             message = f"'{value.text}' is no guarantee of delivery"
             yield DELIVERY_UNKNOWN.broken(message, f"write one of {', '.join(DELIVERIES)}", annotation.span)
+
+
+def transport_is_known(app: ast.App) -> Iterator[Finding]:
+    """Report an unknown transport instead of silently using another one."""
+    for number, annotation in enumerate(of_header(app, "transport")):
+        value = AnnotationValue(annotation.value() or "", annotation.span)
+        if number:
+            yield TRANSPORT_UNKNOWN.broken("@App:transport is given again", "keep one of them", annotation.span)
+        elif transport_of(value) is None:
+            message = f"'{value.text}' carries no streams between execution groups"
+            yield TRANSPORT_UNKNOWN.broken(message, f"write one of {', '.join(TRANSPORTS)}", annotation.span)
 
 
 def host_is_known(app: ast.App) -> Iterator[Finding]:
@@ -211,6 +231,7 @@ def dist_stands_on_elements(app: ast.App) -> Iterator[Finding]:
                     "move it in front of the partition: the partition is distributed as a whole",
                     annotation.span,
                 )
+    numbered = read_header(app).receiver_parallel is not None
     for definition in app.definitions:
         for annotation in named(definition.annotations, "dist"):
             yield DIST_WITHOUT_EFFECT.broken(
@@ -219,10 +240,12 @@ def dist_stands_on_elements(app: ast.App) -> Iterator[Finding]:
                 annotation.span,
             )
         for connector in named(definition.annotations, *IMPORTING, *EXPORTING):
-            for annotation in named(connector.annotations, "dist"):
+            receives = connector.name.casefold() == "source"
+            for annotation in named(connector.annotations, "dist") if not (receives and not numbered) else ():
                 yield DIST_WITHOUT_EFFECT.broken(
-                    f"@dist in @{connector.name} of {definition.id} has no effect",
-                    "write @Plan:dist(receiverParallelism='…', publisherParallelism='…') in front of the plan",
+                    f"@dist in @{connector.name} of {definition.id} has no effect"
+                    + (": receiverParallelism says how many receivers there are" if receives else ""),
+                    "take one of the two out" if receives else "write @Plan:dist(publisherParallelism='…') in front",
                     annotation.span,
                 )
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from query_plan.annotations import Header, read_header
-from query_plan.components.bindings import PlanBindings, plan_bindings
+from query_plan.components.bindings import EventBinding, PlanBindings, definition_of, plan_bindings
 from query_plan.components.error_streams import ErrorStream, error_streams
 from query_plan.components.members import Member, members
+from query_plan.planning.carried_streams import CarriedStream, carried_streams
 from query_plan.planning.groups import ExecutionGroup, execution_groups
 from siddhi.analysis.model import AnalysedApp
 
@@ -22,6 +23,8 @@ class Survey:
     members: tuple[Member, ...]
     groups: tuple[ExecutionGroup, ...]
     error_streams: tuple[ErrorStream, ...]
+    carried: tuple[CarriedStream, ...] = ()
+    """The streams that Kafka carries; `bindings` are those of the plan's text."""
 
     @cached_property
     def imported(self) -> frozenset[str]:
@@ -30,6 +33,23 @@ class Survey:
     @cached_property
     def exported(self) -> frozenset[str]:
         return frozenset(binding.stream.id for binding in self.bindings.exported)
+
+    @cached_property
+    def all_bindings(self) -> PlanBindings:
+        """The bindings with those of carried streams."""
+        if not self.carried:
+            return self.bindings
+        taken = {one.stream for one in self.carried if one.use != "out"}
+        given = {one.stream for one in self.carried if one.use != "in"}
+        return PlanBindings(
+            self._with_carried(self.bindings.imported, taken), self._with_carried(self.bindings.exported, given)
+        )
+
+    def _with_carried(self, bound: tuple[EventBinding, ...], carried: set[str]) -> tuple[EventBinding, ...]:
+        known = {one.stream.id: one for one in bound}
+        added = {name: EventBinding(definition_of(self.app, name), name) for name in carried if name not in known}
+        streams = tuple((known | added)[name] for name in self.as_defined(known.keys() | added.keys()))
+        return streams + tuple(one for one in bound if one.stream.id not in self.app.streams)
 
     @cached_property
     def writers(self) -> Mapping[str, tuple[ExecutionGroup, ...]]:
@@ -58,8 +78,12 @@ class Survey:
         )
 
     def needed_outside(self, stream: str, group: ExecutionGroup) -> bool:
-        """Return whether `stream` is exported or read by another group."""
-        return stream in self.exported or any(other is not group for other in self.readers.get(stream, ()))
+        """Return whether `stream` is exported, carried by Kafka, or read by another group."""
+        return (
+            stream in self.exported
+            or any(one.stream == stream for one in self.carried)
+            or any(other is not group for other in self.readers.get(stream, ()))
+        )
 
     def inputs(self, group: ExecutionGroup) -> tuple[str, ...]:
         """Return the streams that come to `group` from outside, in order of definition."""
@@ -78,7 +102,9 @@ def survey(app: AnalysedApp) -> Survey:
     header = read_header(app.syntax)
     found = members(app)
     groups = execution_groups(header.name, found, (*app.tables, *app.windows))
-    return Survey(app, header, plan_bindings(app, found), found, groups, error_streams(app, found))
+    bound = plan_bindings(app, found)
+    carried = carried_streams(app, header, found, groups, bound)
+    return Survey(app, header, bound, found, groups, error_streams(app, found), carried)
 
 
 def _by_stream(

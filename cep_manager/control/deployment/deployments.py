@@ -142,7 +142,7 @@ class PlanDeployments:
             record, instructions = plan_change.reject(record, record.trial, driver, "the plan is being undeployed")
             self.plans[key] = record
         reason = DRAIN_BEGINS if workers is not None else ""
-        self._change(record, draining=workers, drain_reason=reason, rests=False, goes=False)
+        self._change(record, draining=workers, drain_reason=reason, rests=False, goes=False, settles_since_ms=None)
         what = "is drained before it goes" if workers is not None else "goes on, it is not undeployed"
         return [*instructions, LogLine("info", f"plan {what} plan={key.topology()}")]
 

@@ -29,6 +29,8 @@ from cep_manager.plans.record import PlanRecord
 
 Worker = ClusterMember[RegisterWorker]
 
+SETTLE_MS = 6_000
+"""Longer than a message takes through a topic and a stage, and than workers take to tell of it."""
 MOST_NAMED = 3
 """So many workers are named in a reason."""
 
@@ -47,12 +49,13 @@ class Unprocessed(msgspec.Struct, frozen=True):
 
 
 class DrainStep(msgspec.Struct, frozen=True):
-    """What a plan that is being drained does now: `work`, `rest` (its stages finish what they have) or `through`.
+    """What a plan that is being drained does now, and the reason for people.
 
-    And the reason for people.
+    It does `work`, `settle` (nothing waits, but its groups may still send each other events by topics), `rest` (its
+    stages finish what they have), or it is `through`.
     """
 
-    name: Literal["work", "rest", "through"]
+    name: Literal["work", "settle", "rest", "through"]
     reason: str = ""
 
 
@@ -117,7 +120,12 @@ def drain(
     live = {name: worker for name, worker in live.items() if name not in members.away_workers}
     awaited = tuple(name for name in record.draining or () if name not in live or not _is_done(live[name], record))
     record = msgspec.structs.replace(record, draining=awaited)
-    step = drain_step(record, live, members.away_workers, members.tasks.get(record.key, {}))
+    settled = record.settles_since_ms is not None and now_ms - record.settles_since_ms >= SETTLE_MS
+    step = drain_step(record, live, members.away_workers, members.tasks.get(record.key, {}), settled=settled)
+    if step.name == "work":
+        record = msgspec.structs.replace(record, settles_since_ms=None)
+    elif step.name == "settle" and record.settles_since_ms is None:
+        record = msgspec.structs.replace(record, settles_since_ms=now_ms)
     if step.name != "through":
         return msgspec.structs.replace(record, drain_reason=step.reason, rests=step.name == "rest"), []
     if not knows_all:
@@ -125,14 +133,18 @@ def drain(
     return msgspec.structs.replace(record, drain_reason="nothing of it is left", goes=True), [RemoveDrained(record.key)]
 
 
-def drain_step(record: PlanRecord, live: Mapping[str, Worker], away: Mapping[str, Worker], tasks: Tasks) -> DrainStep:
+def drain_step(
+    record: PlanRecord, live: Mapping[str, Worker], away: Mapping[str, Worker], tasks: Tasks, *, settled: bool = True
+) -> DrainStep:
     """Return the next step of draining.
 
-    `live` are the workers that are heard, `away` those that are silent and may have events.
+    `live` are the workers that are heard, `away` those that are silent and may have events. A plan with topics between
+    its groups has `settled` when nothing has waited anywhere for `SETTLE_MS`.
     """
     missing = [name for name in record.draining or () if name not in live]
     if missing:
         return DrainStep("work", _away_reason(missing, record, away))
+    topics = _between_groups(record)
     reports = {name: _report(worker, record) for name, worker in live.items()}
     unsure = [name for name, report in reports.items() if report is None or report.takes_in]
     if unsure:
@@ -141,6 +153,8 @@ def drain_step(record: PlanRecord, live: Mapping[str, Worker], away: Mapping[str
     events = sum(map(waiting_events, said))
     if events:
         return DrainStep("work", f"{events:,} accepted events wait for its topology")
+    if topics and not settled:
+        return _settle(record, live.values(), said, topics)
     if record.compiled is not None and record.compiled.delivery == "exactly-once":
         return _exactly_once(said)
     heard = [task.latest for number, task in sorted(tasks.items()) if number[0] == record.epoch]
@@ -152,6 +166,32 @@ def drain_step(record: PlanRecord, live: Mapping[str, Worker], away: Mapping[str
     if _at_rest(heard) or delivered.name != "through":
         return delivered  # stages do not come to rest while workers cannot take their results
     return DrainStep("rest", "its stages work off what they have taken in")
+
+
+def _between_groups(record: PlanRecord) -> frozenset[str]:
+    """Return the topics by which the plan's groups send each other events."""
+    topics = record.compiled.topics if record.compiled is not None else ()
+    return frozenset(one.topic for one in topics if one.use == "between")
+
+
+def _settle(
+    record: PlanRecord, live: Iterable[Worker], said: Collection[WorkerPlanReport], topics: Collection[str]
+) -> DrainStep:
+    """Return whether something is on its way between the groups, as far as workers have told."""
+    unread = sum(
+        one.lag
+        for worker in live
+        for source in worker.latest.connectors
+        if (source.tenant, source.plan) == (record.key.tenant, record.key.plan)
+        for one in source.partitions
+        if one.topic in topics
+    )
+    if unread:
+        return DrainStep("work", f"{unread:,} messages between its groups are not read yet")
+    results = sum(map(undelivered_results, said))
+    if results:
+        return DrainStep("work", f"{results:,} results wait for their topics and sinks")
+    return DrainStep("settle", "nothing waits; more may come between its groups")
 
 
 def _deliver(said: Collection[WorkerPlanReport]) -> DrainStep:

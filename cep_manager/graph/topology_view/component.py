@@ -174,5 +174,7 @@ def _consumers(topology: StormTopology, producer: StormComponent, stream: str) -
     return tuple(
         one.name
         for one in topology.components
-        if one is not producer and one.planned.kind not in ("receiver", "trigger") and stream in one.planned.inputs
+        if one is not producer
+        and one.planned.kind not in ("receiver", "trigger")
+        and producer.planned.feeds(one.planned, stream)
     )

@@ -163,9 +163,7 @@ class StormTopology(msgspec.Struct, frozen=True):
     def producers(self, consumer: StormComponent, stream: str) -> tuple[str, ...]:
         """Return the components that send `stream` to `consumer`."""
         return tuple(
-            one.name
-            for one in self.components
-            if one is not consumer and one.planned.kind != "publisher" and stream in one.planned.outputs
+            one.name for one in self.components if one is not consumer and one.planned.feeds(consumer.planned, stream)
         )
 
     def producer(self, consumer: StormComponent, stream: str) -> str:
@@ -223,7 +221,7 @@ def _consumers(component: PlannedComponent, planned: tuple[PlannedComponent, ...
     if component.kind == "publisher":
         return dict.fromkeys(component.outputs, 1)
     takers = [other for other in planned if other is not component and other.kind not in ("receiver", "trigger")]
-    return {stream: sum(stream in other.inputs for other in takers) for stream in component.outputs}
+    return {stream: sum(component.feeds(other, stream) for other in takers) for stream in component.outputs}
 
 
 class Slots(msgspec.Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""Topics of Kafka that carry streams between execution groups."""

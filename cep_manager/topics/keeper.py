@@ -1,0 +1,175 @@
+"""The life of generated topics: made before a plan is deployed, deleted when no plan needs them any more."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from typing import Protocol
+
+from cep_common.ids import PlanKey
+from cep_common.monitoring.paced_log import PacedLog
+from cep_manager.config import KafkaConfig
+from cep_manager.errors import KafkaUnavailableError, TopicRefusedError
+from cep_manager.plans.compiled_plan import CarriedTopic, CompiledPlan
+from cep_manager.topics.store import KnownTopic, TopicStore
+from query_plan.planning.carried_streams import topic_group
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+
+class TopicCluster(Protocol):
+    """What is asked of the brokers."""
+
+    def partitions(self) -> Mapping[str, int]: ...
+
+    def create(self, topics: Mapping[str, int]) -> None: ...
+
+    def widen(self, topics: Mapping[str, int]) -> None: ...
+
+    def delete(self, topic: str) -> None: ...
+
+    def unread(self, topic: str, partitions: int, group: str) -> int: ...
+
+
+class TopicKeeper:
+    """Creates and deletes topics. Hold the lock of plan changes around every call."""
+
+    def __init__(self, config: KafkaConfig, store: TopicStore, cluster: TopicCluster) -> None:
+        """Keep topics at the brokers of `config`."""
+        self._config = config
+        self._store = store
+        self._cluster = cluster
+
+    def prepare(self, key: PlanKey, compiled: CompiledPlan) -> None:
+        """Make sure that the plan's topics are there and its own, with enough partitions.
+
+        Raises:
+            TopicRefusedError: A topic belongs to another plan, or is missing and the plan forbids to create it.
+            KafkaUnavailableError: The brokers do not answer, or refuse it.
+        """
+        if not compiled.topics:
+            return
+        known = {one.topic: one for one in self._store.known()}
+        plans = self._store.plans()
+        for one in compiled.topics:
+            owner = known.get(one.topic)
+            if owner is not None and not _is_of(owner, key) and (owner.tenant, owner.plan_id) in plans:
+                raise TopicRefusedError(
+                    f"the topic {one.topic} of stream {one.stream} belongs to another plan: rename the plan or it"
+                )
+        there = self._cluster.partitions()
+        missing = [one for one in compiled.topics if one.topic not in there]
+        if missing and not compiled.creates_topics:
+            names = ", ".join(f"{one.topic} ({one.partitions})" for one in missing)
+            raise TopicRefusedError(
+                "the plan says transportChannelCreationEnabled('false'), and these topics are missing: "
+                f"create them with so many partitions, or take that out: {names}"
+            )
+        self._store.note(key, ((one.topic, one in missing and one.use == "between") for one in compiled.topics))
+        if missing:
+            self._cluster.create({one.topic: one.partitions for one in missing})
+            logger.info("topics created: plan=%s topics=%s", key.topology(), _named(missing))
+        few = [one for one in compiled.topics if there.get(one.topic, one.partitions) < one.partitions]
+        if few and compiled.creates_topics:
+            self._cluster.widen({one.topic: one.partitions for one in few})
+            logger.info("partitions added: plan=%s topics=%s", key.topology(), _named(few))
+
+    def sweep(self, needed: Mapping[tuple[int, str], Collection[str]]) -> int:
+        """Delete topics that were created for plans that are gone, or do not need them any more.
+
+        A topic with messages that nobody has read stays, and the log says so.
+
+        Args:
+            needed: The topics of each plan that is deployed, by tenant and identity; a plan that is being changed
+                needs those of both versions.
+
+        Returns:
+            How many topics are left to be deleted later.
+
+        Raises:
+            KafkaUnavailableError: The brokers do not answer; what is left is tried again with the next call.
+        """
+        surplus = list(surplus_topics(self._store.known(), needed, self._store.plans()))
+        there = self._cluster.partitions() if any(one.created for one in surplus) else {}
+        left = 0
+        for one in surplus:
+            if one.created and one.topic in there:
+                unread = self._cluster.unread(one.topic, there[one.topic], topic_group(one.topic))
+                if unread:
+                    left += 1
+                    paced_logger.problem(
+                        one.topic,
+                        "topic kept: topic=%s unread=%d: its plan is gone, and nobody has read these messages; delete"
+                        " the topic if they are not needed",
+                        one.topic, unread,
+                    )  # fmt: skip
+                    continue
+                self._cluster.delete(one.topic)
+                logger.info("topic deleted: topic=%s", one.topic)
+            self._store.forget(one.topic)
+        return left
+
+    def waits(self, needed: Mapping[tuple[int, str], Collection[str]]) -> bool:
+        """Return whether `sweep` has something to do."""
+        return any(True for _ in surplus_topics(self._store.known(), needed, self._store.plans()))
+
+
+def surplus_topics(
+    known: Collection[KnownTopic],
+    needed: Mapping[tuple[int, str], Collection[str]],
+    stored: Collection[tuple[int, str]],
+) -> Iterator[KnownTopic]:
+    """Yield topics that no deployed plan needs. Plans that are stored and not in `needed` keep theirs."""
+    for one in known:
+        plan = (one.tenant, one.plan_id)
+        if plan not in stored or (plan in needed and one.topic not in needed[plan]):
+            yield one
+
+
+class TopicSweeper(threading.Thread):
+    """Deletes topics of plans that are gone, while this manager leads; runs until `close`."""
+
+    def __init__(self, changes: SweptPlans) -> None:
+        """Sweep on behalf of `changes`."""
+        super().__init__(name="topic-sweeper", daemon=True)
+        self._changes = changes
+        self._closing = threading.Event()
+
+    def run(self) -> None:
+        pause_s = SWEEP_S
+        while not self._closing.wait(pause_s):
+            try:
+                pause_s = SWEEP_S if not self._changes.sweep_topics() else AGAIN_S
+            except KafkaUnavailableError as error:
+                pause_s = AGAIN_S
+                paced_logger.problem("brokers", "topics of removed plans wait to be deleted: %s", error.message)
+            except Exception:
+                # The thread's border: a database that is away now is asked again.
+                pause_s = AGAIN_S
+                paced_logger.exception("topics of removed plans not deleted")
+
+    def close(self) -> None:
+        """Stop sweeping."""
+        self._closing.set()
+        if self.ident is not None:
+            self.join()
+
+
+class SweptPlans(Protocol):
+    """Who knows which topics plans need."""
+
+    def sweep_topics(self) -> int: ...
+
+
+SWEEP_S, AGAIN_S = 3.0, 30.0
+"""How often topics are looked at, and how often when brokers do not answer or messages are unread."""
+
+
+def _is_of(topic: KnownTopic, key: PlanKey) -> bool:
+    return (topic.tenant, topic.plan_id) == (key.tenant, key.identity)
+
+
+def _named(topics: Collection[CarriedTopic]) -> str:
+    return ", ".join(f"{one.topic}({one.partitions})" for one in topics)

@@ -1,0 +1,48 @@
+"""Rules about streams that Kafka carries between execution groups (`@App:transport('kafka')`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from query_plan.findings import Finding, error_rule, warning_rule
+from query_plan.planning.carried_streams import LONGEST_TOPIC, direct_streams
+from query_plan.planning.survey import Survey
+from siddhi.language import ast
+
+STAYS_DIRECT = warning_rule(
+    "stream-stays-direct",
+    "the plan's transport is Kafka, but a stream goes directly from group to group: a group reads what it and others"
+    " write, or the plan has a source and a sink of its own for it",
+    "write to streams of different names if a topic is to carry each",
+)
+TOPIC_TOO_LONG = error_rule(
+    "topic-name-too-long",
+    "the topic of a stream would have a longer name than Kafka allows",
+    "shorten the names of the plan and its streams",
+)
+
+
+def carried_streams_are_all(plan: Survey) -> Iterator[Finding]:
+    """Warn about streams between groups that no topic can carry."""
+    known = {one.stream for one in plan.carried}
+    for name in direct_streams(plan.header, plan.groups, plan.bindings, known):
+        yield STAYS_DIRECT.broken(
+            f"{name} goes directly from group to group, not by a topic: what a source or another group adds to it"
+            " could not be told from what the topic brings back",
+            "write to streams of different names if a topic is to carry each",
+            _span(plan, name),
+        )
+
+
+def topics_can_have_their_names(plan: Survey) -> Iterator[Finding]:
+    """Check that each topic has a name that Kafka allows."""
+    for one in plan.carried:
+        if len(one.topic) > LONGEST_TOPIC:
+            message = f"the topic of {one.stream} would have {len(one.topic)} characters, Kafka allows {LONGEST_TOPIC}"
+            hint = "shorten the name of the plan or of the stream"
+            yield TOPIC_TOO_LONG.broken(message, hint, _span(plan, one.stream))
+
+
+def _span(plan: Survey, stream: str) -> ast.Span | None:
+    syntax = plan.app.streams[stream].syntax
+    return syntax.span if syntax else None

@@ -1,0 +1,193 @@
+"""Topics are created before a plan is deployed, belong to it, and are deleted when it is gone and all is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from cep_common.ids import SUPER_TENANT, PlanKey
+from cep_manager.authoring.compiler import compile_plan
+from cep_manager.config import DatabaseConfig, KafkaConfig
+from cep_manager.errors import PlanInvalidError, TopicRefusedError
+from cep_manager.persistence.database import Database
+from cep_manager.persistence.schema import PLANS
+from cep_manager.plans.compiled_plan import CompiledPlan
+from cep_manager.topics.brokers import admin_settings, with_brokers
+from cep_manager.topics.keeper import TopicKeeper
+from cep_manager.topics.store import KnownTopic, TopicStore
+from siddhi.scripts.language import ScriptPolicy
+
+KEY = PlanKey(SUPER_TENANT, "App")
+PLAN = """@App:name('App') @App:transport('kafka')
+define stream T (id string, v double);
+@dist(execGroup='a') from T[v > 1] select id, v insert into M;
+@dist(execGroup='b', parallel='2')
+partition with (id of M) begin from M select id, sum(v) as s insert into Out; end;
+"""
+CONFIG = KafkaConfig("broker:9092", options={"security.protocol": "SASL_PLAINTEXT", "sasl.username": "cep"})
+
+
+class Cluster:
+    """Brokers with these topics."""
+
+    def __init__(self, **topics: int) -> None:
+        self.topics = {name.replace("__", "."): count for name, count in topics.items()}
+        self.left: dict[str, int] = {}
+
+    def partitions(self) -> Mapping[str, int]:
+        return dict(self.topics)
+
+    def create(self, topics: Mapping[str, int]) -> None:
+        self.topics |= topics
+
+    def widen(self, topics: Mapping[str, int]) -> None:
+        assert all(self.topics[name] < count for name, count in topics.items())
+        self.topics |= topics
+
+    def delete(self, topic: str) -> None:
+        del self.topics[topic]
+
+    def unread(self, topic: str, partitions: int, group: str) -> int:
+        assert (partitions, group) == (self.topics[topic], f"cep.{topic}")
+        return self.left.get(topic, 0)
+
+
+def compiled(text: str = PLAN) -> CompiledPlan:
+    return compile_plan(text, ScriptPolicy())
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    made = Database(DatabaseConfig(url=f"sqlite:///{tmp_path}/manager.db"), 5_000)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(database: Database) -> TopicStore:
+    return TopicStore(database)
+
+
+def keeper(store: TopicStore, cluster: Cluster) -> TopicKeeper:
+    return TopicKeeper(CONFIG, store, cluster)
+
+
+def stored(database: Database, key: PlanKey = KEY) -> None:
+    """Put the plan into the table of plans."""
+    row: dict[str, Any] = {
+        "tenant": key.tenant, "name": key.plan, "plan_id": key.identity, "text": "", "created_ms": 1, "updated_ms": 1,
+        "epoch": 1, "changed_epoch": 1, "intake": True, "origin": "",
+    }  # fmt: skip
+    with database.transaction() as connection:
+        connection.execute(PLANS.insert().values(row))
+
+
+def test_topics_get_the_partitions_that_the_plan_needs(store: TopicStore) -> None:
+    cluster = Cluster()
+    keeper(store, cluster).prepare(KEY, compiled())
+    assert cluster.topics == {"App.T": 1, "App.M.id": 2, "App.Out": 1}
+    assert [(one.topic, one.created) for one in store.known()] == [
+        ("App.M.id", True), ("App.Out", False), ("App.T", False),
+    ]  # fmt: skip
+
+
+def test_topics_that_are_there_are_kept_and_get_partitions_that_they_lack(store: TopicStore) -> None:
+    cluster = Cluster(App__T=5, App__M__id=1, App__Out=1)
+    keeper(store, cluster).prepare(KEY, compiled())
+    assert cluster.topics == {"App.T": 5, "App.M.id": 2, "App.Out": 1}
+    assert not any(one.created for one in store.known())
+
+
+def test_a_plan_that_forbids_it_gets_no_topic_made(store: TopicStore) -> None:
+    cluster = Cluster(App__T=1)
+    forbidding = compiled("@App:transportChannelCreationEnabled('false') " + PLAN)
+    with pytest.raises(TopicRefusedError, match=r"App\.M\.id \(2\), App\.Out \(1\)"):
+        keeper(store, cluster).prepare(KEY, forbidding)
+    assert cluster.topics == {"App.T": 1}
+    cluster.topics |= {"App.M.id": 1, "App.Out": 1}
+    keeper(store, cluster).prepare(KEY, forbidding)
+    assert cluster.topics["App.M.id"] == 1
+
+
+def test_a_topic_of_another_plan_is_refused(store: TopicStore, database: Database) -> None:
+    cluster, other = Cluster(), PlanKey(7, "App")
+    stored(database)
+    keeper(store, cluster).prepare(KEY, compiled())
+    with pytest.raises(TopicRefusedError, match="belongs to another plan"):
+        keeper(store, cluster).prepare(other, compiled())
+
+
+def test_what_was_made_between_groups_goes_with_the_plan_once_it_is_read(store: TopicStore, database: Database) -> None:
+    cluster = Cluster()
+    kept = keeper(store, cluster)
+    kept.prepare(KEY, compiled())
+    stored(database)
+    needed = {(KEY.tenant, KEY.identity): ["App.T", "App.M.id", "App.Out"]}
+    assert not kept.waits(needed)
+    assert not kept.waits({})  # a plan that is stored and not known to run keeps its topics
+    with database.transaction() as connection:
+        connection.execute(PLANS.delete())
+    assert kept.waits({})
+    cluster.left["App.M.id"] = 3
+    assert kept.sweep({}) == 1
+    assert cluster.topics == {"App.T": 1, "App.M.id": 2, "App.Out": 1}
+    cluster.left.clear()
+    assert kept.sweep({}) == 0
+    assert cluster.topics == {"App.T": 1, "App.Out": 1}
+    assert store.known() == ()
+
+
+def test_what_an_edited_plan_needs_no_more_goes(store: TopicStore, database: Database) -> None:
+    cluster = Cluster()
+    kept = keeper(store, cluster)
+    kept.prepare(KEY, compiled())
+    stored(database)
+    edited = compiled(PLAN.replace("partition with (id of M)", "partition with (v of M)"))
+    kept.prepare(KEY, edited)
+    assert "App.M.v" in cluster.topics
+    kept.sweep({(KEY.tenant, KEY.identity): {one.topic for one in edited.topics}})
+    assert cluster.topics == {"App.T": 1, "App.M.v": 2, "App.Out": 1}
+    assert KnownTopic("App.M.v", SUPER_TENANT, "App", created=True) in store.known()
+
+
+def test_generated_connectors_get_the_brokers_and_others_do_not() -> None:
+    own = "@sink(type='kafka', topic='mine', bootstrap.servers='b:1', @map(type='json')) define stream Out (id string);"
+    plan = with_brokers(compiled(PLAN.replace("define stream T", own + " define stream T").replace(
+        "select id, sum(v) as s", "select id")), CONFIG)  # fmt: skip
+    options = {
+        one.options.get("topic", one.options.get("topic.list")): one.options for one in plan.sources + plan.sinks
+    }
+    assert options.keys() == {"App.T", "App.M.id", "mine"}
+    assert options["mine"]["bootstrap.servers"] == "b:1"
+    assert options["App.T"]["bootstrap.servers"] == "broker:9092"
+    assert options["App.T"]["security.protocol"] == "SASL_PLAINTEXT"
+    assert [one.carries for one in plan.sources] == [False, True]
+
+
+def test_a_plan_over_kafka_is_refused_where_no_broker_is_known() -> None:
+    with pytest.raises(PlanInvalidError) as caught:
+        with_brokers(compiled(), KafkaConfig())
+    assert "kafka.servers" in caught.value.problems[0].hint
+    assert with_brokers(
+        compiled("@App:name('A') define stream T (v int); from T select v insert into O;"), KafkaConfig()
+    )
+
+
+def test_the_managers_client_reads_its_password_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("secret\n")
+    file.chmod(0o600)
+    config = msgspec.structs.replace(CONFIG, options=CONFIG.options | {"password.file": str(file)})
+    assert admin_settings(config) == {
+        "client.id": "cep-manager", "log_level": 0, "bootstrap.servers": "broker:9092", "sasl.mechanism": "PLAIN",
+        "security.protocol": "SASL_PLAINTEXT", "sasl.username": "cep", "sasl.password": "secret",
+    }  # fmt: skip
+
+
+def test_an_option_that_is_none_of_a_connection_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"group\.id is not known here"):
+        KafkaConfig("b:1", options={"group.id": "x"})
