@@ -191,6 +191,9 @@ def bind(socket: zmq.Socket[bytes], host: str, port: int, purpose: str) -> None:
 NOT_LEADER = "not-leader"
 """The refusal of a manager that does not lead."""
 
+PUSHED_AT_ONCE = 256
+"""So many messages are taken in one turn: a manager that submits a thousand plans pushes as many."""
+
 QUICK_TRY_MS, PATIENT_EACH = 250, 4
 """Where there are others, a manager that did not answer lately is given so long; but each fourth time as long as any,
 for it may lead and be slow."""
@@ -268,10 +271,20 @@ class ControlClient:
         """Ask the manager that was asked last after all others."""
         self._turn_to(self._after(self._manager))
 
-    def pushed(self, timeout_ms: int) -> Iterator[Message]:
-        """Messages that came without being asked for; waits up to `timeout_ms` for the first."""
+    def pushed(self, timeout_ms: int, *also: zmq.Socket[bytes] | int) -> Iterator[Message]:
+        """Messages that came without being asked for; waits up to `timeout_ms` for the first.
+
+        What can be read from the sockets or file handles in `also` ends the wait, too.
+        """
         socket = self._connected()
-        if not self._pushed and socket.poll(timeout_ms):
+        if not self._pushed:
+            poller = zmq.Poller()
+            for source in (socket, *also):
+                poller.register(source, zmq.POLLIN)
+            poller.poll(timeout_ms)
+        for _ in range(PUSHED_AT_ONCE):
+            if not socket.poll(0):
+                break
             self._receive(socket, b"")
         while self._pushed:
             yield self._pushed.pop(0)

@@ -102,6 +102,11 @@ class ControlPlane:
         self.news = True
         """Something was heard or ordered since the last `tick` that it should look at soon. Heartbeats that tell of
         nothing new need not be looked at one by one."""
+        self.looked = True
+        """The last `tick` looked at all plans."""
+        self._look_due_ms = 0
+        """Until then nothing can have happened to a plan that is no news."""
+        self._looked_revision = revision
 
     # ---- messages --------------------------------------------------------------------------------------------------
 
@@ -394,13 +399,23 @@ class ControlPlane:
     # ---- time ------------------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> list[Instruction]:
-        """Return the instructions that follow from time and messages. Call it after messages, and often."""
+        """Return the instructions that follow from time and messages. Call it after messages, and often.
+
+        All plans are looked at only after news, or when time may have changed something about one of them.
+        """
         # First: whatever is heard while this tick's instructions are carried out calls for another one.
-        self.news = False
+        news, self.news = self.news, False
         self._adapt_lease(now_ms)
+        silent = self._members.expire_workers(now_ms)
+        driver = self._members.live_driver(now_ms)
+        lost = driver is None and self._members.driver is not None
+        changed = news or silent or lost is not self._driver_lost or self._revision != self._looked_revision
+        self.looked = bool(changed) or now_ms >= self._look_due_ms
+        if not self.looked:
+            return []
         instructions = self._registry.expire(now_ms)
         self._refreshes.forget_silent(now_ms, self._lease_ms)
-        for worker in self._members.expire_workers(now_ms):
+        for worker in silent:
             silence = f"silent_ms={now_ms - worker.heard_ms}"
             latest = worker.latest
             if latest.leaving:
@@ -409,8 +424,6 @@ class ControlPlane:
             instructions.append(LogLine("warning", f"worker lost worker={latest.worker} {silence}"))
             text = f"worker {latest.worker} fell silent"
             self._process_lost("worker-lost", text, latest.host, latest.process_id, now_ms)
-        driver = self._members.live_driver(now_ms)
-        lost = driver is None and self._members.driver is not None
         if lost and not self._driver_lost:
             instructions.append(LogLine("error", f"driver lost reason={self._driver_missing(now_ms)!r}"))
             latest_driver = self._members.driver.latest if self._members.driver is not None else None
@@ -427,6 +440,8 @@ class ControlPlane:
             if record.epochs() != before[key]:
                 self._revision += 1
                 self._keep_epochs(key)
+        self._looked_revision = self._revision
+        self._look_due_ms = self._deployments.steady_until_ms
         return instructions
 
     def _adapt_lease(self, now_ms: int) -> None:

@@ -68,6 +68,9 @@ SETTLE_S, SETTLE_STEP_S = 10.0, 0.1
 NOTED_S = 10.0
 """So long a command waits until the plan store has been told what it must know before."""
 
+NEVER = -(10**9)
+"""A monotonic time before all others."""
+
 REVISION_BITS = 32
 """A leader can change its plan list so many times (2 to the power of it) before its revisions meet the next one's."""
 
@@ -300,6 +303,8 @@ class ManagerControlLoop:
             answered = self._take_commands()
             # Messages first, then time: a peer whose message has already arrived must not count as silent.
             if answered or self._is_due(tick_ms):
+                if answered:
+                    self._told_ms = NEVER
                 self._tick()
             for command in answered:
                 command.done.set_result(None)
@@ -324,7 +329,11 @@ class ManagerControlLoop:
         if self._leadership.leads():
             # Only a leader judges silence: a standby hears no heartbeats and would take everything for lost.
             self._carry_out(self._plane.tick(self._ticked_ms))
-        self._tell()
+            if self._plane.looked:
+                self._told_ms = NEVER
+        # What heartbeats renew is shown as often as they come; a thousand plans need not be listed more often.
+        if self._ticked_ms - self._told_ms >= self._config.control.heartbeat_ms:
+            self._tell()
         self._tick_cost_ms = self._clock.monotonic_ms() - self._ticked_ms
 
     def _follow_election(self) -> None:
@@ -349,6 +358,7 @@ class ManagerControlLoop:
         self._leadership.settle()
 
     def _tell(self) -> None:
+        self._told_ms = self._clock.monotonic_ms()
         self._told = self._token, self._plane.snapshot(self._clock.monotonic_ms())
 
     def _new_plane(self, token: int) -> ControlPlane:

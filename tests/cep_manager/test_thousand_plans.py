@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from manager_world import KEY, World, driver, plan, receiver, request, serves, task, topology, worker
+from manager_world import KEY, LEASE_MS, World, driver, plan, receiver, request, serves, task, topology, worker
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import Message
@@ -76,3 +76,35 @@ def test_heartbeats_of_plans_that_run_are_no_news_and_a_loss_is() -> None:
     assert is_news(task(process_id=201)), "another process"
     assert is_news(driver(topology("running", restarts=1))), "another attempt"
     assert is_news(worker(serves(), process_id=301)), "another worker"
+
+
+def test_ticks_look_at_no_plan_while_there_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.active()
+    world.tick()
+    counted = Counted(monkeypatch)
+    for _ in range(LEASE_MS // 2 // 10 - 1):
+        world.tick(10)
+    assert counted.take() == 0
+    world.tick(10)
+    assert counted.take() > 0, "all plans are looked at twice in a lease"
+
+
+def test_a_silent_task_is_missed_as_soon_as_its_lease_ends_also_without_news() -> None:
+    world = World()
+    world.active()
+    heard_ms = world.now_ms
+    while world.snapshot().plans[KEY].state is PlanState.ACTIVE:
+        world.hear(driver(topology("running")), peer=b"driver")
+        world.hear(worker(serves(), revision=world.snapshot().revision))
+        world.tick(10)
+        assert world.now_ms <= heard_ms + LEASE_MS + 10
+
+
+def test_a_command_is_followed_at_once() -> None:
+    world = World()
+    world.active()
+    world.tick()
+    world.instructions += world.plane.set_intake(KEY, intake=False)
+    world.tick(10)
+    assert world.snapshot().plans[KEY].state is PlanState.INACTIVE

@@ -55,6 +55,8 @@ class PlanDeployments:
         self.plans: dict[PlanKey, PlanRecord] = {}
         self._since_ms: int | None = None
         """When this process began to look after them."""
+        self.steady_until_ms = 0
+        """Before then time alone changes nothing about any plan, as of the last `reconcile`."""
 
     def put(self, plan: PlanToRun, driver: ClusterMember[RegisterDriver] | None, now_ms: int) -> list[Instruction]:
         """Run the plan in place of any other of its key; a change takes effect as soon as it can."""
@@ -294,11 +296,16 @@ class PlanDeployments:
         for plan in served:
             if plan.needs_epoch:
                 needed[plan.key] = max(needed.get(plan.key, 0), plan.needs_epoch)
+        # At least twice in a lease, whatever was heard when.
+        self.steady_until_ms = now_ms + self._base_lease_ms // 2
         for key, known in list(self.plans.items()):
             mine, told = tasks.get(key, {}), reports.get(key, [])
             # A thousand steady plans must not cost anything at each tick.
             if driver is not None and self._is_steady(known, driver, told, mine, needed.get(key, 0), now_ms):
+                heard_ms = min(task.heard_ms for (epoch, _), task in mine.items() if epoch == known.epoch)
+                self.steady_until_ms = min(self.steady_until_ms, heard_ms + self._base_lease_ms)
                 continue
+            self.steady_until_ms = now_ms
             if driver is not None:
                 instructions += self._step_trial(self.plans[key], driver, mine, now_ms)
                 record = self.plans[key]

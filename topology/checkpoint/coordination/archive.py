@@ -1,12 +1,13 @@
 """What the driver does with the store: where a topology begins, its manifests, and what is not needed any more.
 
-One thread uses an archive, so that what follows another does so in the store too.
+What is done for one plan is done in order, one after the other, so that what follows another does so in the store too.
+Different plans may be seen to at the same time.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -57,7 +58,7 @@ class Archive:
         self._begun: dict[PlanKey, RunId] = {}
         """The newest run of each plan that was begun here, whether the store has answered or not."""
         self._oldest: dict[PlanKey, int] = {}
-        self._bases: dict[RunId, Manifest] = {}
+        self._bases: dict[PlanKey, dict[RunId, Manifest]] = {}
         self._manifests: dict[str, Manifest] = {}
         self._problems: dict[tuple[PlanKey, str, int, int, int], str] = {}
         """Why no plan can begin from a savepoint; to find out may need its states."""
@@ -121,7 +122,7 @@ class Archive:
         )
         self._forget_runs(run.key, run.epoch)
         if found is not None:
-            self._bases[run] = found[1]
+            self._bases.setdefault(run.key, {})[run] = found[1]
         closed = tuple(span for span in closed if (span.epoch, span.attempt) != (run.epoch, run.attempt))
         opening = Opening(closed, highest, highest + RESERVED_AT_ONCE)
         goes_back = is_checkpoint(found[0]) if found is not None else unread
@@ -142,7 +143,7 @@ class Archive:
         lineage = self._own_lineage(run)
         states = tuple(state for part in order.parts for state in part.states)
         new = [new_pack(pack) for part in order.parts for pack in part.packs]
-        base = self._bases.get(run)
+        base = self._bases.get(run.key, {}).get(run)
         tasks = len(order.parts)
         manifest = Manifest(
             key=run.key,
@@ -166,7 +167,7 @@ class Archive:
         )
         reference = self._store.write_manifest(manifest)
         self._manifests[reference] = manifest
-        self._bases[run] = manifest
+        self._bases.setdefault(run.key, {})[run] = manifest
         try:
             self._retire(run.key, lineage, order.checkpoint + 1)
         except CheckpointError as error:
@@ -182,7 +183,7 @@ class Archive:
 
     def end_run(self, run: RunId) -> None:
         """Refuse to store anything more for the run."""
-        self._bases.pop(run, None)
+        self._forget_bases(run.key, lambda one: one == run)
 
     def savepoints(self) -> list[Savepoint]:
         """Return all savepoints of all plans, oldest first; `problem` says why no plan can begin from one."""
@@ -219,7 +220,7 @@ class Archive:
         lineage = self._lineage(key)
         if self._is_anothers(RunId(key, epoch, 0, deployed_ms), lineage):
             return
-        if lineage.newest()[0] > epoch or any(run.key == key for run in self._bases):
+        if lineage.newest()[0] > epoch or key in self._bases:
             return
         for one in self._store.taken(key):
             self._delete(key, one)
@@ -368,7 +369,7 @@ class Archive:
 
     def _sweep(self, key: PlanKey, lineage: Lineage, unfinished_from: int) -> None:
         kept = [self._read(self._store.reference(key, one)) for one in self._store.taken(key)]
-        bases = (base for run, base in self._bases.items() if run.key == key)
+        bases = self._bases.get(key, {}).values()
         self._store.sweep(key, [*(one for one in kept if one is not None), *bases], unfinished_from)
 
     def _read(self, reference: str) -> Manifest | None:
@@ -385,8 +386,12 @@ class Archive:
         self._manifests.pop(self._store.reference(key, taken), None)
 
     def _forget_runs(self, key: PlanKey, epoch: int) -> None:
-        for run in [run for run in self._bases if run.key == key and run.epoch <= epoch]:
-            del self._bases[run]
+        self._forget_bases(key, lambda run: run.epoch <= epoch)
+
+    def _forget_bases(self, key: PlanKey, over: Callable[[RunId], bool]) -> None:
+        left = {run: base for run, base in self._bases.pop(key, {}).items() if not over(run)}
+        if left:
+            self._bases[key] = left
 
 
 def _undecided(key: PlanKey, error: CheckpointUnreadableError) -> CheckpointUnreadableError:

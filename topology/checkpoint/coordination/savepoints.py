@@ -54,7 +54,7 @@ class Savepoints:
             if taken is not None:
                 self._asked.pop(taken, None)
 
-        self._storing.do(_reports, listed)
+        self._storing.do(None, _reports, listed)
 
     def begun(self, key: PlanKey, name: str) -> None:
         """Record the request for a savepoint."""
@@ -81,9 +81,9 @@ class Savepoints:
             if answer is not None:
                 logger.warning("savepoint not removed: topology=%s name=%s reason=%s", key.topology(), name, answer)
                 self._kept_back[key, name] = f"not deleted: {answer.message}"
+            self.look()
 
-        self._storing.do(lambda archive: archive.delete_savepoint(key, name), deleted)
-        self.look()
+        self._storing.do(key, lambda archive: archive.delete_savepoint(key, name), deleted)
 
 
 def _age(savepoint: SavepointReport) -> tuple[int, str]:

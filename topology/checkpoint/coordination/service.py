@@ -25,6 +25,7 @@ from cep_common.protocol.registry import CheckpointSpan, Message, Rejected
 from cep_common.security.roles import SocketKind
 from cep_common.sockets.probe import Probes
 from cep_common.sockets.transport import bind_in_range, listening_socket, receive
+from cep_common.sockets.wakeup import Wakeup
 from query_plan.xml import read_checkpoint_interval
 from topology.checkpoint.coordination.archive import Archive, RunStart
 from topology.checkpoint.coordination.coordinator import Coordinator, Timing
@@ -130,7 +131,10 @@ class CheckpointService(threading.Thread):
         self._news = True
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._storing = Storing(archive, clock, self._orders.put, self._look_at_savepoints)
+        self._wakeup = Wakeup()
+        self.happened: Callable[[], None] = lambda: None
+        """Called, in the service's thread, when there are `events`."""
+        self._storing = Storing(archive, clock, self._order, self._look_at_savepoints)
         self._savepoints = Savepoints(self._storing)
         self._closing = threading.Event()
         self._socket = listening_socket(context, SocketKind.COORDINATOR, host, MAXIMUM_DATA_BYTES)
@@ -150,44 +154,42 @@ class CheckpointService(threading.Thread):
         It begins where `restore`, requested under `restore_epoch`, says (see `Archive.open_run`). An attempt that
         works `beside` an older epoch gets its state from that, and takes checkpoints when it has ended.
         """
-        self._orders.put(lambda: self._open_run(run, query_plan, tasks, restore, beside, restore_epoch))
+        self._order(lambda: self._open_run(run, query_plan, tasks, restore, beside, restore_epoch))
 
     def job_runs(self, run: RunId) -> None:
         """Record that all tasks of the run's job have started."""
-        self._orders.put(lambda: self._coordinator.job_runs(run, self._clock.monotonic_ms()))
+        self._order(lambda: self._coordinator.job_runs(run, self._clock.monotonic_ms()))
 
     def end_run(self, run: RunId, reason: str) -> None:
         """End the run, whose job is over."""
-        self._orders.put(lambda: self._end_run(run, reason))
+        self._order(lambda: self._end_run(run, reason))
 
     def drain(self, run: RunId) -> None:
         """Take a last checkpoint, if possible; `Drained` follows in any case."""
-        self._orders.put(lambda: self._do(self._coordinator.drain(run, self._clock.monotonic_ms())))
+        self._order(lambda: self._do(self._coordinator.drain(run, self._clock.monotonic_ms())))
 
     def take_savepoint(self, key: PlanKey, epoch: int, name: str) -> None:
         """Keep a checkpoint under `name`; `savepoints` reports the progress."""
-        self._orders.put(lambda: self._take_savepoint(key, epoch, name))
+        self._order(lambda: self._take_savepoint(key, epoch, name))
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
         """Delete the savepoint."""
-        self._orders.put(lambda: self._savepoints.delete(key, name))
+        self._order(lambda: self._savepoints.delete(key, name))
 
     def clear(self, key: PlanKey) -> None:
         """Delete the plan's checkpoints so far."""
-        self._orders.put(lambda: self._tend("not cleared", key, lambda archive: archive.clear(key)))
+        self._order(lambda: self._tend("not cleared", key, lambda archive: archive.clear(key)))
 
     def forget(self, key: PlanKey, epoch: int, deployed_ms: int = 0) -> None:
         """Delete the checkpoints of a plan that was undeployed, and whose last epoch was `epoch`.
 
         `deployed_ms`: see `Archive.forget`.
         """
-        self._orders.put(
-            lambda: self._tend("not removed", key, lambda archive: archive.forget(key, epoch, deployed_ms))
-        )
+        self._order(lambda: self._tend("not removed", key, lambda archive: archive.forget(key, epoch, deployed_ms)))
 
     def forget_told(self, key: PlanKey, epoch: int) -> None:
         """Stop reporting that topology."""
-        self._orders.put(lambda: self._forget_told(key, epoch))
+        self._order(lambda: self._forget_told(key, epoch))
 
     def events(self) -> list[Event]:
         """Return the events since the last call."""
@@ -213,10 +215,17 @@ class CheckpointService(threading.Thread):
     def close(self) -> None:
         """Finish pending writes and end the threads."""
         self._closing.set()
+        self._wakeup.ring()
         if self.is_alive():
             self.join()
         self._storing.close()
         self._socket.close()
+        self._wakeup.close()
+
+    def _order(self, order: Callable[[], None]) -> None:
+        """Have `order` run in the service's thread soon; in any thread."""
+        self._orders.put(order)
+        self._wakeup.ring()
 
     # ---- this thread ------------------------------------------------------------------------------------------------
 
@@ -224,16 +233,24 @@ class CheckpointService(threading.Thread):
         raise_priority(self._priority)  # it judges heartbeats
         self._storing.check()
         self._look_at_savepoints()
+        poller = zmq.Poller()
+        for source in (self._socket, self._wakeup.handle):
+            poller.register(source, zmq.POLLIN)
         while not self._closing.is_set():
             try:
+                poller.poll(POLL_MS)
+                self._wakeup.silence()
                 self._turn()
             except Exception:
                 # The border of this thread: what was tripped over must not end the watch over all other topologies.
                 paced_logger.exception("a turn of the coordinator failed")
         self._probes.close()
 
+    def _happen(self, event: Event) -> None:
+        self._events.put(event)
+        self.happened()
+
     def _turn(self) -> None:
-        self._socket.poll(POLL_MS)
         for _ in range(MESSAGES_AT_ONCE):
             if not self._socket.poll(0):
                 break
@@ -288,9 +305,9 @@ class CheckpointService(threading.Thread):
                     self._probes.begin((run, task), endpoint, self._clock.monotonic_ms())
                 case RestartTopology(run=run, reason=reason):
                     logger.warning("topology is lost: topology=%s reason=%s", run.key.topology(), reason)
-                    self._events.put(one)
+                    self._happen(one)
                 case Drained():
-                    self._events.put(one)
+                    self._happen(one)
 
     # ---- runs -------------------------------------------------------------------------------------------------------
 
@@ -307,14 +324,16 @@ class CheckpointService(threading.Thread):
                 if other:
                     self._unreadable[run.key, run.epoch] = answer.message
                     self.told_version += 1
-                self._events.put(RunRefused(run, answer.message, unfit, other))
+                self._happen(RunRefused(run, answer.message, unfit, other))
                 return
             self._begin(run, tasks, answer)
 
         if beside or not self._storing.works:
             self._begin(run, tasks, None)
         else:
-            self._storing.do(lambda archive: archive.open_run(run, restore, restore_epoch), opened)
+            self._storing.do(
+                run.key, lambda archive: archive.open_run(run, restore, restore_epoch), opened, urgent=True
+            )
 
     def _begin(self, run: RunId, tasks: int, opened: RunStart | None) -> None:
         interval_ms = read_checkpoint_interval(self._plans.get(run, ""))
@@ -332,7 +351,7 @@ class CheckpointService(threading.Thread):
             self._savepoints.look()
         begins = f"topology={run.key.topology()} epoch={run.epoch} attempt={run.attempt}"
         logger.info("topology begins: %s checkpoint=%s", begins, number or "none")
-        self._events.put(RunOpened(run, reference, number, opened is not None and opened.goes_back))
+        self._happen(RunOpened(run, reference, number, opened is not None and opened.goes_back))
 
     def _take_over(self, run: RunId) -> None:
         """Give the plan to a run that has begun beside an older one."""
@@ -344,12 +363,12 @@ class CheckpointService(threading.Thread):
             else:
                 self._coordinator.open_run(run, answer.opening)
 
-        self._storing.do(lambda archive: archive.open_run(run, "", has_state=True), opened)
+        self._storing.do(run.key, lambda archive: archive.open_run(run, "", has_state=True), opened, urgent=True)
 
     def _end_run(self, run: RunId, reason: str) -> None:
         self._do(self._coordinator.end_run(run, reason))
         self._plans.pop(run, None)
-        self._storing.do(lambda archive: archive.end_run(run), lambda _: None)
+        self._storing.do(run.key, lambda archive: archive.end_run(run), lambda _: None)
 
     def _reserve(self, run: RunId) -> None:
         def reserved(answer: int | CheckpointError) -> None:
@@ -359,7 +378,7 @@ class CheckpointService(threading.Thread):
             else:
                 self._coordinator.numbers_reserved(run, answer)
 
-        self._storing.do(lambda archive: archive.reserve(run), reserved)
+        self._storing.do(run.key, lambda archive: archive.reserve(run), reserved)
 
     def _write(self, order: WriteManifest) -> None:
         run = order.run
@@ -380,7 +399,7 @@ class CheckpointService(threading.Thread):
             archive.write(order, plan, spans, taken_ms)
             return archive.oldest(run.key)
 
-        self._storing.do(write, written)
+        self._storing.do(run.key, write, written)
 
     def _note_formats(self, order: WriteManifest) -> None:
         """Tasks on hosts with another version of the software write what a topology of this one may not read."""
@@ -410,7 +429,7 @@ class CheckpointService(threading.Thread):
             if isinstance(answer, CheckpointError):
                 logger.warning("checkpoints %s: topology=%s reason=%s", failed, key.topology(), answer)
 
-        self._storing.do(work, done)
+        self._storing.do(key, work, done)
 
     # ---- between the threads ----------------------------------------------------------------------------------------
 

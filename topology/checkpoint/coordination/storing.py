@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import logging
+import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
 from cep_common.clock import Clock
+from cep_common.ids import PlanKey
 from cep_common.monitoring.paced_log import PacedLog
 from topology.checkpoint.coordination.archive import Archive
 from topology.checkpoint.errors import CheckpointError, StoreUnreachableError
@@ -18,12 +23,67 @@ paced_logger = PacedLog(logger)
 CHECK_MS = 30_000
 """How soon it is looked again whether a store that could not be used can be."""
 
+AT_ONCE = 4
+"""So many plans use the store at the same time: most of a call is waiting for a disk or a server."""
+
 Answer = TypeVar("Answer")
 Order = Callable[[], None]
 
 
+@dataclass(slots=True, eq=False)
+class _Call:
+    work: Callable[[Archive], Any]
+    finished: Callable[[Future[Any]], None]
+    urgent: bool
+
+
+class _PlanCalls:
+    """Which call comes next: those of a plan in their order, plans with an urgent one before all others."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[PlanKey | None, deque[_Call]] = {}
+        self._urgent: dict[PlanKey | None, None] = {}
+        self._others: dict[PlanKey | None, None] = {}
+        self._busy: set[PlanKey | None] = set()
+
+    def add(self, key: PlanKey | None, call: _Call) -> None:
+        self._waiting.setdefault(key, deque()).append(call)
+        self._line_up(key)
+
+    def next(self) -> tuple[PlanKey | None, _Call] | None:
+        """Return a call that may be made now; its plan has no other until `done`."""
+        line = self._urgent or self._others
+        if len(self._busy) >= AT_ONCE or not line:
+            return None
+        key = next(iter(line))
+        del line[key]
+        self._busy.add(key)
+        return key, self._waiting[key].popleft()
+
+    def done(self, key: PlanKey | None) -> None:
+        self._busy.discard(key)
+        if self._waiting[key]:
+            self._line_up(key)
+        else:
+            del self._waiting[key]
+
+    @property
+    def empty(self) -> bool:
+        """Whether no call waits or is being made."""
+        return not self._waiting
+
+    def _line_up(self, key: PlanKey | None) -> None:
+        if key in self._busy:
+            return
+        if any(call.urgent for call in self._waiting[key]):
+            self._others.pop(key, None)
+            self._urgent.setdefault(key)
+        else:
+            self._others.setdefault(key)
+
+
 class Storing:
-    """Calls `archive` on a thread of its own, one call after the other.
+    """Calls `archive` on threads of its own, for each plan one call after the other.
 
     With None nothing is done. `post` runs a function on the owner's thread. `usable_again` is such a function, called
     when the store can be used again.
@@ -40,10 +100,24 @@ class Storing:
         self._post = post
         self._usable_again = usable_again
         self._check_due_ms: int | None = None
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint-store")
+        self._lock = threading.Lock()
+        self._calls = _PlanCalls()
+        self._idle = threading.Condition(self._lock)
+        self._thread = ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="checkpoint-store")
 
-    def do(self, work: Callable[[Archive], Answer], done: Callable[[Answer | CheckpointError], None]) -> None:
-        """Run `work` after everything submitted before it; `done` gets its result."""
+    def do(
+        self,
+        key: PlanKey | None,
+        work: Callable[[Archive], Answer],
+        done: Callable[[Answer | CheckpointError], None],
+        *,
+        urgent: bool = False,
+    ) -> None:
+        """Run `work` after everything submitted before it for the plan `key`, or for no plan; `done` gets its result.
+
+        Calls of plans with an `urgent` one go before those of all others: a plan that begins must not wait until a
+        thousand have written their checkpoints.
+        """
         archive = self._archive
         if archive is None:
             return
@@ -62,12 +136,32 @@ class Storing:
                 answer = CheckpointError(f"the store failed: {error}")
             self._post(lambda: done(answer))
 
-        self._thread.submit(work, archive).add_done_callback(finished)
+        with self._lock:
+            self._calls.add(key, _Call(work, finished, urgent))
+        self._make_calls(archive)
+
+    def _make_calls(self, archive: Archive) -> None:
+        """Make all calls that may be made now; in any thread."""
+        while True:
+            with self._lock:
+                found = self._calls.next()
+                if found is None:
+                    return
+            key, call = found
+            future = self._thread.submit(call.work, archive)
+            future.add_done_callback(call.finished)
+            future.add_done_callback(partial(self._made, archive, key))
+
+    def _made(self, archive: Archive, key: PlanKey | None, _future: Future[Any]) -> None:
+        with self._lock:
+            self._calls.done(key)
+            self._idle.notify_all()
+        self._make_calls(archive)
 
     def check(self) -> None:
         """Check whether the store can be used."""
         self._check_due_ms = None
-        self.do(lambda archive: archive.check(), self._checked)
+        self.do(None, lambda archive: archive.check(), self._checked)
 
     def on_time(self, now_ms: int) -> None:
         """Retry a store that could not be used, after a while; `now_ms` is the monotonic time."""
@@ -76,6 +170,8 @@ class Storing:
 
     def close(self) -> None:
         """Finish all submitted calls."""
+        with self._idle:
+            self._idle.wait_for(lambda: self._calls.empty)
         self._thread.shutdown(wait=True)
 
     def _checked(self, answer: CheckpointError | None) -> None:

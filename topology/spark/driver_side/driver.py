@@ -36,6 +36,7 @@ from cep_common.protocol.registry import Message
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from cep_common.sockets.transport import ControlClient
+from cep_common.sockets.wakeup import Wakeup
 from topology.checkpoint.coordination.instructions import Drained, RestartTopology
 from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.coordination.service import RunOpened, RunRefused
@@ -94,6 +95,7 @@ class Driver:
         self._clock = clock
         self._stopping = threading.Event()
         self._endings: queue.SimpleQueue[JobEnded] = queue.SimpleQueue()
+        self._wakeup = Wakeup()
         self._jobs: dict[tuple[PlanKey, int], SparkJob] = {}
         self._opening: dict[RunId, SubmitTopology] = {}
         self._forgotten: dict[PlanKey, tuple[int, int]] = {}
@@ -105,6 +107,7 @@ class Driver:
         self._figures = DriverMetrics(slots=0, slots_free=0, executors=0, registered=False)
         self._metrics = self._serve_metrics()
         self._checkpoints = start_checkpoints(config, self._context, clock)
+        self._checkpoints.happened = self._wakeup.ring
         self._door = open_door(self._context, Role.DRIVER, config.host, config.log, insight)
         self._session = start_session(config.spark, config.host)
         self._spark = self._session.sparkContext
@@ -164,6 +167,7 @@ class Driver:
             self._watch.close()
             self._hosts.close()
             self._end_session()
+            self._wakeup.close()
 
     def _end_session(self) -> None:
         try:
@@ -182,10 +186,11 @@ class Driver:
 
     def _turn(self, client: ControlClient) -> None:
         self._stirred = False
-        for message in client.pushed(TURN_MS):
+        for message in client.pushed(TURN_MS, self._wakeup.handle, self._hosts.socket):
             self._stirred = True
             if not self._stopping.is_set():
                 self._obey(message)
+        self._wakeup.silence()  # before what rings it is looked at
         if self._watch.lost is not None:
             raise self._watch.lost
         now_ms = self._clock.monotonic_ms()
@@ -389,6 +394,7 @@ class Driver:
 
         def ended(ending: Ending) -> None:
             self._endings.put(JobEnded(key, epoch, ending))
+            self._wakeup.ring()
 
         if self._runs.runs[key, epoch].shared:
             return HostedJob(self._hosts, assignment, ended)

@@ -88,12 +88,12 @@ class Hosts:
         self._died: dict[str, Ending] = {}
         """How the host ended whose tasks are being told of."""
         self._endings: queue.SimpleQueue[tuple[str, Ending]] = queue.SimpleQueue()
-        self._socket = listening_socket(context, SocketKind.HOSTS, config.host, MAXIMUM_DATA_BYTES)
+        self.socket = listening_socket(context, SocketKind.HOSTS, config.host, MAXIMUM_DATA_BYTES)
         ports = (config.checkpoint.first_port, config.checkpoint.last_port)
         try:
-            self._endpoint = Endpoint(config.host, bind_in_range(self._socket, config.host, ports))
+            self._endpoint = Endpoint(config.host, bind_in_range(self.socket, config.host, ports))
         except BaseException:
-            self._socket.close()
+            self.socket.close()
             raise
 
     def run(self, job: HostedJob) -> None:
@@ -112,9 +112,9 @@ class Hosts:
         """
         now_ms = self._clock.monotonic_ms()
         for _ in range(MESSAGES_AT_ONCE):
-            if not self._socket.poll(0):
+            if not self.socket.poll(0):
                 break
-            self._take_in(receive(self._socket), now_ms)
+            self._take_in(receive(self.socket), now_ms)
         while not self._endings.empty():
             host, ending = self._endings.get()
             logger.info("stage host ended: host=%s reason=%s", host, ending.reason)
@@ -161,7 +161,7 @@ class Hosts:
 
     def close(self) -> None:
         """Cancel the jobs of all hosts."""
-        self._socket.close()
+        self.socket.close()
         for job in self._jobs.values():
             job.cancel()
 
@@ -193,8 +193,8 @@ class Hosts:
         self._send(peer, HostHeard(message.number, HEARTBEAT_MS, lease_ms))
 
     def _send(self, peer: bytes, message: Message) -> None:
-        if not self._socket.closed:  # while the driver leaves, Spark ends the hosts
-            send_now(self._socket, [peer, *encode(message)])
+        if not self.socket.closed:  # while the driver leaves, Spark ends the hosts
+            send_now(self.socket, [peer, *encode(message)])
 
     # ---- what is decided --------------------------------------------------------------------------------------------
 
