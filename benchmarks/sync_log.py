@@ -2,8 +2,9 @@
 
 The stages run in this process, one after the other, without links between them:
 
-    .venv/bin/python benchmarks/sync_log.py [--events 2000000] [--batch 4096] [--instances 3]
+    .venv/bin/python benchmarks/sync_log.py [--events 2000000] [--batch 4096] [--instances 3] [--kafka HOST:PORT]
 
+With `--kafka` the log is a topic of these brokers (`sync='kafka'`); `log` is then the time until the brokers have it.
 `log` is the stage that puts events into one order; `instances` is that, and every instance applying them, in one core.
 The time that a batch takes from its entry until all instances have applied it is the latency without links.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import threading
 import time
 from collections import deque
 from pathlib import Path
@@ -31,11 +33,13 @@ from topology.model import PROCESSOR, Topology
 from topology.stages.kinds.processor import Processor
 from topology.stages.routes.routing import Routing
 from topology.stages.settings import StageSettings
+from topology.sync_log.settings import SyncLogSettings
+from topology.sync_log.task_logs import TaskLogs
 
 PLAN = """@app:name('Rise')
 @source(type='http', @map(type='json')) define stream TempStream (room int, temp double);
 @sink(type='log') define stream AlertStream (initialTemp double, finalTemp double);
-@info(name='rise') @dist(execGroup='g', parallel='{instances}', state='shared') {rule}
+@info(name='rise') @dist(execGroup='g', parallel='{instances}', state='shared', sync='{sync}') {rule}
 """
 RULES = {
     "sequence": "from every e1=TempStream, e2=TempStream[e1.temp + 1 < temp] "
@@ -51,23 +55,33 @@ WARM_UP = 8
 class Stages:
     """The stages of the group; `until` names the last one that runs."""
 
-    def __init__(self, rule: str, instances: int, until: str) -> None:
-        plan = build(analyse(parse(PLAN.format(rule=rule, instances=instances))))
+    def __init__(self, rule: str, instances: int, until: str, brokers: str) -> None:
+        sync = "kafka" if brokers else "builtin"
+        plan = build(analyse(parse(PLAN.format(rule=rule, instances=instances, sync=sync))))
         self.topology = Topology(PlanKey(-1234, "Rise"), 1, plan, tasks=1)
         settings = StageSettings(host="127.0.0.1", first_port=20000, last_port=60000, window_rows=1_000, idle_ms=60_000)
         routing = Routing(self.topology, settings.scripts, self._hand_over)
         self.work: deque[tuple[str, Bundle]] = deque()
+        self.came = threading.Event()
+        log = SyncLogSettings(kafka={"bootstrap.servers": brokers} if brokers else {})
+        self.logs = TaskLogs(self.topology, 0, log, self._take, self.came.set)
         self.stages: dict[str, Processor] = {}
         for component in self.topology.components:
             for index, name in enumerate(component.instances() if component.kind == PROCESSOR else ()):
                 stage = instance_stage(plan.processor(component.name), index)
                 emit = routing.emitter(component) if component.name != until else _drop
-                self.stages[name] = Processor(name, self.topology, stage, emit, settings)
+                self.stages[name] = Processor(
+                    name, self.topology, stage, self.logs.emitter(name, stage, emit), settings
+                )
         self.emit = routing.emitter(self.topology.components[0])
         self.ticket = 0
 
     def _hand_over(self, target: str, bundle: Bundle) -> None:
         bundle.hold()
+        if not self.logs.takes(target, bundle):
+            self._take(target, bundle)
+
+    def _take(self, target: str, bundle: Bundle) -> None:
         if target in self.stages:
             self.work.append((target, bundle))
         else:
@@ -86,9 +100,15 @@ class Stages:
                    batches=batches, clock_ms=now_ms)
         )  # fmt: skip
         self.ticket += 1
-        while self.work:
-            target, bundle = self.work.popleft()
-            self.stages[target].on_bundle(bundle, now_ms)
+        while True:
+            self.logs.pump()
+            while self.work:
+                target, bundle = self.work.popleft()
+                self.stages[target].on_bundle(bundle, now_ms)
+            if self.logs.is_drained():
+                return
+            self.came.wait(1.0)
+            self.came.clear()
 
 
 def _drop(bundle: Bundle) -> None:
@@ -110,9 +130,9 @@ def frame(chosen: np.random.Generator, rows: int) -> pa.RecordBatch:
     return pa.record_batch(columns, names=["_timestamp", "_kind", "room", "temp"])
 
 
-def measure(rule: str, instances: int, until: str, events: int, batch: int) -> tuple[float, float]:
+def measure(rule: str, instances: int, until: str, events: int, batch: int, brokers: str) -> tuple[float, float]:
     """Return events a second, and the 99th percentile of a batch's time in milliseconds."""
-    stages, chosen = Stages(rule, instances, until), np.random.default_rng(7)
+    stages, chosen = Stages(rule, instances, until, brokers), np.random.default_rng(7)
     stages.open()
     frames = [frame(chosen, batch) for _ in range(16)]
     for number in range(WARM_UP):
@@ -124,6 +144,7 @@ def measure(rule: str, instances: int, until: str, events: int, batch: int) -> t
         stages.send((("TempStream", frames[number % 16]),))
         times.append(time.perf_counter() - sent)
     took = time.perf_counter() - began
+    stages.logs.close()
     return len(times) * batch / took, float(np.percentile(times, 99)) * 1_000
 
 
@@ -133,12 +154,14 @@ def main() -> None:
     arguments.add_argument("--events", type=int, default=2_000_000)
     arguments.add_argument("--batch", type=int, default=4_096)
     arguments.add_argument("--instances", type=int, default=3)
+    arguments.add_argument("--kafka", default="", help="brokers of the log")
     asked = arguments.parse_args()
-    print(f"{asked.instances} instances, frames of {asked.batch} events, one core, no links")
+    where = f"log in Kafka at {asked.kafka}" if asked.kafka else "log between stages"
+    print(f"{asked.instances} instances, frames of {asked.batch} events, one core, no links, {where}")
     print(f"{'rule':12} {'until':10} {'events/s':>12} {'p99 of a frame':>15}")
     for name, rule in RULES.items():
         for until in ("g.log", "g"):
-            rate, p99_ms = measure(rule, asked.instances, until, asked.events, asked.batch)
+            rate, p99_ms = measure(rule, asked.instances, until, asked.events, asked.batch, asked.kafka)
             shown = "log" if until == "g.log" else "instances"
             print(f"{name:12} {shown:10} {rate:12,.0f} {p99_ms:12.1f} ms")
 

@@ -104,6 +104,11 @@ class Distribution:
         """Whether every instance keeps the whole state of the group (`state='shared'`)."""
         return self.state is not None and self.state.text.strip().casefold() == "shared"
 
+    @property
+    def logs_to_kafka(self) -> bool:
+        """Whether the log of a group with shared state is a topic of Kafka (`sync='kafka'`)."""
+        return self.sync is not None and self.sync.text.strip().casefold() == "kafka"
+
 
 def named(annotations: Iterable[ast.Annotation], *names: str) -> Iterator[ast.Annotation]:
     """Yield the element annotations with one of `names` (lower case), in text order."""

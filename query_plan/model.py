@@ -89,13 +89,16 @@ SyncRole = Literal["", "entry", "log", "replica"]
 
 Stages of other groups have none.
 """
+LogKind = Literal["", "kafka"]
+"""Where a group with shared state has its log: in a topic of Kafka, or between its stages alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessingStage:
     """One execution group: an engine, or `parallel` of them, over a part of the plan.
 
-    A group with shared state is three of them (`query_plan.planning.shared_state`), told apart by `sync`.
+    A group with shared state is three of them (`query_plan.planning.shared_state`), told apart by `sync`;
+    `log` says where these have their log.
 
     `inputs` stand in order of definition, which decides between events of the same time. `internal` are streams that
     the plan defines and only this stage uses. `outputs` are what others need of the streams that it writes.
@@ -114,6 +117,7 @@ class ProcessingStage:
     functions: tuple[ast.FunctionDefinition, ...] = ()
     aggregations: tuple[ast.AggregationDefinition, ...] = ()
     sync: SyncRole = ""
+    log: LogKind = ""
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -126,6 +126,8 @@ def _processor_element(root: etree._Element, stage: ProcessingStage) -> None:
     )
     if stage.sync:
         element.set("sync", stage.sync)
+    if stage.log:
+        element.set("log", stage.log)
     _child(element, "table-definitions").text = _statements(stage.tables)
     kinds: tuple[tuple[str, tuple[ast.Definition, ...]], ...] = (
         ("window", stage.windows),
@@ -271,6 +273,7 @@ def _read_processor(element: etree._Element) -> ProcessingStage:
         functions=_read_definitions(element.find("function-definitions"), ast.FunctionDefinition),
         aggregations=_read_definitions(element.find("aggregation-definitions"), ast.AggregationDefinition),
         sync=next((role for role in SYNC_ROLES if role == element.get("sync")), ""),
+        log="kafka" if element.get("log") == "kafka" else "",
     )
 
 

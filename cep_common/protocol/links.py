@@ -159,7 +159,7 @@ class SendBundle(Message, frozen=True):
     As many bodies follow as `batches` names: (stream, rows) each. A bundle may be empty, since its ticket must be
     accounted for all the same. With a `checkpoint` it is that checkpoint's marker and nothing else. Under the system
     clock the rows have the processing time `clock_ms`, or, with `clocks`, each its own in the last column of every
-    body.
+    body. With a `position` the rows are in the topic of a log, from that offset on.
     """
 
     TYPE = "send-bundle"
@@ -176,6 +176,7 @@ class SendBundle(Message, frozen=True):
     checkpoint: int = 0
     clock_ms: Watermark = -(2**63)
     clocks: bool = False
+    position: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] = -1
 
 
 class SettleBundles(Message, frozen=True):

@@ -25,12 +25,12 @@ from siddhi.language import ast
 STATE_UNKNOWN = error_rule(
     "shared-state-unknown",
     "`state` or `sync` of `@dist` has a value that there is not, or `sync` stands there without `state='shared'`",
-    "write `state='shared'` and, if at all, `sync='builtin'`",
+    "write `state='shared'` and, if at all, `sync='builtin'` or `sync='kafka'`",
 )
 STATE_DIFFERS = error_rule(
     "shared-state-differs-in-group",
-    "members of one `execGroup` have different `state`",
-    "write `state='shared'` on each of them, or on none",
+    "members of one `execGroup` have different `state`, or different `sync`",
+    "write `state='shared'` on each of them, or on none, and the same `sync`",
 )
 STATE_STORED = error_rule(
     "shared-state-in-database",
@@ -54,7 +54,7 @@ MODE_UNKNOWN = error_rule(
     "write an interval in whole minutes up to 10080, and either an interval above 0 or distributed processing",
 )
 
-_SYNCS = ("builtin",)
+_SYNCS = ("builtin", "kafka")
 
 
 def modes_are_usable(app: ast.App) -> Iterator[Finding]:
@@ -89,7 +89,7 @@ def shared_state_is_known(plan: Survey) -> Iterator[Finding]:
             yield STATE_UNKNOWN.broken(message, "write state='shared' too, or take sync out", sync.span)
         elif sync is not None and sync.text.strip().casefold() not in _SYNCS:
             message = f"sync='{sync.text}' is not known"
-            yield STATE_UNKNOWN.broken(message, f"write one of {', '.join(_SYNCS)}, or leave it out", sync.span)
+            yield STATE_UNKNOWN.broken(message, "write sync='builtin' or sync='kafka', or leave it out", sync.span)
     for group in plan.groups:
         members = [member for member in group.members if member.distribution.present]
         for member in members[1:]:
@@ -98,6 +98,13 @@ def shared_state_is_known(plan: Survey) -> Iterator[Finding]:
                     f"{member.name} and {members[0].name} are both in group {group.name}, but only one of them has"
                     " state='shared'",
                     "write state='shared' on both, or give them different execGroups",
+                    member.group_span,
+                )
+            elif member.distribution.logs_to_kafka != members[0].distribution.logs_to_kafka:
+                yield STATE_DIFFERS.broken(
+                    f"{member.name} and {members[0].name} are both in group {group.name}, which has one log, but only"
+                    " one of them has sync='kafka'",
+                    "write sync='kafka' on both, or on none",
                     member.group_span,
                 )
 

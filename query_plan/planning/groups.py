@@ -37,6 +37,11 @@ class ExecutionGroup:
         """Whether each of several instances keeps the whole state, and a log keeps them in step."""
         return self.parallel > 1 and any(member.distribution.shares_state for member in self.members)
 
+    @property
+    def logs_to_kafka(self) -> bool:
+        """Whether that log is a topic of Kafka."""
+        return any(member.distribution.logs_to_kafka for member in self.members)
+
     @cached_property
     def reads(self) -> tuple[Read, ...]:
         return tuple(read for member in self.members for read in member.reads)

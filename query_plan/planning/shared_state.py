@@ -9,7 +9,8 @@ of one engine. Three stages make this up:
            ──▶ g.entry#2 ┘   (one order)    └▶ g#2 ──▶ … of entry 2
 
 `g.entry` drops what no query of the group can use, and adds the number of the instance: the event's origin. `g.log`
-writes nothing but the order. Instance i of `g` gives out only what events of origin i have completed.
+writes nothing but the order; with `sync='kafka'` its events go to the instances by a topic. Instance i of `g` gives out
+only what events of origin i have completed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import replace
 from functools import reduce
 
 from query_plan.components.elements import queries_of, sources
-from query_plan.model import ALL, GLOBAL, SHUFFLE, ProcessingStage, StageInput, SyncRole
+from query_plan.model import ALL, GLOBAL, SHUFFLE, LogKind, ProcessingStage, StageInput, SyncRole
 from query_plan.planning.groups import ExecutionGroup
 from query_plan.planning.survey import Survey
 from siddhi.analysis import model
@@ -53,16 +54,20 @@ def stages_with_shared_state(
     entry, log = entry_name(group.name), log_name(group.name)
     taken = {stream.id: _with_origin(logged_stream(entry, stream.id), stream) for stream in streams}
     ordered = {stream.id: _with_origin(logged_stream(log, stream.id), stream) for stream in streams}
+    kind: LogKind = "kafka" if group.logs_to_kafka else ""
     return (
         _passing(
             "entry", entry, group.parallel, tuple(StageInput(stream, SHUFFLE) for stream in streams),
             tuple(_passes(stream, taken[stream.id], _relevant(plan, group, stream.id)) for stream in streams),
             tuple(taken.values()),
         ),
-        _passing(
-            "log", log, 1, tuple(StageInput(stream, GLOBAL) for stream in taken.values()),
-            tuple(_passes(taken[stream.id], ordered[stream.id]) for stream in streams),
-            tuple(ordered.values()),
+        replace(
+            _passing(
+                "log", log, 1, tuple(StageInput(stream, GLOBAL) for stream in taken.values()),
+                tuple(_passes(taken[stream.id], ordered[stream.id]) for stream in streams),
+                tuple(ordered.values()),
+            ),
+            log=kind,
         ),
         replace(
             stage,
@@ -71,6 +76,7 @@ def stages_with_shared_state(
             inputs=tuple(StageInput(stream, ALL) for stream in ordered.values()),
             internal=(*streams, *stage.internal),
             sync="replica",
+            log=kind,
         ),
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from topology.stages.kinds.processor import Processor
 from topology.stages.kinds.trigger import TriggerInstance
 from topology.stages.routes.routing import Routing
 from topology.stages.settings import StageSettings
+from topology.sync_log.task_logs import LogTopics, TaskLogs
 
 Row = tuple[object, ...]
 """Timestamp, then the values."""
@@ -27,7 +28,7 @@ Row = tuple[object, ...]
 class InProcessTopology:
     """The real stages and the real routing; the receivers' and publishers' links are the methods of this class."""
 
-    def __init__(self, xml: str, settings: StageSettings) -> None:
+    def __init__(self, xml: str, settings: StageSettings, topics: LogTopics | None = None) -> None:
         self.topology = Topology(KEY, EPOCH, read_xml(xml), tasks=1)
         self.out: list[tuple[str, Row]] = []
         self.givers: list[str] = []
@@ -36,6 +37,7 @@ class InProcessTopology:
         """What every instance of a processor got, in order."""
         self._routing = Routing(self.topology, settings.scripts, self._hand_over)
         self._work: deque[tuple[str, Bundle]] = deque()
+        self._logs = TaskLogs(self.topology, 0, settings.sync_log, self._take, lambda: None, topics or LogTopics())
         self._tickets: Counter[str] = Counter()
         plan = self.topology.plan
         components = {component.kind: component for component in self.topology.components}
@@ -56,7 +58,7 @@ class InProcessTopology:
         if component.kind == TRIGGER:
             return TriggerInstance(name, next(one for one in plan.triggers if one.name == component.name), emit)
         stage = instance_stage(plan.processor(component.name), index)
-        return Processor(name, self.topology, stage, emit, settings)
+        return Processor(name, self.topology, stage, self._logs.emitter(name, stage, emit), settings)
 
     def open(self, now_ms: int, states: Mapping[str, Parts] = {}) -> None:
         for name, stage in self._stages.items():
@@ -74,6 +76,7 @@ class InProcessTopology:
     def close(self) -> None:
         for stage in self._stages.values():
             stage.close()
+        self._logs.close()
 
     def advance(self, now_ms: int) -> None:
         """Everything that was due until `now_ms` has happened, each at its own time."""
@@ -122,10 +125,17 @@ class InProcessTopology:
 
     def _hand_over(self, target: str, bundle: Bundle) -> None:
         bundle.hold()
+        if not self._logs.takes(target, bundle):
+            self._take(target, bundle)
+
+    def _take(self, target: str, bundle: Bundle) -> None:
         self._work.append((target, bundle))
 
     def _drain(self, now_ms: int) -> None:
-        while self._work:
+        while self._work or not self._logs.is_drained():
+            self._logs.pump()
+            if not self._work:
+                continue
             target, bundle = self._work.popleft()
             if target in self._publishers:
                 for ready in self._publishers[target].push(bundle):

@@ -25,8 +25,8 @@ class Bundle:
     than now. Every row has the processing time `clock_ms`, unless its batch has one for each row: its last column,
     `topology.events.frames.CLOCK`.
 
-    With a `checkpoint` it is the marker
-    that `source` sends for it, and nothing else.
+    With a `checkpoint` it is the marker that `source` sends for it, and nothing else. With a `position` its rows are in
+    the topic of a log (`topology.sync_log`), from that offset on.
     """
 
     source: str
@@ -40,6 +40,7 @@ class Bundle:
     receipt: Ack | None = field(default=None, compare=False)
     checkpoint: int = 0
     clock_ms: int = NO_WATERMARK
+    position: int = -1
 
     def with_batches(self, batches: tuple[tuple[str, pa.RecordBatch], ...]) -> Bundle:
         """Return the same bundle with other contents."""

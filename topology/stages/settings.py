@@ -15,6 +15,7 @@ from cep_common.reach.guard import Guard, Reach
 from cep_common.security.config import SecurityConfig
 from siddhi.engine.limits import MAX_PARTIAL_MATCHES
 from siddhi.scripts.language import LANGUAGES_OFF, ScriptPolicy
+from topology.sync_log.settings import SyncLogSettings
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -62,6 +63,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store_urls: bool = False
     protected: tuple[str, ...] = ()
     secrets: str = ""
+    sync_log: SyncLogSettings = SyncLogSettings()
     script: dict[str, bool] = msgspec.field(default_factory=LANGUAGES_OFF.copy)
 
     def __post_init__(self) -> None:

@@ -6,17 +6,22 @@ import random
 from collections import Counter
 from collections.abc import Mapping
 
+import msgspec
 import pyarrow as pa
 import pytest
 from in_process_topology import InProcessTopology
+from log_topics import MemoryTopics
 
 from query_plan.builder import build
 from query_plan.xml import write_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
+from topology.errors import TopologyError
 from topology.stages.contract import Parts
 from topology.stages.settings import StageSettings
 from topology.stages.state.restoring import initial_states, wanted
+from topology.sync_log.settings import SyncLogSettings
+from topology.sync_log.task_logs import LogTopics
 
 HEAD = """@app:name('P') {header}
 define stream A (id int, temp double, room string);
@@ -24,6 +29,7 @@ define stream B (id int, temp double, room string);
 @sink(type='log') define stream Out (x double, y double);
 """
 SHARED = "@dist(execGroup='g', parallel='3', state='shared')"
+SHARED_BY_KAFKA = "@dist(execGroup='g', parallel='3', state='shared', sync='kafka')"
 BODIES = {
     "sequence": "from every e1=A, e2=A[e1.temp + 1 < temp] select e1.temp as x, e2.temp as y insert into Out;",
     "long sequence": "from every e1=A, e2=A[e1.temp < temp]+, e3=A[e3.temp < e1.temp] "
@@ -79,8 +85,10 @@ def events(seed: int) -> list[Sent]:
     return made
 
 
-def run(xml: str, seed: int, settings: StageSettings, *, by_clock: bool) -> InProcessTopology:
-    topology = InProcessTopology(xml, settings)
+def run(
+    xml: str, seed: int, settings: StageSettings, *, by_clock: bool, topics: LogTopics | None = None
+) -> InProcessTopology:
+    topology = InProcessTopology(xml, settings, topics)
     feed(topology, events(seed), by_clock=by_clock)
     return topology
 
@@ -131,6 +139,37 @@ def test_three_instances_answer_as_one_engine_and_their_states_are_equal(
     assert Counter(row[1:] for _, row in shared.out) == Counter(row[1:] for _, row in alone.out)
     assert alone.out
     assert len({state["engine"] for name, state in shared.snapshot().items() if name.startswith("g#")}) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "header"),
+    [
+        ("sequence", ""),
+        *(pytest.param(*one, marks=pytest.mark.thorough) for one in (("absent", ""), ("join", "@app:playback"))),
+    ],
+)
+def test_a_log_in_a_topic_gives_what_one_between_stages_gives(kind: str, header: str, settings: StageSettings) -> None:
+    """Records come late, and somebody else writes to the topic, too."""
+    memory = MemoryTopics(delay=1)
+    memory.before_each = lambda records: records.append(b"of somebody else")
+    found = [
+        run(plan_of(BODIES[kind], dist, header), 1, in_kafka(settings), by_clock=not header, topics=memory.topics())
+        for dist in (SHARED, SHARED_BY_KAFKA)
+    ]
+    assert found[0].out == found[1].out
+    assert found[0].givers == found[1].givers
+    assert len({state["engine"] for name, state in found[1].snapshot().items() if name.startswith("g#")}) == 1
+    assert [sum(one is not None for one in records) > 60 for records in memory.records.values()] == [True]
+
+
+def test_a_log_in_a_topic_needs_brokers(settings: StageSettings) -> None:
+    with pytest.raises(TopologyError, match=r"stages\.sync_log\.kafka") as caught:
+        InProcessTopology(plan_of(BODIES["sequence"], SHARED_BY_KAFKA, ""), settings)
+    assert caught.value.reason_code == "not-supported"
+
+
+def in_kafka(settings: StageSettings) -> StageSettings:
+    return msgspec.structs.replace(settings, sync_log=SyncLogSettings(kafka={"bootstrap.servers": "127.0.0.1:1"}))
 
 
 def test_each_result_comes_from_the_instance_that_took_in_its_last_event(settings: StageSettings) -> None:

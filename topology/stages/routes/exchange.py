@@ -160,6 +160,7 @@ class TaskExchange:
                 checkpoint=bundle.checkpoint,
                 clock_ms=bundle.clock_ms,
                 clocks=bool(bundle.batches) and has_clocks(bundle.batches[0][1]),
+                position=bundle.position,
             )
             bodies = tuple(encode_batch(batch) for _, batch in bundle.batches)
             peer.link.send_frame(message, sequence, bundle.rows(), bodies)
@@ -185,5 +186,6 @@ class TaskExchange:
             receipt=receipt,
             checkpoint=message.checkpoint,
             clock_ms=message.clock_ms,
+            position=message.position,
         )
         self._deliver(message.target, bundle)

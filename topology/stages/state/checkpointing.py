@@ -18,6 +18,7 @@ from topology.stages.kinds.processor import Processor
 from topology.stages.kinds.publisher import Publisher
 from topology.stages.kinds.receiver import Receiver
 from topology.stages.state.partial_checkpoint import PartialCheckpoint, TakenPart
+from topology.sync_log.task_logs import TaskLogs
 
 Order = Literal["begin", "end", "complete", "abandon"]
 _Orders = queue.SimpleQueue[tuple[Order, int, int]]
@@ -26,7 +27,7 @@ _Orders = queue.SimpleQueue[tuple[Order, int, int]]
 class Checkpointing:
     """`instances` are the task's, by name; those without producers (receivers, triggers) begin the markers."""
 
-    def __init__(self, topology: Topology, instances: Mapping[str, StageInstance]) -> None:
+    def __init__(self, topology: Topology, instances: Mapping[str, StageInstance], logs: TaskLogs) -> None:
         self.taken: queue.SimpleQueue[TakenPart] = queue.SimpleQueue()
         """The task's parts, as they get ready."""
         self.ending = False
@@ -34,7 +35,8 @@ class Checkpointing:
         self._instances = instances
         self._aligners = {name: Aligner.of(producers) for name, producers in _producers(topology, instances).items()}
         self._sources = [name for name, aligner in self._aligners.items() if not aligner.producers]
-        self._told = [one for one in instances.values() if isinstance(one, Receiver | Processor | Publisher)]
+        told = [one for one in instances.values() if isinstance(one, Receiver | Processor | Publisher)]
+        self._told: list[Receiver | Processor | Publisher | TaskLogs] = [*told, logs]
         self._publishers = [instance for instance in instances.values() if isinstance(instance, Publisher)]
         self._processors = [one for one in instances.values() if isinstance(one, Processor) and one.stores]
         # Workers whose logs are not told what the last checkpoint holds send it again to the next run, which would take

@@ -23,6 +23,7 @@ from topology.stages.routes.exchange import TaskExchange
 from topology.stages.routes.routing import Routing
 from topology.stages.settings import StageSettings
 from topology.stages.tasks.sampler import Sampler
+from topology.sync_log.task_logs import TaskLogs
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class InstanceContext:
     deliver: Callable[[str, Bundle], None]
     lost: Callable[[], None]
     secures: bool
+    logs: TaskLogs
     links: HostLinks | None = None
     """What the plans of a stage host share."""
 
@@ -78,6 +80,7 @@ class TaskInstances(Mapping[str, StageInstance]):
     def is_full(self) -> bool:
         """Return whether more output waits than should, so that nothing more is to be taken in."""
         full = any(publisher.is_full() for publisher in self.publishers)
+        full = full or self._around.logs.is_full(self._around.settings.window_rows)
         return full or any(processor.is_full() for processor in self.processors)
 
     def follow_level(self, level: StatisticsLevel) -> None:
@@ -124,7 +127,8 @@ class TaskInstances(Mapping[str, StageInstance]):
                 return receiver
             case "processor":
                 stage = instance_stage(plan.processor(component.name), int(name.rpartition("#")[2]))
-                processor = Processor(name, topology, stage, self.emitter(name, component), settings)
+                emit = around.logs.emitter(name, stage, self.emitter(name, component))
+                processor = Processor(name, topology, stage, emit, settings)
                 self.processors.append(processor)
                 return processor
             case "trigger":

@@ -41,6 +41,7 @@ from topology.stages.state.restoring import initial_states, keeps_state, wanted
 from topology.stages.state.state_queries import StateQueryService
 from topology.stages.tasks.instances import InstanceContext, TaskInstances
 from topology.stages.tasks.sampler import Sampler
+from topology.sync_log.task_logs import TaskLogs
 
 logger = logging.getLogger(__name__)
 
@@ -147,6 +148,7 @@ class Task:
         self._poller.register(self._wakeup.handle, zmq.POLLIN)
         self.sampler = Sampler()
         """What of the events is shown; its orders and what it has seen belong to the control thread."""
+        self._logs = TaskLogs(topology, index, settings.sync_log, self._enqueue, self._wakeup.ring)
         self.exchange = TaskExchange(topology, index, context, settings.host, settings.ports, self._deliver)
         self._instances = self._place(
             InstanceContext(
@@ -158,12 +160,13 @@ class Task:
                 deliver=self._deliver,
                 lost=self.asks.set,
                 secures=secures,
+                logs=self._logs,
                 links=links,
             )
         )
         self.receivers, self.publishers = self._instances.receivers, self._instances.publishers
         self._triggers = {name: one for name, one in self._instances.items() if isinstance(one, TriggerInstance)}
-        self.checkpointing = Checkpointing(topology, self._instances)
+        self.checkpointing = Checkpointing(topology, self._instances, self._logs)
         by_name = {processor.name: processor for processor in self._instances.processors}
         self.questions = StateQueryService(by_name, self._wakeup.ring)
         """Answers what others ask about the state of its stages."""
@@ -269,6 +272,7 @@ class Task:
         """Close the instances and their sockets; the thread that gives the turns calls this once, after the last."""
         for instance in self._instances.values():
             instance.close()
+        self._logs.close()
         self.exchange.close()
         self._wakeup.close()
 
@@ -328,6 +332,7 @@ class Task:
         if self.met:
             self.checkpointing.obey(works=self._works(), now_ms=now_ms)
         self._take_in(readable, now_ms, monotonic_ms)
+        self._logs.pump()
         self._drain(now_ms)
         if self._released != self._told_released and self._works():
             self._let_go(now_ms)
@@ -403,8 +408,8 @@ class Task:
             self.state_transfer = "given"
 
     def _is_quiet(self) -> bool:
-        parts: tuple[TaskExchange | Receiver | Processor | Publisher, ...]
-        parts = (self.exchange, *self.receivers, *self._instances.processors, *self.publishers)
+        parts: tuple[TaskExchange | TaskLogs | Receiver | Processor | Publisher, ...]
+        parts = (self.exchange, self._logs, *self.receivers, *self._instances.processors, *self.publishers)
         return not self._work and all(part.is_drained() for part in parts)
 
     def _deadlines(self) -> dict[str, int]:
@@ -495,6 +500,9 @@ class Task:
         for receiver in self.receivers if self._works() else ():
             receiver.on_time(monotonic_ms)
         self.exchange.tick(monotonic_ms)
+        for name, code, text in self._logs.problems():
+            if self._instances[name].statistics.error(code, text, now_ms):
+                logger.error("%s: instance=%s", text, name)
         if self._clock.apart_ms:
             text = f"the host's clock jumped by {self._clock.apart_ms} ms; check its time server"
             stages: tuple[Receiver | Processor, ...] = (*self.receivers, *self._instances.processors)
@@ -509,6 +517,10 @@ class Task:
         self._counted = self._instances.reports(), monotonic_ms
 
     def _deliver(self, target: str, bundle: Bundle) -> None:
+        if not self._logs.takes(target, bundle):
+            self._enqueue(target, bundle)
+
+    def _enqueue(self, target: str, bundle: Bundle) -> None:
         self.pace.worked = True
         if not bundle.checkpoint:
             self.checkpointing.changes += 1

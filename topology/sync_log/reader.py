@@ -1,0 +1,121 @@
+"""The side of a log that reads: bundles come without rows, and go on to instances with what the topic holds of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+from cep_common.errors import DecodeError
+from topology.errors import TopologyError
+from topology.events.bundle import Bundle
+from topology.sync_log.records import LoggedBundle, LogRecord, LogSchemas, decode, decode_record
+
+LOST, DAMAGED, FOREIGN = "sync-log-lost", "sync-log-damaged", "sync-log-foreign-record"
+"""Codes of errors: records are gone, do not fit, or are somebody else's."""
+
+
+class ReadTopic(Protocol):
+    """The topic as a reader uses it; calls come from the task's thread."""
+
+    def start(self, offset: int) -> None:
+        """Read from `offset` on; called once."""
+
+    def came(self) -> Iterable[tuple[int, bytes]]:
+        """Return offsets and messages that were read since the last call, in order.
+
+        Raises:
+            TopologyError: When there are none any more where they should be.
+        """
+
+    def problem(self) -> str:
+        """Return why nothing is read now; empty: nothing hinders it."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class LogReader:
+    """Reads the records of run `run` for `instances` of this task.
+
+    The order of the offsets is the order in which they apply them. Records of other runs are skipped: an older run
+    that has not noticed that it is fenced may still write. `note` is called with a code and a text about messages that
+    are none of the log's.
+    """
+
+    def __init__(
+        self,
+        topic: ReadTopic,
+        run: tuple[int, int],
+        instances: Sequence[str],
+        schemas: LogSchemas,
+        note: Callable[[str, str], None],
+    ) -> None:
+        self.topic = topic
+        self._run = run
+        self._schemas = schemas
+        self._note = note
+        self._waiting: dict[str, deque[Bundle]] = {name: deque() for name in instances}
+        self._expected: int | None = None
+        """The ticket of the next record; None before the first bundle came."""
+        self._parts: list[LogRecord] = []
+        self._read: dict[int, LoggedBundle] = {}
+        self._takers: dict[int, int] = {}
+        """How many instances still need the records of a ticket that were read."""
+
+    def push(self, target: str, bundle: Bundle) -> None:
+        """Accept a bundle for instance `target`: its rows are in the topic."""
+        if bundle.position >= 0 and self._expected is None:
+            self._expected = bundle.ticket
+            self.topic.start(bundle.position)
+        self._waiting[target].append(bundle)
+
+    def ready(self) -> Iterator[tuple[str, Bundle]]:
+        """Yield bundles that have their rows, in the order of the log for each instance.
+
+        Raises:
+            TopologyError: When records are missing or do not fit. The topology goes back to its checkpoint then.
+        """
+        if self._expected is not None:
+            for offset, body in self.topic.came():
+                self._take(offset, body)
+        for target, waiting in self._waiting.items():
+            while waiting and (waiting[0].position < 0 or waiting[0].ticket in self._read):
+                bundle = waiting.popleft()
+                yield target, bundle if bundle.position < 0 else self._with_rows(bundle)
+
+    def is_drained(self) -> bool:
+        """Return whether no instance waits for records."""
+        return not any(self._waiting.values())
+
+    def _take(self, offset: int, body: bytes) -> None:
+        try:
+            record = decode_record(body)
+        except DecodeError as error:
+            self._note(FOREIGN, f"the message at offset {offset} was skipped: {error}")
+            return
+        assert self._expected is not None  # noqa: S101 - reading has started
+        if record.run != self._run or record.ticket < self._expected:
+            return
+        if record.ticket != self._expected or record.part != len(self._parts):
+            raise TopologyError(
+                LOST,
+                f"the log has ticket {record.ticket}, part {record.part} at offset {offset} where ticket"
+                f" {self._expected}, part {len(self._parts)} was expected: brokers have lost records between",
+            )
+        self._parts.append(record)
+        if len(self._parts) == record.parts:
+            parts, self._parts = self._parts, []
+            try:
+                self._read[record.ticket] = decode(parts, self._schemas)
+            except DecodeError as error:
+                raise TopologyError(DAMAGED, f"ticket {record.ticket} of the log cannot be read: {error}") from error
+            self._takers[record.ticket] = len(self._waiting)
+            self._expected += 1
+
+    def _with_rows(self, bundle: Bundle) -> Bundle:
+        read = self._read[bundle.ticket]
+        self._takers[bundle.ticket] -= 1
+        if not self._takers[bundle.ticket]:
+            del self._read[bundle.ticket], self._takers[bundle.ticket]
+        return read.fill(bundle)
