@@ -18,6 +18,8 @@ from typing import Any
 from RestrictedPython.Guards import full_write_guard, safer_getattr_raise
 from RestrictedPython.transformer import RestrictingNodeTransformer
 
+from siddhi.scripts.nested_values import WrittenDict, method, whole
+
 MOST_BITS = 1 << 18
 """A whole number may have so many: divided by another, which takes the square of that, it is done in milliseconds."""
 MOST_BITS_OF_MODULUS = 4_096
@@ -112,20 +114,22 @@ _IN_PLACE: Mapping[str, Step] = {
 def binary(sign: str, left: Any, right: Any) -> Any:
     """Return `left sign right`."""
     _BOUNDS[sign](left, right)
-    return _OPERATORS[sign](left, right)
+    return _OPERATORS[sign](left, whole(right) if isinstance(left, str) else right)
 
 
 def in_place(sign: str, left: Any, right: Any) -> Any:
     """Return what `left sign right` makes of `left`."""
     if (bound := _BOUNDS.get(sign[:-1])) is not None:
         bound(left, right)
+    if isinstance(left, str | set | dict):
+        whole(right)
     return _IN_PLACE[sign](left, right)
 
 
 def formatted(value: object, specification: str) -> str:
     """Return `value` as an f-string writes it."""
     _fit_widths(specification)
-    return format(value, specification)
+    return format(whole(value), specification)
 
 
 def whole_text(text: str) -> str:
@@ -158,7 +162,9 @@ class _WrittenList:
 
 def written(owner: Any) -> Any:
     """Return what a script may set and delete items and attributes of, in place of `owner`."""
-    return _WrittenList(owner) if isinstance(owner, list) else full_write_guard(owner)
+    if isinstance(owner, list):
+        return _WrittenList(owner)
+    return WrittenDict(owner) if isinstance(owner, dict) else full_write_guard(owner)
 
 
 def power(base: Any, exp: Any, mod: Any = None) -> Any:
@@ -291,7 +297,14 @@ def attribute(owner: Any, name: str, *default: Any) -> Any:
     found = safer_getattr_raise(owner, name, *default)  # type: ignore[no-untyped-call]
     if owner is math:
         return _OF_MATH.get(name, found)
-    if isinstance(owner, type) and (name in _OF_TEXTS or name in _WIDTHS or name in ("extend", "to_bytes")):
+    if isinstance(owner, type) and issubclass(owner, dict) and name == "fromkeys":
+        return lambda keys, *more: dict.fromkeys(map(whole, keys), *more)
+    if isinstance(owner, type) and (
+        name in _OF_TEXTS
+        or name in _WIDTHS
+        or name in ("extend", "to_bytes")
+        or issubclass(owner, list | tuple | dict | set)
+    ):
         return lambda value, *more, **named: attribute(value, name)(*more, **named)
     if isinstance(owner, str):
         if name in _WIDTHS:
@@ -301,7 +314,7 @@ def attribute(owner: Any, name: str, *default: Any) -> Any:
         return _extended(owner)
     if isinstance(owner, int) and name == "to_bytes":
         raise AttributeError("a script has no bytes")
-    return found
+    return method(owner, name, found)
 
 
 class BoundedSteps(RestrictingNodeTransformer):
@@ -333,6 +346,56 @@ class BoundedSteps(RestrictingNodeTransformer):
         call = ast.Call(func=ast.Name("_items_", ast.Load()), args=[node], keywords=[])
         return ast.fix_missing_locations(ast.copy_location(call, node))
 
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:  # noqa: N802 - named after the node
+        """Look at values that are compared as a whole."""
+        node = self.node_contents_visit(node)
+        before = (None, *node.ops)
+        after = (*node.ops, None)
+        values = [
+            self._guarded(value, "_searched_" if isinstance(first, ast.In | ast.NotIn) and last is None else "_whole_")
+            for value, first, last in zip((node.left, *node.comparators), before, after, strict=True)
+        ]
+        if not all(isinstance(one, ast.Is | ast.IsNot) for one in node.ops):
+            node.left, node.comparators = values[0], values[1:]
+        return ast.fix_missing_locations(node)
+
+    def visit_Set(self, node: ast.Set) -> ast.AST:  # noqa: N802 - named after the node
+        """Look at values that are hashed."""
+        node = self.node_contents_visit(node)
+        node.elts = [one if isinstance(one, ast.Starred) else self._guarded(one) for one in node.elts]
+        return ast.fix_missing_locations(node)
+
+    def visit_SetComp(self, node: ast.SetComp) -> ast.AST:  # noqa: N802 - named after the node
+        """Look at values that are hashed."""
+        node = self.node_contents_visit(node)
+        node.elt = self._guarded(node.elt)
+        return ast.fix_missing_locations(node)
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:  # noqa: N802 - named after the node
+        """Look at keys, which are hashed."""
+        node = self.node_contents_visit(node)
+        node.keys = [None if key is None else self._guarded(key) for key in node.keys]
+        return ast.fix_missing_locations(node)
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:  # noqa: N802 - named after the node
+        """Look at keys, which are hashed."""
+        node = self.node_contents_visit(node)
+        node.key = self._guarded(node.key)
+        return ast.fix_missing_locations(node)
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:  # noqa: N802 - named after the node
+        """Look at what is given back, which is written or kept."""
+        node = self.node_contents_visit(node)
+        if node.value is not None:
+            node.value = self._guarded(node.value)
+        return ast.fix_missing_locations(node)
+
+    def _guarded(self, value: ast.expr, guard: str = "_whole_") -> ast.expr:
+        """Return a call of `guard` with the value, unless that is written as a constant."""
+        if isinstance(value, ast.Constant):
+            return value
+        return ast.copy_location(ast.Call(ast.Name(guard, ast.Load()), [value], []), value)
+
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:  # noqa: N802 - named after the node
         """Look at the length of an f-string."""
         node = self.node_contents_visit(node)
@@ -343,10 +406,11 @@ class BoundedSteps(RestrictingNodeTransformer):
         """Replace a value that has a width."""
         node = self.node_contents_visit(node)
         if node.format_spec is None:
-            return node
+            node.value = self._guarded(node.value)
+            return ast.fix_missing_locations(node)
         value: ast.expr = node.value
         if node.conversion != -1:
-            value = ast.JoinedStr([ast.FormattedValue(value, node.conversion, None)])
+            value = ast.JoinedStr([ast.FormattedValue(self._guarded(value), node.conversion, None)])
         name = ast.Name("_format_", ast.Load())
         call = ast.Call(func=name, args=[value, node.format_spec], keywords=[])
         return ast.fix_missing_locations(ast.copy_location(ast.FormattedValue(call, -1, None), node))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
 import re
 import symtable
 import textwrap
@@ -38,6 +37,17 @@ from siddhi.scripts.bounded_steps import (
     written,
 )
 from siddhi.scripts.language import Script, ScriptError, ScriptLanguage
+from siddhi.scripts.nested_values import (
+    Entries,
+    Members,
+    Text,
+    greatest,
+    item,
+    least,
+    ordered,
+    searched,
+    whole,
+)
 
 _FUNCTION = "script"
 
@@ -50,7 +60,6 @@ BUILTINS: Mapping[str, object] = {
             any,
             bool,
             chr,
-            dict,
             divmod,
             enumerate,
             float,
@@ -58,15 +67,16 @@ BUILTINS: Mapping[str, object] = {
             isinstance,
             len,
             list,
-            max,
-            min,
             ord,
         ),
-        *(reversed, set, sorted, str, tuple, zip),
+        *(reversed, tuple, zip),
         *(ArithmeticError, Exception, IndexError, KeyError, LookupError, OverflowError, TypeError, ValueError),
         ZeroDivisionError,
     )
-} | {"pow": power, "range": numbers, "round": rounded, "sum": total}
+} | {
+    "dict": Entries, "max": greatest, "min": least, "pow": power, "range": numbers, "round": rounded, "set": Members,
+    "sorted": ordered, "str": Text, "sum": total,
+}  # fmt: skip
 """What a script may call besides `math`."""
 
 _REFUSED: Mapping[type[ast.AST], str] = {
@@ -114,7 +124,9 @@ def _names() -> dict[str, object]:
         "_format_": formatted,
         "_text_": whole_text,
         "_getattr_": attribute,
-        "_getitem_": operator.getitem,
+        "_getitem_": item,
+        "_whole_": whole,
+        "_searched_": searched,
         "_getiter_": iter,
         "_iter_unpack_sequence_": guarded_iter_unpack_sequence,
         "_unpack_sequence_": guarded_unpack_sequence,

@@ -36,7 +36,7 @@ QUIET_S = (1.0, 4.0)
 RECOVER_S = 180.0
 SETTLE_S = 120.0
 LOOK_S = 0.2
-OFTEN_S = 1.5
+OFTEN_S = float(os.environ.get("CHAOS_LATE_S", "1.5"))
 """A result is late when its event was accepted longer ago; with checkpoints in between, longer by two of them."""
 STEADY_S = 4.0
 """Results flow when none has been late for so long, and for longer than one may take."""

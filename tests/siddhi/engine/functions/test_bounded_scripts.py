@@ -58,6 +58,39 @@ COSTLY = [
     "x = [1]\nfor _ in range(24):\n    x[0:0] = x\nreturn len(x)",
 ]
 
+NEST = "x = ['a']\nfor _ in range(60):\n    x = [x, x]\n"
+PAIRS = "x = (1,)\ny = (1,)\nfor _ in range(60):\n    x = (x, x)\n    y = (y, y)\n"
+COSTLY += [
+    NEST + "return str(x)",
+    NEST + "f = str\nreturn f(x)",
+    NEST + "return f'{x}'",
+    NEST + "return f'{x!r:>9}'",
+    NEST + "return '%s' % (x,)",
+    NEST + "s = 'a'\ns += str(x)\nreturn s",
+    NEST + "return x",
+    NEST + "return {'a': x}",
+    "x = []\nfor _ in range(60):\n    y = []\n    y.append(x)\n    y.append(x)\n    x = y\nreturn str(x)",
+    PAIRS + "return x == y",
+    PAIRS + "return x < y",
+    PAIRS + "return 1 if x in [y] else 2",
+    PAIRS + "return len({x})",
+    PAIRS + "return len({x: 1})",
+    PAIRS + "return len(set([x]))",
+    PAIRS + "return len(dict([(x, 1)]))",
+    PAIRS + "return len({n for n in [x]})",
+    PAIRS + "return len({n: 1 for n in [x]})",
+    PAIRS + "d = {}\nd[x] = 1\nreturn len(d)",
+    PAIRS + "d = {}\nreturn d.get(x)",
+    PAIRS + "s = set()\ns.add(x)\nreturn len(s)",
+    PAIRS + "s = set()\nset.add(s, x)\nreturn len(s)",
+    PAIRS + "return [x].index(y)",
+    PAIRS + "return len(dict.fromkeys([x]))",
+    PAIRS + "return list.count([x], y)",
+    PAIRS + "return len(sorted([x, y]))",
+    PAIRS + "return len(max(x, y))",
+    "s = 'a' * 1000000\nreturn len(str([s] * 100))",
+]
+
 
 @pytest.mark.parametrize("body", COSTLY)
 def test_a_step_that_would_take_long_fails_at_once(body: str) -> None:
@@ -93,6 +126,25 @@ def test_a_step_that_would_take_long_fails_at_once(body: str) -> None:
         ("return round(2.675, 1) + round(1250, 0 - 2) + round(2.5)", 1204.7),
         ("return sum([1, 2.5]) + sum([1], 2)", 6.5),
         ("x = [1]\nx += (2,)\nx *= 2\nreturn x", [1, 2, 1, 2]),
+        (
+            "return [isinstance('a', str), isinstance({}, dict), isinstance([], str), str(1) + str(), str([1, 'a'])]",
+            [True, True, False, "1", "[1, 'a']"],
+        ),
+        (
+            "return sorted(set([3, 1, 2, 1]), reverse=True) + [max(1, 2), min([3, 4]), max([], default=7)]",
+            [3, 2, 1, 2, 3, 7],
+        ),
+        (
+            "d = dict([('a', 1)], b=2)\nd[('x', 1)] = 3\nreturn [d['a'], d.get('q', 9), len(d), 'b' in d]",
+            [1, 9, 3, True],
+        ),
+        ("return [1 < 2 < 3, 1 in (1, 2), 'a' not in {'b'}, None is None, [1, [2]] == [1, [2]]]", [True] * 5),
+        (
+            "return len({n % 3 for n in range(9)}) + len({n: 1 for n in 'abc'}) + len({1, 2, *(3,)}) + [5, 5].count(5)",
+            11,
+        ),
+        ("return dict.fromkeys('ab', 1)", {"a": 1, "b": 1}),
+        ("x = [1]\nx.append(x)\nreturn str(x)", "[1, [...]]"),
         ("return math.sqrt(16.0) + math.pi * 0", 4.0),
         ("x = [1]\nx.extend((n for n in (2, 3)))\nlist.extend(x, [4])\nreturn x", [1, 2, 3, 4]),
         ("return f'{1.5:{4 + 4}.{data[0] - 6}f}' + f'{f\"{2}\"}{{}}'", "   1.5002{}"),
