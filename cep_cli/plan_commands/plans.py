@@ -187,16 +187,24 @@ def restart_command(plan: str, savepoint: str, wait_s: float, as_json: bool, cli
 
 @click.command("rebalance")
 @click.argument("plan")
+@click.option("--workers", type=click.IntRange(1), help="How many topology workers (Spark tasks) it is to have.")
 @click.option(
-    "--workers", type=click.IntRange(1), required=True, help="How many topology workers (Spark tasks) it is to have."
+    "--host",
+    type=click.Choice(["shared", "own"]),
+    help="Move it into a stage host that it shares with other plans, or into Spark tasks of its own.",
 )
 @WAIT_OPTION
 @JSON_OPTION
 @manager_options
 @with_readable_errors
-def rebalance_command(plan: str, workers: int, wait_s: float, as_json: bool, client: ManagerClient) -> None:
-    """Run PLAN on another number of topology workers; it runs on until the new topology does."""
-    _tell(client, client.act(plan, "rebalance", workers=workers), wait_s, as_json)
+def rebalance_command(
+    plan: str, workers: int | None, host: str | None, wait_s: float, as_json: bool, client: ManagerClient
+) -> None:
+    """Run PLAN on another number of topology workers, or move it; it runs on until the new topology does."""
+    if workers is None and host is None:
+        raise click.UsageError("say --workers, --host or both")
+    asked = {"workers": workers, "host": host}
+    _tell(client, client.act(plan, "rebalance", **{name: one for name, one in asked.items() if one}), wait_s, as_json)
 
 
 @click.command("rename")

@@ -11,6 +11,7 @@ import msgspec
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
 from cep_common.protocol.checkpoints import NO_SAVEPOINT
+from cep_common.protocol.drivers import PlanHost
 from cep_manager.authoring.compiler import with_name
 from cep_manager.authoring.compilers import PlanCompilers
 from cep_manager.checkpoints.view import require_readable_state, require_savepoint
@@ -37,6 +38,8 @@ from cep_manager.plans.record import PlanRecord, PlanVersion, new_record
 from cep_manager.plans.state import ChangeKind, PlanState
 from cep_manager.plans.store import PlanStore, StoredVersion
 from cep_manager.topics.keeper import TopicKeeper
+
+MOVED_TO: dict[PlanHost, str] = {"shared": "into a stage host", "own": "out of its stage host, to tasks of its own"}
 
 STATE_MOVES = "windows, patterns and tables go with it"
 STATE_MATCHES = "windows, patterns and tables of queries that stay as they are go with it"
@@ -138,8 +141,8 @@ class PlanChanges:
         if before.target()[0] == text:
             return self._deploy_same(before, text, compiled, restore)
         self._check_paths(before.key, compiled)
-        workers = _workers_after_edit(before, compiled)
-        return self.change(before, "update", text, compiled, workers, restore)
+        workers, host = _workers_after_edit(before, compiled), _host_after_edit(before, compiled)
+        return self.change(before, "update", text, compiled, workers, restore, host)
 
     def _deploy_same(self, record: PlanRecord, text: str, compiled: CompiledPlan, restore: str) -> Outcome:
         name = record.key.plan
@@ -148,7 +151,7 @@ class PlanChanges:
         if record.trial is not None:
             return outcome_of(record.key, record.epoch, f"{name} is being updated to that text; nothing was changed")
         if record.compiled is None:
-            return self.change(record, "update", text, compiled, record.workers_asked)
+            return self.change(record, "update", text, compiled, record.workers_asked, host=record.host_asked)
         if record.state is PlanState.FAILED:
             return self.restart(record, f"{name} was deployed again")
         return outcome_of(record.key, record.epoch, f"{name} is deployed with the same text; nothing was changed")
@@ -161,8 +164,9 @@ class PlanChanges:
         compiled: CompiledPlan,
         workers: int | None,
         restore: str = "",
+        host: PlanHost | None = None,
     ) -> Outcome:
-        """Let another text or another number of workers take the place of the plan once it runs."""
+        """Let another text, another number of workers or another host take the place of the plan once it runs."""
         key = record.key
         self._require_beginning(record, restore)
         restore, restore_epoch = _order(record, restore)
@@ -170,17 +174,21 @@ class PlanChanges:
         self._prepare_topics(key, compiled)
         former = former_of(record) if record.change() is not None or record.has_run() else None
         kept = _stored_version(former) if former is not None else None
-        stored = self.store.change(key, kind, text, workers, kept, self.clock.now_ms(), restore, restore_epoch)
+        stored = self.store.change(key, kind, text, workers, kept, self.clock.now_ms(), restore, restore_epoch, host)
         if stored is None:
             raise unknown_plan(key)
         self.service.put_plan(plan_to_run(stored, compiled))
         done = "updated" if kind == "update" else "rebalanced"
-        state = _state_from(restore) if restore else self._state_after(record, compiled, workers)
+        if kind == "rebalance" and host is not None and host != record.target_host():
+            done = f"moved {MOVED_TO[host]}"
+        state = _state_from(restore) if restore else self._state_after(record, compiled, workers, host)
         self._note_draft(msgspec.structs.replace(record, text=text, compiled=compiled))
         message = f"{key.plan} is being {done}: epoch {stored.epoch} takes over as soon as it runs; {state}"
         return outcome_of(key, stored.epoch, message, changed=True)
 
-    def _state_after(self, record: PlanRecord, compiled: CompiledPlan, workers: int | None) -> str:
+    def _state_after(
+        self, record: PlanRecord, compiled: CompiledPlan, workers: int | None, host: PlanHost | None
+    ) -> str:
         """Say what happens to the plan's state; the number of free slots may change until then."""
         snapshot = self.snapshot()
         if record.compiled is None or snapshot.driver is None:
@@ -189,7 +197,7 @@ class PlanChanges:
         if not runs(record, driver.topologies):
             return FROM_CHECKPOINT
         tasks = workers or compiled.workers or self._default_workers
-        slots = 0 if compiled.host_for(tasks, self._default_host) == "shared" else tasks * compiled.cores
+        slots = 0 if self.host_for(compiled, tasks, host) == "shared" else tasks * compiled.cores
         if slots > driver.slots_total:
             in_all = f"it needs {slots} slots, the cluster has {driver.slots_total} in all"
             return f"{in_all}: unless executors join at once, {record.key.plan} runs on as before"
@@ -197,6 +205,10 @@ class PlanChanges:
         if room.one_by_one or slots > driver.slots_free:
             return f"{room.one_by_one or 'there is no room for both topologies at once'}; {FROM_CHECKPOINT}"
         return STATE_MOVES if record.compiled.state_shape == compiled.state_shape else STATE_MATCHES
+
+    def host_for(self, compiled: CompiledPlan, workers: int, asked: PlanHost | None) -> PlanHost:
+        """Return where the plan runs when it was moved to `asked`, with so many workers."""
+        return compiled.host_for(workers, self._default_host, asked)
 
     def rename(self, key: PlanKey, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
         """Give the plan the name that `text` has, and then, if it differs otherwise, the text."""
@@ -375,8 +387,15 @@ def _workers_after_edit(record: PlanRecord, compiled: CompiledPlan) -> int | Non
     return asked if before is not None and before.workers == compiled.workers else None
 
 
+def _host_after_edit(record: PlanRecord, compiled: CompiledPlan) -> PlanHost | None:
+    """Return where the plan was moved to, which holds until a text names another host."""
+    asked = record.trial.version.host_asked if record.trial is not None else record.host_asked
+    before = record.trial.version.compiled if record.trial is not None else record.compiled
+    return asked if before is not None and before.host == compiled.host else None
+
+
 def _stored_version(version: PlanVersion) -> StoredVersion:
-    return StoredVersion(version.text, version.updated_ms, version.epoch, version.workers_asked)
+    return StoredVersion(version.text, version.updated_ms, version.epoch, version.workers_asked, version.host_asked)
 
 
 def _counted(number: int, what: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import PlanHost
 from cep_manager.authoring.compiler import with_name
 from cep_manager.commands.plan_changes import PlanChanges, refuse_draining, refuse_during
 from cep_manager.commands.reaches import known_reaches
@@ -17,6 +18,8 @@ from query_plan.annotations import MOST_INSTANCES
 
 MOST_WORKERS = MOST_INSTANCES
 """A plan has no more instances, so it needs no more workers."""
+
+WHERE: dict[PlanHost, str] = {"shared": "in a stage host", "own": "with a process of its own"}
 
 
 class PlanCommands:
@@ -94,17 +97,33 @@ class PlanCommands:
         with self._changes.one_at_a_time:
             return self._changes.restart(self._changes.record(key), f"{key.plan} is restarted", restore)
 
-    def rebalance(self, key: PlanKey, workers: int) -> Outcome:
+    def rebalance(self, key: PlanKey, workers: int | None, host: PlanHost | None = None) -> Outcome:
         """See `ManagerView.rebalance`."""
-        if not 1 <= workers <= MOST_WORKERS:
+        if workers is None and host is None:
+            raise BadRequestError("say on how many workers, or in what host, the plan is to run", {"at": "workers"})
+        if workers is not None and not 1 <= workers <= MOST_WORKERS:
             message = f"workers must be a whole number from 1 to {MOST_WORKERS:,}, not {workers}"
             raise BadRequestError(message, {"at": "workers", "allowed": {"minimum": 1, "maximum": MOST_WORKERS}})
         with self._changes.one_at_a_time:
             record = self._changes.record(key)
             refuse_during(record, "update")
-            text, now_on = record.target()
-            if workers == now_on:
-                message = f"{key.plan} has {workers} topology workers already; nothing was changed"
+            now = record.trial.version if record.trial is not None else record
+            number = workers or now.workers
+            if number == now.workers and host in (None, now.host):
+                where = f" {WHERE[now.host]}" if host is not None else ""
+                message = f"{key.plan} has {_workers(number)}{where} already; nothing was changed"
                 return outcome_of(key, record.epoch, message)
-            compiled = self._changes.compilers.compile(text)
-            return self._changes.change(record, "rebalance", text, compiled, workers)
+            compiled = self._changes.compilers.compile(now.text)
+            asked = host or now.host_asked
+            if host == "shared" and self._changes.host_for(compiled, number, asked) != "shared":
+                raise BadRequestError(
+                    f"{key.plan} cannot share a stage host: it runs on {_workers(number)}, or asks for cores, memory "
+                    "or labels with @Plan:resources",
+                    {"at": "host", "allowed": ["own"]},
+                )
+            asked_workers = workers if workers is not None else now.workers_asked
+            return self._changes.change(record, "rebalance", now.text, compiled, asked_workers, host=asked)
+
+
+def _workers(number: int) -> str:
+    return f"{number} topology worker{'' if number == 1 else 's'}"

@@ -21,6 +21,7 @@ def plan_to_run(stored: StoredPlan, compiled: CompiledPlan | str, sent_before: b
         sent_before=sent_before,
         intake=stored.intake,
         workers=stored.workers,
+        host=stored.host,
         origin=stored.origin,
         trace=stored.trace,
         statistics=stored.statistics,

@@ -475,7 +475,8 @@ class ManagerControlLoop:
 
     def _settle(self, change: SettleChange) -> None:
         version = change.in_force
-        stored = StoredVersion(version.text, version.updated_ms, version.epoch, version.workers_asked)
+        asked = version.workers_asked, version.host_asked
+        stored = StoredVersion(version.text, version.updated_ms, version.epoch, *asked)
         try:
             self._store.settle(change.key, change.epoch, stored)
         except NotLeaderError as error:

@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaDat
 
 from cep_manager.persistence.account_schema import ACCOUNTS
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 
 METADATA = MetaData()
 VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -27,6 +27,8 @@ PLANS = Table(
     Column("changed_epoch", BigInteger, nullable=False),
     Column("intake", Boolean, nullable=False),
     Column("workers", Integer),
+    # Where it was moved to, `shared` or `own`; null: its text and the configuration decide.
+    Column("host", String(8)),
     Column("origin", Text, nullable=False),
     Column("trace", Boolean),
     Column("statistics", String(16)),
@@ -53,6 +55,7 @@ FORMER = Table(
     Column("updated_ms", BigInteger, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("workers", Integer),
+    Column("host", String(8)),
 )
 
 # Epochs outlive their plans: a plan that is deployed again must not meet leftovers of its former self under its epoch.
@@ -193,7 +196,10 @@ def _add_since_3(connection: Connection, version: int) -> None:
             connection.execute(text(statement))
     if version < 11:
         NODES.create(connection)
-    TOPICS.create(connection)
+    if version < 12:
+        TOPICS.create(connection)
+    for table in (PLANS, FORMER) if version > 1 else (PLANS,):  # the other one was made just now
+        connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN host VARCHAR(8)"))
 
 
 def system_identity(connection: Connection) -> str:

@@ -125,17 +125,18 @@ class CompiledPlan(msgspec.Struct, frozen=True):
             host=host,
         )
 
-    def host_for(self, workers: int, default: PlanHost) -> PlanHost:
+    def host_for(self, workers: int, default: PlanHost, asked: PlanHost | None = None) -> PlanHost:
         """Return where a topology of `workers` workers runs.
 
-        The plan's text decides, else `default` unless the plan asks for more than its share of a stage host or runs
-        scripts, which may keep the whole host busy.
+        Where it was moved to on demand, `asked`, or else the plan's text decides. Otherwise it is `default`, unless the
+        plan asks for more than its share of a stage host or runs scripts, which may keep the whole host busy.
         """
         if workers > 1 or self.cores > 1 or self.memory_bytes or self.labels:
             return "own"
-        if self.host is None and (self.scripts or any(component.parallel > 1 for component in self.components)):
+        host = asked or self.host
+        if host is None and (self.scripts or any(component.parallel > 1 for component in self.components)):
             return "own"
-        return self.host or default
+        return host or default
 
     def instances(self) -> tuple[str, ...]:
         """Return the names of all component instances, in order of flow."""

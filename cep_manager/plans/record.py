@@ -30,15 +30,16 @@ class Submission(Enum):
 class PlanToRun(msgspec.Struct, frozen=True):
     """A plan as the plan store has it, with what its text was compiled to, or why it cannot be (`str`).
 
-    `workers` None leaves their number to the text, and then to the configuration; `trace` None leaves it to the text
-    whether workers write the plan's events to their logs, and so does `statistics` with what stages count. `origin` is
-    the file that the plan comes from, empty for one that was deployed by hand. `sent_before` says that an earlier
-    manager process may have submitted it under this epoch. `change` says that the plan was deployed before and that
-    the plan store keeps what it was: that runs on until this runs. `former` is what the store kept, when the manager
-    has only just started. `restore` and `restore_epoch` say what its topology begins from (see `submit-topology` in
-    the protocol). The plan store has `counted` epochs of its name so far, at least `epoch`. `draining` names the
-    workers that may have had events of it when it was undeployed; None: it is not being undeployed. `former_names` are
-    those that it had before it was renamed, and that no plan has now.
+    `workers` None leaves their number to the text, and then to the configuration; so does `host` with where it runs.
+    `trace` None leaves it to the text whether workers write the plan's events to their logs, and so does
+    `statistics` with what stages count. `origin` is the file that the plan comes from, empty for one that was
+    deployed by hand. `sent_before` says that an earlier manager process may have submitted it under this epoch.
+    `change` says that the plan was deployed before and that the plan store keeps what it was: that runs on until
+    this runs. `former` is what the store kept, when the manager has only just started. `restore` and
+    `restore_epoch` say what its topology begins from (see `submit-topology` in the protocol). The plan store has
+    `counted` epochs of its name so far, at least `epoch`. `draining` names the workers that may have had events of
+    it when it was undeployed; None: it is not being undeployed. `former_names` are those that it had before it was
+    renamed, and that no plan has now.
     """
 
     key: PlanKey
@@ -60,12 +61,14 @@ class PlanToRun(msgspec.Struct, frozen=True):
     counted: int = 0
     draining: tuple[str, ...] | None = None
     former_names: tuple[str, ...] = ()
+    host: PlanHost | None = None
 
 
 class PlanVersion(msgspec.Struct, frozen=True):
     """A plan's text, compiled, and the topology that it is to run as.
 
-    `workers_asked` is the number of workers that the plan was rebalanced to, None when text and configuration decide.
+    `workers_asked` is the number of workers that the plan was rebalanced to, and `host_asked` where it was moved to,
+    None when text and configuration decide.
     """
 
     text: str
@@ -75,6 +78,7 @@ class PlanVersion(msgspec.Struct, frozen=True):
     updated_ms: int
     workers_asked: int | None = None
     host: PlanHost = "own"
+    host_asked: PlanHost | None = None
 
     @property
     def slots(self) -> int:
@@ -136,6 +140,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     interrupted_ms: int = 0
     workers_asked: int | None = None
     host: PlanHost = "own"
+    host_asked: PlanHost | None = None
     intake: bool = True
     origin: str = ""
     trace: bool | None = None
@@ -184,8 +189,9 @@ class PlanRecord(msgspec.Struct, frozen=True):
         if self.compiled is None:
             return None
         return PlanVersion(
-            self.text, self.compiled, self.epoch, self.workers, self.updated_ms, self.workers_asked, self.host
-        )
+            self.text, self.compiled, self.epoch, self.workers, self.updated_ms, self.workers_asked, self.host,
+            self.host_asked,
+        )  # fmt: skip
 
     def to_submit(self, compiled: CompiledPlan) -> SubmitTopology:
         """Return the order for the driver to run `compiled`, which the record has or is about to have."""
@@ -203,6 +209,10 @@ class PlanRecord(msgspec.Struct, frozen=True):
         """Return the plan's text and number of workers, or those it will have after the change in progress."""
         version = self.trial.version if self.trial is not None else self
         return version.text, version.workers
+
+    def target_host(self) -> PlanHost:
+        """Return where the plan runs, or will after the change in progress."""
+        return self.trial.version.host if self.trial is not None else self.host
 
     def has_run(self) -> bool:
         """Return whether the plan may have run in its present form.
@@ -255,7 +265,8 @@ def new_record(plan: PlanToRun, default_workers: int, now_ms: int, default_host:
         unusable=unusable,
         epoch=plan.epoch,
         workers=workers,
-        host=compiled.host_for(workers, default_host) if compiled else "own",
+        host=compiled.host_for(workers, default_host, plan.host) if compiled else "own",
+        host_asked=plan.host,
         created_ms=plan.created_ms,
         updated_ms=plan.updated_ms,
         state=PlanState.FAILED if unusable else PlanState.WAITING,
@@ -289,6 +300,7 @@ def with_version(record: PlanRecord, version: PlanVersion) -> PlanRecord:
         workers=version.workers,
         workers_asked=version.workers_asked,
         host=version.host,
+        host_asked=version.host_asked,
         updated_ms=version.updated_ms,
         restarts=0,
         trial=None,

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Table
 from sqlalchemy.exc import IntegrityError
 
 from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import PlanHost
 from cep_common.protocol.registry import RemovedPlan
 from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.errors import NotLeaderError, PlanExistsError
@@ -45,13 +46,14 @@ class WriteRight(msgspec.Struct, frozen=True):
 class StoredVersion(msgspec.Struct, frozen=True):
     """A plan's text and the size of its topology.
 
-    `workers` is the number asked for; None leaves it to text and configuration.
+    `workers` is the number asked for, and `host` where it was moved to; None leaves it to text and configuration.
     """
 
     text: str
     updated_ms: int
     epoch: int
     workers: int | None = None
+    host: PlanHost | None = None
 
 
 class StoredPlan(msgspec.Struct, frozen=True):
@@ -80,6 +82,7 @@ class StoredPlan(msgspec.Struct, frozen=True):
     counted: int = 0
     draining: tuple[str, ...] | None = None
     former_names: tuple[str, ...] = ()
+    host: PlanHost | None = None
 
 
 class _Joint(threading.local):
@@ -147,8 +150,9 @@ class PlanStore:
         now_ms: int,
         restore: str = "",
         restore_epoch: int = 0,
+        host: PlanHost | None = None,
     ) -> StoredPlan | None:
-        """Store another text or number of workers under a new epoch, and return the plan; None if it does not exist.
+        """Store another text, number of workers or host under a new epoch, and return the plan; None: there is none.
 
         `former` is kept until the change is settled; None when there is nothing to go back to. The plan starts from
         what `restore` says, as ordered under `restore_epoch` (0: now).
@@ -160,6 +164,7 @@ class PlanStore:
             changed = {
                 "text": text,
                 "workers": workers,
+                "host": host,
                 "epoch": epoch,
                 "changed_epoch": epoch,
                 "updated_ms": now_ms,
@@ -385,6 +390,7 @@ def _insert(connection: Connection, plan: StoredPlan) -> None:
         "changed_epoch": plan.epoch,
         "intake": plan.intake,
         "workers": plan.workers,
+        "host": plan.host,
         "origin": plan.origin,
         "trace": plan.trace,
         "statistics": plan.statistics,
@@ -483,6 +489,7 @@ def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None, counte
         updated_ms=row.updated_ms,
         intake=row.intake,
         workers=row.workers,
+        host=row.host,
         origin=row.origin,
         trace=row.trace,
         statistics=row.statistics,
@@ -492,7 +499,7 @@ def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None, counte
         former_names=msgspec.json.decode(row.former_names, type=tuple[str, ...]),
         draining=None if row.draining is None else msgspec.json.decode(row.draining, type=tuple[str, ...]),
         change=former.change if former is not None else None,
-        former=StoredVersion(former.text, former.updated_ms, former.epoch, former.workers)
+        former=StoredVersion(former.text, former.updated_ms, former.epoch, former.workers, former.host)
         if former is not None
         else None,
     )

@@ -9,6 +9,7 @@ from collections.abc import Collection, Hashable
 from typing import Protocol
 
 from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import PlanHost
 from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.authoring.model import EditPreview, Language, PlanTrial, Preview, Validation
 from cep_manager.checkpoints.view import CheckpointList, SavepointList, SavepointView
@@ -170,10 +171,11 @@ class ManagerView(Protocol):
         `none` starts it without state. Raises UnknownPlanError, ChangeUnderWayError, UnknownSavepointError.
         """
 
-    def rebalance(self, key: PlanKey, workers: int) -> Outcome:
-        """Run the plan on `workers` topology workers.
+    def rebalance(self, key: PlanKey, workers: int | None, host: PlanHost | None = None) -> Outcome:
+        """Run the plan on `workers` topology workers, and in a stage host (`shared`) or tasks of its `own`.
 
-        Raises UnknownPlanError, ChangeUnderWayError, and BadRequestError for an impossible number.
+        None: as now. Raises UnknownPlanError, ChangeUnderWayError, and BadRequestError for an impossible number, or a
+        plan that cannot share.
         """
 
     def undeploy(self, key: PlanKey, discard: bool = False) -> Undeployed:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 from cep_common.inspection.endpoint import Inspection
-from cep_common.protocol.drivers import RegisterDriver, RunState, SavepointReport, TopologyReport
+from cep_common.protocol.drivers import PlanHost, RegisterDriver, RunState, SavepointReport, TopologyReport
 from cep_common.protocol.registry import (
     InflowReport,
     OutflowReport,
@@ -599,8 +599,8 @@ class FakeView:
     def restart(self, key: PlanKey, restore: str = "") -> Outcome:
         return self._done(key, f"restart from {restore}" if restore else "restart")
 
-    def rebalance(self, key: PlanKey, workers: int) -> Outcome:
-        return self._done(key, f"rebalance to {workers}")
+    def rebalance(self, key: PlanKey, workers: int | None, host: PlanHost | None = None) -> Outcome:
+        return self._done(key, f"rebalance to {workers}" + (f" in {host}" if host else ""))
 
     def undeploy(self, key: PlanKey, discard: bool = False) -> Undeployed:
         self._record(key)

@@ -174,7 +174,8 @@ def _neighbours(case: PlanAlertContext) -> Iterator[Alert]:
                 f"which {others} other {'plan waits for its turn' if others == 1 else 'plans wait for their turns'}"
             )
             advice = (
-                "Give it a task of its own: write @Plan:host('own') and deploy it with --replace; its state goes along."
+                f"Move it out: cep rebalance {record.key.plan} --host own, or the button Rebalance on the plan's page. "
+                "It takes a slot there; its state goes along."
             )
             yield _alert(record.key, AlertSeverity.WARNING, "noisy-plan", what, advice)
 

@@ -9,6 +9,7 @@ from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import PlanHost
 from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.authoring.samples import sample, samples
 from cep_manager.errors import BadRequestError, PlanExistsError, PlanInvalidError, PlanProblem, UnknownStreamError
@@ -192,7 +193,7 @@ def _act(view: ManagerView, key: PlanKey, action: str) -> Outcome:
         case "rename":
             return view.rename(key, request.form.get("name", "").strip())
         case "rebalance":
-            return view.rebalance(key, read_number(request.form.get("workers", ""), "workers"))
+            return view.rebalance(key, read_number(request.form.get("workers", ""), "workers"), _read_host())
         case "restart":
             return view.restart(key, restore=request.form.get("from", ""))
         case "savepoint":
@@ -213,6 +214,14 @@ def _take_savepoint(view: ManagerView, key: PlanKey) -> Outcome:
     told = view.plan(key)
     message = f"savepoint {taken.name} is being taken"
     return Outcome(key.plan, key.tenant, told.topology, told.epoch, created=False, changed=True, message=message)
+
+
+def _read_host() -> PlanHost | None:
+    """Return where the form says the plan is to run; None: as now. Raises BadRequestError."""
+    written = request.form.get("host", "")
+    if written and written not in get_args(PlanHost):
+        raise BadRequestError(f"host must be one of {', '.join(get_args(PlanHost))}, not {written!r}", {"at": "host"})
+    return cast("PlanHost", written) if written else None
 
 
 def _level(written: str) -> StatisticsLevel:

@@ -67,6 +67,12 @@ def test_a_plan_is_sent_with_the_values_of_its_variables(manager: FakeManager, t
         (("deactivate", "P"), "/plans/P/deactivate", None),
         (("restart", "P"), "/plans/P/restart", None),
         (("rebalance", "P", "--workers", "3"), "/plans/P/rebalance", b'{"workers":3}'),
+        (("rebalance", "P", "--host", "own"), "/plans/P/rebalance", b'{"host":"own"}'),
+        (
+            ("rebalance", "P", "--workers", "1", "--host", "shared"),
+            "/plans/P/rebalance",
+            b'{"workers":1,"host":"shared"}',
+        ),
         (("rename", "P", "a b"), "/plans/P/rename", b'{"name":"a b"}'),
         (("restart", "a b"), "/plans/a%20b/restart", None),
     ],

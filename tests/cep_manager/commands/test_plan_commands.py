@@ -344,6 +344,36 @@ def test_a_rebalanced_plan_keeps_its_number_of_workers_until_its_text_says_anoth
     assert (written.epoch, written.workers) == (4, 1)
 
 
+def test_a_plan_is_moved_out_of_its_stage_host_and_stays_there_until_a_text_says_otherwise(
+    manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    assert post(address, "rebalance", {"host": "shared"}).json()["changed"] is False
+
+    moved = post(address, "rebalance", {"host": "own"}).json()
+    assert "is being moved out of its stage host" in moved["message"]
+    submitted = peer.next_push(running(1))
+    assert isinstance(submitted, SubmitTopology)
+    assert (submitted.host, submitted.workers, submitted.beside) == ("own", 1, True)
+    beat(peer, running(1), running(2))
+    peer.ask(task(key=KEY, epoch=2, step="restored"))
+    assert peer.next_push(running(1), running(2)) == KillTopology(KEY, 1)
+    peer.drive(running(2))
+    assert eventually(lambda: not status(address)["topology"]["change"])
+    refused = post(address, "rebalance", {"workers": 2, "host": "shared"})
+    assert (refused.status_code, refused.json()["code"]) == (400, "bad-request")
+    assert "cannot share a stage host" in refused.json()["message"]
+
+    put(address, OTHER)
+    edited = peer.next_push(running(2))
+    assert isinstance(edited, SubmitTopology)
+    assert edited.host == "own", "an edit leaves it where it is"
+    put(address, f"@Plan:host('shared')\n{OTHER}")
+    assert peer.next_push(running(2), running(3, "starting")) == KillTopology(KEY, 3)
+    written = peer.next_push(running(2))
+    assert isinstance(written, SubmitTopology)
+    assert written.host == "shared", "until a text names another host"
+
+
 @pytest.mark.parametrize("body", [{"workers": 0}, {"workers": "two"}, {"workers": 1.5}, {}, {"worker": 2}])
 def test_a_number_of_workers_that_cannot_be_is_refused(
     manager: ManagerProcess, address: str, body: dict[str, Any]

@@ -132,6 +132,18 @@ def test_a_change_keeps_what_the_plan_was_until_it_is_settled(store: PlanStore) 
     assert store.raise_epoch(KEY) == 3, "the epoch of a change that came to nothing is used up"
 
 
+def test_where_a_plan_was_moved_to_is_kept_and_comes_back_with_its_former_form(store: PlanStore) -> None:
+    store.add(KEY, "first", now_ms=5)
+    store.change(KEY, "rebalance", "first", None, None, now_ms=7, host="own")
+    assert [plan.host for plan in store.plans()] == ["own"]
+    former = StoredVersion("first", 7, 2, host="own")
+    store.change(KEY, "rebalance", "first", None, former, now_ms=8, host="shared")
+    (moved,) = store.plans()
+    assert (moved.host, moved.former) == ("shared", former)
+    store.settle(KEY, 3, former)
+    assert [plan.host for plan in store.plans()] == ["own"]
+
+
 def test_a_change_that_works_is_settled_under_its_own_epoch(store: PlanStore) -> None:
     store.add(KEY, "first", now_ms=5)
     changed_to(store, "second", FIRST)

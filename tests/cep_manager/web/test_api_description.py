@@ -127,9 +127,9 @@ def test_a_parameter_that_cannot_be_is_refused_with_what_may_be_there() -> None:
             b'{"workers": 0}',
             400,
             "bad-request",
-            {"body": ["workers"], "at": "workers"},
+            {"body": ["workers", "host"], "at": "workers"},
         ),
-        ("POST", "/plans/Calm/rebalance", b"\xff", 400, "bad-request", {"body": ["workers"], "at": ""}),
+        ("POST", "/plans/Calm/rebalance", b"\xff", 400, "bad-request", {"body": ["workers", "host"], "at": ""}),
     ],
 )
 def test_a_failure_tells_programs_what_is_wrong_where(

@@ -427,6 +427,7 @@ def test_undeploying_asks_once_and_says_what_is_lost(client: FlaskClient, view: 
         ("untrace", {}, "untrace", "not traced any more"),
         ("restart", {}, "restart", "is restarted"),
         ("rebalance", {"workers": "3"}, "rebalance to 3", "is being rebalanced"),
+        ("rebalance", {"workers": "1", "host": "own"}, "rebalance to 1 in own", "is being rebalanced"),
         ("rename", {"name": " Gales "}, "rename to Gales", "has its new name"),
     ],
 )
@@ -446,6 +447,9 @@ def test_a_number_that_is_none_is_refused_in_words(client: FlaskClient, view: Fa
     answer = client.post("/plans/Storms/rebalance", data={"workers": "two"})
     assert answer.status_code == 400
     assert "workers must be a whole number" in answer.get_data(as_text=True)
+    answer = client.post("/plans/Storms/rebalance", data={"workers": "2", "host": "mine"})
+    assert answer.status_code == 400
+    assert "host must be one of own, shared" in answer.get_data(as_text=True)
     assert view.done == []
 
 

@@ -8,6 +8,7 @@ import msgspec
 from flask import Response, request
 from msgspec import Meta
 
+from cep_common.protocol.drivers import PlanHost
 from cep_manager.commands.plan_commands import MOST_WORKERS
 from cep_manager.errors import (
     CannotDrainError,
@@ -87,9 +88,12 @@ class UndeployRequest(msgspec.Struct, frozen=True):
 
 
 class RebalanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """On how many topology workers a plan should run."""
+    """On how many topology workers a plan should run, and where; what is left out stays as it is."""
 
-    workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS)]
+    workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS)] | None = None
+    host: Annotated[
+        PlanHost | None, Meta(description="`shared`: in a stage host, `own`: in Spark tasks of its own")
+    ] = None
 
 
 class TraceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -249,13 +253,13 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans/<name>/rebalance",
-        "Runs the plan on another number of topology workers",
+        "Runs the plan on another number of topology workers, or moves it into a stage host or out of it",
         answers=StartedOperation,
         body=json_body(RebalanceRequest),
         fails=(*_CHANGE, ChangeUnderWayError, QuotaError, PlanInvalidError, *_COSTLY),
     )
     def rebalance_plan(name: str, body: RebalanceRequest) -> Response:
-        return change_begun(view, "rebalance", view.rebalance(plan_key(view, name), body.workers))
+        return change_begun(view, "rebalance", view.rebalance(plan_key(view, name), body.workers, body.host))
 
     @api.post(
         "/plans/<name>/rename",
