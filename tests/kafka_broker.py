@@ -158,9 +158,10 @@ def _check(folder: Path) -> None:
 
 
 @contextmanager
-def kafka_broker(certificate: tuple[str, str] | None = None) -> Iterator[Broker]:
-    """Start a broker with no topics, and with a TLS listener where there is a certificate and its key; end it with the
-    context.
+def kafka_broker(certificate: tuple[str, str] | None = None, port: int | None = None) -> Iterator[Broker]:
+    """Start a broker with no topics at a free port, or at `port`, and end it with the context.
+
+    It has a TLS listener where there is a certificate and its key.
 
     Raises:
         NoBrokerError: if none could be started.
@@ -168,7 +169,7 @@ def kafka_broker(certificate: tuple[str, str] | None = None) -> Iterator[Broker]
     jars = kafka_jars()
     folder = Path(tempfile.mkdtemp(prefix="cep-kafka-"))
     names = ["PLAIN", "SASL", *(["TLS"] if certificate is not None else [])]
-    ports = {name: free_port() for name in (*names, "CONTROLLER")}
+    ports = {name: free_port() for name in (*names, "CONTROLLER")} | ({} if port is None else {"PLAIN": port})
     text = (HERE / "server.properties.template").read_text().format(
         node=1, port=ports["PLAIN"], controller_port=ports["CONTROLLER"], directory=folder,
         voters=f"1@127.0.0.1:{ports['CONTROLLER']}",

@@ -42,6 +42,7 @@ from cep_manager.history.counter_histories import CounterHistories
 from cep_manager.history.deliveries import DeliveryCounts
 from cep_manager.history.error_history import ErrorHistory
 from cep_manager.history.samples import Samples
+from cep_manager.history.topic_lags import TopicLags
 from cep_manager.log_line import LogLine
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.present_names import present_names, renames
@@ -89,6 +90,7 @@ class ControlPlane:
         self._members = ClusterMembers(lease_ms, self._lease)
         self._histories = CounterHistories()
         self._deliveries = DeliveryCounts()
+        self._topic_lags = TopicLags()
         self._errors = ErrorHistory()
         self._checkpoints = CheckpointHistory()
         self._samples = Samples()
@@ -161,6 +163,7 @@ class ControlPlane:
         plans = tuple(report for report in message.plans if self._deployments.speaks_of_plan(report))
         self._errors.worker_heard(msgspec.structs.replace(message, plans=plans))
         self._deliveries.heard(message.worker, message.process_id, plans, now_ms)
+        self._topic_lags.heard(message.worker, message.connectors, now_ms)
         former = self._members.workers.get(message.worker)
         new = self._members.worker_heard(message, peer, now_ms)
         self.news = self.news or new or message.leaving or any(one.needs_epoch for one in plans)
@@ -469,6 +472,7 @@ class ControlPlane:
             endpoints=self._registry.records(),
             histories=self._histories.snapshot(),
             deliveries=self._deliveries.snapshot(),
+            growing_lags=self._topic_lags.growing(),
             errors=self._errors.groups(),
             checkpoints=self._checkpoints.known(),
             samples=self._samples.snapshot(),

@@ -17,6 +17,7 @@ from cep_manager.history.checkpoint_history import KnownCheckpoint
 from cep_manager.history.counter_history import CounterHistory
 from cep_manager.history.errors import ErrorGroup
 from cep_manager.history.samples import PlanSamples
+from cep_manager.history.topic_lags import GrowingLag, PlanName
 from cep_manager.plans.record import PlanRecord
 
 PlanReports = list[tuple[ClusterMember[RegisterWorker], WorkerPlanReport]]
@@ -43,6 +44,8 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
     histories: dict[PlanKey, Mapping[str, CounterHistory]] = {}
     deliveries: dict[PlanKey, CounterHistory] = {}
     """How many results of each plan sinks and listeners have got, by stream."""
+    growing_lags: dict[PlanName, tuple[GrowingLag, ...]] = {}
+    """The topics that plans read more slowly than others write them."""
     errors: dict[PlanKey | None, tuple[ErrorGroup, ...]] = {}
     """What went wrong, by plan (None: with processes, apart from plans), newest first."""
     checkpoints: dict[PlanKey, tuple[KnownCheckpoint, ...]] = {}

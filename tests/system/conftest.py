@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from free_ports import free_port
 from late_plan import deploy_late
 from postgresql_server import PostgresqlServer
 from standalone_cluster import StandaloneCluster
@@ -15,7 +16,13 @@ from cep_cli.system.local_system import LocalSystem, Ports
 
 
 @pytest.fixture(scope="session")
-def running_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
+def kafka_port() -> int:
+    """The port of the broker that the running system knows; a test that needs one starts it there."""
+    return free_port()
+
+
+@pytest.fixture(scope="session")
+def running_system(tmp_path_factory: pytest.TempPathFactory, kafka_port: int) -> Iterator[LocalSystem]:
     """Manager, driver with Spark and worker as processes; shared, so a test leaves no plan of its own behind."""
     folder = tmp_path_factory.mktemp("system")
     tables = {"URL": f"sqlite:///{folder}/metrics.db", "INTERVAL_MS": "1000"}
@@ -23,6 +30,7 @@ def running_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSy
     settings["CEP_WORKER__RESULTS__MAX_UNDELIVERED_BYTES"] = str(
         2**20
     )  # so that a sink that blocks soon holds plans up
+    settings["CEP_MANAGER__KAFKA__SERVERS"] = f"127.0.0.1:{kafka_port}"
     settings["CEP_DRIVER__METRICS__PORT"] = str(Ports.free().control)
     with LocalSystem(folder, Ports.free(), environment={**os.environ, **settings}) as started:
         yield started

@@ -401,6 +401,22 @@ def _errors(case: PlanAlertContext) -> Iterator[Alert]:
     yield _alert(record.key, AlertSeverity.WARNING, "errors", what, advice, newest.last_ms)
 
 
+def _lags(case: PlanAlertContext) -> Iterator[Alert]:
+    """Yield topics that are read more slowly than they are written."""
+    picture, key = case.picture, case.record.key
+    for one in picture.snapshot.growing_lags.get((key.tenant, key.plan), ()):
+        minutes = (picture.snapshot.now_ms - one.since_ms) // 60_000
+        what = (
+            f"Topic {one.topic} is read more slowly than it is written: {one.messages:,} messages wait, "
+            f"{one.before:,} did {minutes} min ago"
+        )
+        advice = (
+            "See which stage or sink is busy. A stage takes more with @dist(parallel='n'), and several "
+            "workers share the topic's partitions."
+        )
+        yield _alert(key, AlertSeverity.WARNING, "topic-lag", what, advice, picture.time_of_day(one.since_ms))
+
+
 PLAN_CHECKS: tuple[PlanCheck, ...] = (
     _state,
     _connections,
@@ -409,6 +425,7 @@ PLAN_CHECKS: tuple[PlanCheck, ...] = (
     _time,
     _storage,
     _connectors,
+    _lags,
     _checkpoints,
     _former,
     _interruption,

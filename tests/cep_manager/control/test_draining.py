@@ -9,11 +9,12 @@ from manager_world import COMPILED, KEY, LEASE_MS, World, driver, plan, serves, 
 from cep_common.protocol.drivers import KillTopology
 from cep_common.protocol.registry import PlansListed, RegisterWorker, WorkerPlanReport
 from cep_common.protocol.tasks import TaskRegistered
-from cep_common.protocol.worker_reports import PreparedResultsReport, WalReport
-from cep_manager.control.deployment.draining import Unprocessed, awaited_workers, unprocessed
+from cep_common.protocol.worker_reports import ConnectorReport, PartitionReport, PreparedResultsReport, WalReport
+from cep_manager.control.deployment.draining import SETTLE_MS, Unprocessed, awaited_workers, unprocessed
 from cep_manager.control.instructions import PushToDriver, RemoveDrained
 from cep_manager.control.members import ClusterMember
 from cep_manager.monitoring.status import plan_status
+from cep_manager.plans.compiled_plan import CarriedTopic
 from cep_manager.plans.record import PlanRecord, PlanToRun
 from cep_manager.plans.state import PlanState
 
@@ -237,3 +238,30 @@ def test_a_plan_of_a_name_that_was_used_before_does_not_wait_for_the_events_of_t
     assert unprocessed(KEY, (), [away], first_epoch=2) == Unprocessed()
     assert awaited_workers(KEY, (), [away], first_epoch=1) == ("worker-1",)
     assert awaited_workers(KEY, (), [away], first_epoch=2) == ()
+
+
+def test_topics_between_groups_are_read_to_their_end_before_stages_come_to_rest() -> None:
+    topic = CarriedTopic("Late", "Storms.Late", "between", "", 1)
+    world = drained(plan(compiled=msgspec.structs.replace(COMPILED, topics=(topic,))))
+
+    def told(lag: int, waiting: int = 0) -> str:
+        read = PartitionReport("Storms.Late", 0, 90, 90, 90 + lag)
+        source = ConnectorReport("source", "kafka", KEY.tenant, KEY.plan, "Late", partitions=(read,))
+        report = worker(has(waiting), revision=world.snapshot().revision)
+        world.hear(msgspec.structs.replace(report, connectors=(source,)))
+        answer = keep_alive(world, step="quiet")
+        return answer.order  # type: ignore[attr-defined, no-any-return]
+
+    assert told(lag=10) == "work"
+    assert record(world).drain_reason == "10 messages between its groups are not read yet"
+    assert told(lag=0) == "work"
+    assert record(world).drain_reason == "nothing waits; more may come between its groups"
+    for _ in range(SETTLE_MS // 500 - 2):
+        assert told(lag=0) == "work"
+    assert told(lag=0, waiting=3) == "work", "a group has sent more meanwhile"
+    for _ in range(SETTLE_MS // 500 - 1):
+        assert told(lag=0) == "work"
+        assert world.taken(RemoveDrained) == []
+    told(lag=0)
+    told(lag=0)
+    assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]

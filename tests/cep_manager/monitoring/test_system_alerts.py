@@ -31,8 +31,15 @@ from cep_common.protocol.drivers import (
 from cep_common.protocol.error_records import ErrorRecord
 from cep_common.protocol.registry import InflowReport, WorkerPlanReport
 from cep_common.protocol.tasks import StreamCount
-from cep_common.protocol.worker_reports import ConnectorReport, PreparedResultsReport, PublisherReport, WalReport
+from cep_common.protocol.worker_reports import (
+    ConnectorReport,
+    PartitionReport,
+    PreparedResultsReport,
+    PublisherReport,
+    WalReport,
+)
 from cep_manager.election.election import LeaderChange
+from cep_manager.history.topic_lags import GROWS_MS, SAMPLE_MS
 from cep_manager.log_line import LogLine
 from cep_manager.monitoring.cluster_model import ElectionView
 from cep_manager.monitoring.overview.alerts import RECENT_MS, Alert, AlertSeverity, in_order, system_alerts
@@ -468,3 +475,16 @@ def test_a_plan_that_keeps_a_shared_stage_host_busy_is_named_and_its_neighbour_i
     assert "70% of the time of stage host d-1, in which 1 other plan" in one.what
     world.hear(msgspec.structs.replace(both, stage_hosts=(msgspec.structs.replace(hosts[0], plans=1),)), peer=b"driver")
     assert "noisy-plan" not in found(picture(world)), "it has the host for itself"
+
+
+def test_a_topic_whose_lag_grows_is_told(world: World) -> None:
+    for number in range(GROWS_MS // SAMPLE_MS + 1):
+        world.now_ms += SAMPLE_MS
+        read = PartitionReport("departures", 0, 100, 100, 100 + 1_500 * number)
+        source = ConnectorReport("source", "kafka", KEY.tenant, KEY.plan, "Departures", partitions=(read,))
+        hear_sinks(world, serves(), source)
+    alert = found(picture(world))["topic-lag"]
+    assert alert.what == (
+        "Topic departures is read more slowly than it is written: 15,000 messages wait, 0 did 5 min ago"
+    )
+    assert alert.since_ms == NOW_MS - GROWS_MS
