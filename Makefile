@@ -11,7 +11,7 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-ha demo-kafka kafka-ledger up test check lint style types layers collected unit programs tour chaos file-faults redteam soak simulate fuzz-differential peers key-cliffs many-plans lock clean acceptance dist dist-test image-test
+.PHONY: help demo demo-ha demo-kafka ha-faults kafka-ledger up test check lint style types layers collected unit programs tour chaos file-faults redteam soak simulate fuzz-differential peers key-cliffs many-plans lock clean acceptance dist dist-test image-test
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -27,6 +27,9 @@ demo-kafka: $(READY) ## flights from a topic, alerts to a topic, shown with the 
 
 demo-ha: $(READY) ## two nodes at 127.0.0.1 and 127.0.0.2: the active one is killed, alerts go on, counts are exact
 	@$(BIN)/cep node demo
+
+ha-faults: $(READY) programs ## two nodes on PostgreSQL are killed, stopped and cut off: nothing lost, nothing twice, never two active (FAULTS=50 SEED=1)
+	@CEP_NODE_FAULTS=$(or $(FAULTS),50) CEP_NODE_SEED=$(or $(SEED),1) $(BIN)/python tests/system/node_faults.py
 
 up: $(READY)     ## start a system and keep it running until Ctrl-C
 	@$(BIN)/cep up

@@ -292,6 +292,12 @@ class NodeSwitchError(ManagerError):
     code = "node-not-protected"
 
 
+class UnknownNodeError(ManagerError):
+    """No node has the name."""
+
+    code = "unknown-node"
+
+
 class ManagerUnavailableError(ManagerError):
     """The control loop did not answer in time or has stopped; the request may be repeated."""
 

@@ -13,6 +13,7 @@ import msgspec
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
 from cep_common.inspection.endpoint import Inspection
+from cep_common.nodes.files import NodeOrder
 from cep_common.process.up_time import process_up_ms
 from cep_manager.authoring.edits import EditPreviews
 from cep_manager.authoring.explanations import Explanations
@@ -23,6 +24,7 @@ from cep_manager.authoring.trials import Trials
 from cep_manager.commands.checkpoint_commands import CheckpointCommands
 from cep_manager.commands.file_plan_commands import FilePlanCommands
 from cep_manager.commands.folder_watch import PlanFolderWatch
+from cep_manager.commands.node_orders import NO_NODES, node_to_order, require_protection
 from cep_manager.commands.plan_changes import PlanChanges
 from cep_manager.commands.plan_commands import PlanCommands
 from cep_manager.commands.plan_settings import PlanSettings
@@ -63,6 +65,8 @@ from cep_manager.monitoring.set_aside.client import AsideStores
 from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
 from cep_manager.monitoring.status import plan_status
 from cep_manager.monitoring.worker_calls import live_workers
+from cep_manager.nodes.agent import NodeAgent
+from cep_manager.nodes.rolling import RollingRestart
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanRecord
 from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
@@ -284,21 +288,37 @@ class ManagerFacade:
         node = self._service.node
         if node is None:
             return view
-        return msgspec.structs.replace(view, nodes=node_views(node.nodes, node.name, node.report, view))
+        return msgspec.structs.replace(
+            view, nodes=node_views(node.nodes, node.name, node.report, view, node.under_way())
+        )
 
     def switch_nodes(self) -> NodeView:
+        node, nodes = self._of_two()
+        other = require_protection(nodes)
+        node.give_order(node.name, "restart")
+        return other
+
+    def order_node(self, name: str, order: NodeOrder) -> NodeView:
+        node, nodes = self._of_two()
+        ordered = node_to_order(nodes, name)
+        node.give_order(name, order)
+        return ordered
+
+    def restart_nodes(self) -> tuple[NodeView, ...]:
+        node, nodes = self._of_two()
+        other = require_protection(nodes)
+        node.give_order(other.name, "restart")
+        node.rolling = RollingRestart(self._clock.now_ms())
+        return self.election().nodes
+
+    def _of_two(self) -> tuple[NodeAgent, tuple[NodeView, ...]]:
+        """Return the agent of this node, which is the active one of two, and both nodes."""
         node, view = self._service.node, self.election()
         if node is None:
-            raise NodeSwitchError("this is not one of two nodes: it was not started with `cep node`")
-        mine = next((one for one in view.nodes if one.asked), None)
-        other = next((one for one in view.nodes if not one.asked), None)
+            raise NodeSwitchError(NO_NODES)
         if not view.leads:
             raise NotLeaderError("this node is passive: ask the active one")
-        if mine is None or other is None or other.role != "passive" or mine.protection != "protected":
-            reason = mine.reason if mine is not None and mine.reason else "the other node is away"
-            raise NodeSwitchError(f"the other node cannot take over, it lacks accepted events: {reason}")
-        node.switching = True
-        return other
+        return node, view.nodes
 
     def overview(self) -> Overview:
         return Overview(now_ms=self._clock.now_ms(), manager=self._info(), snapshot=self._changes.snapshot())

@@ -281,6 +281,14 @@ class ManagerClient:
         """Make the active node hand over to the other one."""
         return self._call("POST", "/nodes/switch")
 
+    def restart_nodes(self) -> Any:
+        """Restart both nodes, one after the other."""
+        return self._call("POST", "/nodes/restart")["nodes"]
+
+    def order_node(self, name: str, action: str) -> Any:
+        """Restart a node, or shut it down: `action` is `restart` or `shutdown`."""
+        return self._call("POST", f"/nodes/{quote(name)}/{action}")
+
     def cluster(self) -> Any:
         """Return the processes of the system."""
         return self._call("GET", "/cluster")

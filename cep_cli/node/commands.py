@@ -80,6 +80,31 @@ def switch_command(client: ManagerClient) -> None:
     click.echo(f"{client.switch_nodes()['name']} takes over")
 
 
+@node_command.command("restart")
+@click.argument("name", required=False)
+@click.option("--all", "everything", is_flag=True, help="Both nodes, one after the other.")
+@manager_options
+@with_readable_errors
+def restart_command(client: ManagerClient, name: str | None, everything: bool) -> None:
+    """Restart the node NAME in order, or --all; nothing that was accepted is lost."""
+    if (name is None) == (not everything):
+        raise click.UsageError("name a node, or say --all")
+    if name is None:
+        client.restart_nodes()
+        click.echo("the passive node restarts first, then the active one hands over")
+    else:
+        click.echo(f"{client.order_node(name, 'restart')['name']} restarts")
+
+
+@node_command.command("shutdown")
+@click.argument("name")
+@manager_options
+@with_readable_errors
+def shutdown_command(client: ManagerClient, name: str) -> None:
+    """End the node NAME in order; it stays away until it is started on its host."""
+    click.echo(f"{client.order_node(name, 'shutdown')['name']} is shut down")
+
+
 @node_command.command("promote")
 @CONFIG
 @click.option("--accept-loss", is_flag=True, required=True, help="Accept that acknowledged events are lost.")

@@ -105,8 +105,12 @@ class Node:
             if not active:  # they end by themselves; one that hangs is ended here
                 for name in ACTIVE_ONES:
                     self._kill(name)
-        if active and role is not None and role.switching:
-            self.say(f"node {self.config.name} hands over to {role.peer}")
+        if role is not None and role.order == "stop":
+            self.say(f"node {self.config.name} is shut down")
+            self.stopping.set()
+            return
+        if role is not None and role.order == "restart":
+            self.say(f"node {self.config.name} " + (f"hands over to {role.peer}" if active else "restarts"))
             self._leave()
         now = time.monotonic()
         for name, child in self._children.items():
@@ -130,7 +134,7 @@ class Node:
             (self.folder / ROLE_FILE).unlink(missing_ok=True)
 
     def _leave(self) -> None:
-        """End everything in order, so that the other node takes over, and begin as passive."""
+        """End everything in order, so that the other node takes over if this one is active, and begin as passive."""
         self._stop_processes()
         self._was_active = False
         now = time.monotonic()

@@ -16,6 +16,7 @@ from cep_common.ids import Endpoint
 
 ROLE_FILE, MIRROR_FILE = "role.json", "mirror.json"
 
+NodeOrder = Literal["", "restart", "stop"]
 ProtectionState = Literal["passive", "alone", "catching-up", "joining", "confirming", "protected", "leaving"]
 
 
@@ -31,7 +32,8 @@ class NodeRole(msgspec.Struct, frozen=True):
         peer_in_sync: The database says that the other node has every acknowledged event.
         answered: The number of the newest request of `MirrorReport` that the database has confirmed, made by the
             process `answered_process`.
-        switching: The node is about to leave its role to the other one in order.
+        order: What an administrator wants of the node: `restart` ends all its processes in order and starts them
+            again, so that the other node takes over from an active one; `stop` ends the node.
     """
 
     node: str
@@ -42,7 +44,7 @@ class NodeRole(msgspec.Struct, frozen=True):
     peer_in_sync: bool = False
     answered: int = 0
     answered_process: int = 0
-    switching: bool = False
+    order: NodeOrder = ""
 
     def is_active(self, now_ms: int) -> bool:
         """Return whether the node holds the lease at this monotonic time."""

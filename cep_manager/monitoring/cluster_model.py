@@ -150,7 +150,8 @@ class NodeView(msgspec.Struct, frozen=True):
 
     `in_sync`: it has every acknowledged event, and may become active; it is so since `changed_ms` (time of day). What
     the worker of a node tells is known of the node that is `asked`: `protection` is the state of its mirror, `reason`
-    why it is not `protected`, and `could_lose` how many accepted batches are on this node only.
+    why it is not `protected`, and `could_lose` how many accepted batches are on this node only. `under_way` says what
+    it was ordered to do and has not done yet.
     """
 
     name: str
@@ -168,6 +169,7 @@ class NodeView(msgspec.Struct, frozen=True):
     lag_bytes: int = 0
     could_lose: int = 0
     mirrored_bytes: int = 0
+    under_way: str = ""
 
 
 class NodeList(msgspec.Struct, frozen=True):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from cep_common.nodes.files import MirrorReport
 from cep_manager.monitoring.cluster_model import ElectionView, NodeView
@@ -10,10 +12,15 @@ from cep_manager.persistence.node_store import StoredNode
 
 
 def node_views(
-    nodes: Sequence[StoredNode], me: str, report: MirrorReport | None, election: ElectionView
+    nodes: Sequence[StoredNode],
+    me: str,
+    report: MirrorReport | None,
+    election: ElectionView,
+    under_way: Mapping[str, str],
 ) -> tuple[NodeView, ...]:
     """Return both nodes; `report` is what the worker of the node `me` tells."""
-    return tuple(_view(node, me, report if node.name == me else None, election) for node in nodes)
+    views = (_view(node, me, report if node.name == me else None, election) for node in nodes)
+    return tuple(msgspec.structs.replace(view, under_way=under_way.get(view.name, "")) for view in views)
 
 
 def _view(node: StoredNode, me: str, report: MirrorReport | None, election: ElectionView) -> NodeView:

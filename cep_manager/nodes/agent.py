@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,8 +17,9 @@ from cep_common.errors import CepError
 from cep_common.ids import Endpoint
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.nodes.config import ManagerNode
-from cep_common.nodes.files import MIRROR_FILE, ROLE_FILE, FileView, MirrorReport, NodeRole, write_file
+from cep_common.nodes.files import MIRROR_FILE, ROLE_FILE, FileView, MirrorReport, NodeOrder, NodeRole, write_file
 from cep_manager.election.leadership import Leadership
+from cep_manager.nodes.rolling import RollingRestart
 from cep_manager.persistence.node_store import NodeStore, StoredNode
 
 logger = logging.getLogger(__name__)
@@ -45,7 +46,11 @@ class NodeAgent:
         self._read_at = 0.0
         self.nodes: tuple[StoredNode, ...] = ()
         self.report: MirrorReport | None = None
-        self.switching = False
+        self.order: NodeOrder = ""
+        """What this node is to do; the processes of the node begin without an order."""
+        self.rolling: RollingRestart | None = None
+        self.orders: Mapping[str, NodeOrder] = {}
+        """What the database says that nodes are to do, by name."""
         self._database = ThreadPoolExecutor(max_workers=1, thread_name_prefix="nodes")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="node-agent", daemon=True)
@@ -64,9 +69,28 @@ class NodeAgent:
         """Return the guard port of the other node, whose manager is the only other one; None when none is known."""
         return next((node.guard for node in self.nodes if node.name != self._store.name), None)
 
+    def under_way(self) -> Mapping[str, str]:
+        """Return what nodes were ordered to do and have not done yet, by name, for people."""
+        told = {"restart": "restarts", "stop": "is shut down", "": ""}
+        found = {name: told[order] for name, order in self.orders.items()}
+        if self.order:
+            found[self.name] = told[self.order]
+        elif self.rolling is not None:
+            found[self.name] = "restarts when the other node is back"
+        return found
+
+    def give_order(self, name: str, order: NodeOrder) -> None:
+        """Have node `name` restarted or stopped. Raises PlanStoreError."""
+        if name == self._store.name:
+            self.order = order
+            return
+        self._store.give_order(name, order)
+        self.orders = {**self.orders, name: order}
+
     def start(self) -> None:
         """Begin. Raises PlanStoreError, and ConfigError when this node cannot be part of the group."""
         self._store.register(self._clock.now_ms())
+        self._store.take_order()  # one that was given before the node started is done with
         self._tell(NodeRole(self._store.name))
         self._thread.start()
 
@@ -97,6 +121,9 @@ class NodeAgent:
                 self._asked = True
                 self._submit(lambda: self._record(wanted, in_sync=report.wants_in_sync))
         peer = next((node for node in self.nodes if node.name != self._store.name), None)
+        rolling = self.rolling if token and peer is not None and peer.name not in self.orders else None
+        if rolling is not None and rolling.is_my_turn(report):
+            self.order = "restart"
         handled = self._handled if self._handled[0] == token else (0, 0, 0)
         self._tell(
             NodeRole(
@@ -108,7 +135,7 @@ class NodeAgent:
                 peer_in_sync=peer is not None and peer.in_sync,
                 answered=handled[2],
                 answered_process=handled[1],
-                switching=self.switching,
+                order=self.order,
             )
         )
 
@@ -132,6 +159,9 @@ class NodeAgent:
 
     def _read(self) -> None:
         self.nodes = self._store.nodes()
+        self.orders = self._store.orders()
+        if self._store.name in self.orders:
+            self.order = self._store.take_order()
 
     def _record(self, wanted: tuple[int, int, int], *, in_sync: bool) -> None:
         try:

@@ -9,8 +9,9 @@ from sqlalchemy import Connection
 from cep_common.errors import ConfigError
 from cep_common.ids import Endpoint
 from cep_common.nodes.config import ManagerNode
+from cep_common.nodes.files import NodeOrder
 from cep_manager.persistence.database import Database
-from cep_manager.persistence.schema import LEADER, NODES
+from cep_manager.persistence.schema import LEADER, NODE_ORDERS, NODES
 
 MOST_NODES = 2
 TOO_MANY = "more than two nodes cannot be used in the two-node mode (deployment.config.type: ha)"
@@ -121,6 +122,25 @@ class NodeStore:
         with self._database.transaction() as connection:
             _lock_lease(connection)
             return connection.execute(NODES.delete().where(NODES.c.name == name)).rowcount > 0
+
+    def give_order(self, name: str, order: NodeOrder) -> None:
+        """Record what node `name` is to do; it takes the order itself."""
+        with self._database.transaction() as connection:
+            connection.execute(NODE_ORDERS.delete().where(NODE_ORDERS.c.name == name))
+            connection.execute(NODE_ORDERS.insert().values(name=name, action=order))
+
+    def orders(self) -> dict[str, NodeOrder]:
+        """Return the orders that nodes have not taken yet."""
+        with self._database.reading() as connection:
+            return {row.name: row.action for row in connection.execute(sqlalchemy.select(NODE_ORDERS))}
+
+    def take_order(self) -> NodeOrder:
+        """Remove and return the order of this node, empty when there is none."""
+        mine = NODE_ORDERS.c.name == self._me.name
+        with self._database.transaction() as connection:
+            order: NodeOrder = connection.scalar(sqlalchemy.select(NODE_ORDERS.c.action).where(mine)) or ""
+            connection.execute(NODE_ORDERS.delete().where(mine))
+        return order
 
     def nodes(self) -> tuple[StoredNode, ...]:
         """Return all nodes, by name."""

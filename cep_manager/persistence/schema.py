@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaDat
 
 from cep_manager.persistence.account_schema import ACCOUNTS
 
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 14
 
 METADATA = MetaData()
 VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -136,6 +136,14 @@ NODES = Table(
     Column("changed_ms", BigInteger, nullable=False),
 )
 
+# What an administrator wants of a node, until the node takes it.
+NODE_ORDERS = Table(
+    "cep_node_orders",
+    METADATA,
+    Column("name", String(64), primary_key=True),
+    Column("action", String(16), nullable=False),
+)
+
 # Topics of Kafka that carry streams of plans: whose each is, and whether a manager created it, which deletes it then.
 TOPICS = Table(
     "cep_topics",
@@ -198,8 +206,10 @@ def _add_since_3(connection: Connection, version: int) -> None:
         NODES.create(connection)
     if version < 12:
         TOPICS.create(connection)
-    for table in (PLANS, FORMER) if version > 1 else (PLANS,):  # the other one was made just now
-        connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN host VARCHAR(8)"))
+    if version < 13:
+        for table in (PLANS, FORMER) if version > 1 else (PLANS,):  # the other one was made just now
+            connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN host VARCHAR(8)"))
+    NODE_ORDERS.create(connection)
 
 
 def system_identity(connection: Connection) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Hashable
 from typing import Protocol
 
 from cep_common.ids import PlanKey
+from cep_common.nodes.files import NodeOrder
 from cep_common.protocol.drivers import PlanHost
 from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.authoring.model import EditPreview, Language, PlanTrial, Preview, Validation
@@ -308,6 +309,12 @@ class ManagerView(Protocol):
 
     def switch_nodes(self) -> NodeView:
         """Hand over to the other node, which is the answer. Raises NodeSwitchError, NotLeaderError."""
+
+    def order_node(self, name: str, order: NodeOrder) -> NodeView:
+        """Restart node `name`, or shut it down, in order. Raises UnknownNodeError, NodeSwitchError, NotLeaderError."""
+
+    def restart_nodes(self) -> tuple[NodeView, ...]:
+        """Restart both nodes, one after the other. Raises NodeSwitchError, NotLeaderError."""
 
     def health(self) -> Health:
         """Whether the manager does its work."""

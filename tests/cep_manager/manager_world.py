@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 from cep_common.inspection.endpoint import Inspection
+from cep_common.nodes.files import NodeOrder
 from cep_common.protocol.drivers import PlanHost, RegisterDriver, RunState, SavepointReport, TopologyReport
 from cep_common.protocol.registry import (
     InflowReport,
@@ -36,6 +37,7 @@ from cep_manager.checkpoints.view import (
     savepoint_list,
     savepoint_view,
 )
+from cep_manager.commands.node_orders import node_to_order, require_protection
 from cep_manager.commands.sample_commands import sampled_components
 from cep_manager.config import QuotasConfig
 from cep_manager.control.control_plane import ControlPlane
@@ -417,6 +419,7 @@ class FakeView:
         self.managers: tuple[ManagerMember, ...] = (LEADER,)
         self.nodes: tuple[NodeView, ...] = ()
         self.switched = 0
+        self.ordered: list[tuple[str, NodeOrder]] = []
         self.failure: Exception | None = None
         self.now_ms = 1_767_225_665_000
         self.deployed: list[tuple[int, str, bool]] = []
@@ -731,6 +734,16 @@ class FakeView:
             self.switched += 1
             return self.nodes[1]
         raise NodeSwitchError("there are no two nodes here")
+
+    def order_node(self, name: str, order: NodeOrder) -> NodeView:
+        found = node_to_order(self.nodes, name)
+        self.ordered.append((name, order))
+        return found
+
+    def restart_nodes(self) -> tuple[NodeView, ...]:
+        require_protection(self.nodes)
+        self.ordered.append(("", "restart"))
+        return self.nodes
 
     def health(self) -> Health:
         return Health(self.healthy, "ok" if self.healthy else "the control loop has stopped", 12)

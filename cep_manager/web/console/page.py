@@ -39,6 +39,9 @@ NOTICES = {
     "all-deactivate": "{plans} plans were deactivated: workers take no events in for them, their state is kept.",
     "all-undeploy": "{plans} plans are being undeployed: each goes when what was accepted for it is worked off.",
     "nodes-switched": "This node hands over: the other one takes over when everything has ended here in order.",
+    "nodes-restart": "The passive node restarts; when it is back and has every event, this one does.",
+    "node-restarts": "The node restarts when everything has ended there in order.",
+    "node-stops": "The node ends in order. Start it on its host to have it back.",
     "as-before": "{plan} is as asked for already; nothing was changed.",
 }
 

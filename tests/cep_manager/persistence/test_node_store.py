@@ -89,3 +89,13 @@ def test_a_third_node_and_one_of_another_group_are_refused(database: Database) -
         Member(database, "c")
     assert b.store.remove("a")
     Member(database, "c")
+
+
+def test_a_node_takes_an_order_once_and_begins_without_one(database: Database) -> None:
+    a, b = Member(database, "a"), Member(database, "b")
+    a.store.give_order("b", "stop")
+    a.store.give_order("b", "restart")
+    assert b.store.orders() == {"b": "restart"}
+    assert a.store.take_order() == ""
+    assert b.store.take_order() == "restart"
+    assert (b.store.take_order(), a.store.orders()) == ("", {})

@@ -1,11 +1,14 @@
 """What people are shown of two nodes: REST, metrics, alerts and the console."""
 
+import msgspec
 from alert_world import found, picture
 from manager_world import FakeView, World
 from node_world import two_nodes
 
+from cep_common.nodes.files import MirrorReport
 from cep_manager.monitoring.cluster_model import ElectionView
 from cep_manager.monitoring.overview.alerts import AlertSeverity
+from cep_manager.nodes.rolling import RollingRestart
 from cep_manager.web.app import create_app
 
 
@@ -66,3 +69,52 @@ def test_an_active_node_that_is_alone_is_an_alert() -> None:
     assert "only: it has not answered for 1000 ms" in alert.what
     protected = ElectionView(leads=True, leader=None, managers=(), nodes=two_nodes())
     assert "node-not-protected" not in found(picture(World(), election=protected))
+
+
+def test_nodes_are_restarted_and_shut_down_in_the_console_after_a_question() -> None:
+    view = FakeView(World())
+    view.nodes = two_nodes()
+    client = create_app(view, 1_000).test_client()
+    shown = client.get("/cluster").text
+    for path, question in (
+        ("/cluster/restart-nodes", "Both nodes restart in order"),
+        ("/cluster/nodes/node-1/restart", "All processes of this node end in order and start again"),
+        ("/cluster/nodes/node-2/shutdown", "All processes of this node end in order, and it stays away"),
+    ):
+        assert f'action="{path}" data-confirm="{question}' in shown
+        answer = client.post(path)
+        assert answer.status_code == 303
+        assert "estart" in client.get(answer.headers["Location"]).text
+    assert view.ordered == [("", "restart"), ("node-1", "restart"), ("node-2", "stop")]
+
+
+def test_what_is_under_way_is_shown_in_place_of_the_buttons() -> None:
+    view = FakeView(World())
+    active, passive = two_nodes()
+    view.nodes = (active, msgspec.structs.replace(passive, under_way="restarts"))
+    client = create_app(view, 1_000).test_client()
+    shown = client.get("/cluster").text
+    assert "<td>restarts</td>" in shown
+    assert "/cluster/nodes/node-2/restart" not in shown
+    assert client.get("/api/v1/nodes").json["nodes"][1]["under_way"] == "restarts"
+
+
+def test_orders_over_rest_are_refused_where_accepted_events_would_be_out_of_reach() -> None:
+    view = FakeView(World())
+    client = create_app(view, 1_000).test_client()
+    assert client.post("/api/v1/nodes/restart").status_code == 409, "there are no nodes"
+    view.nodes = two_nodes(in_sync=False, reason="it has not answered for 1000 ms")
+    for path in ("restart", "node-1/restart", "node-1/shutdown"):
+        answer = client.post(f"/api/v1/nodes/{path}")
+        assert (answer.status_code, answer.json["code"]) == (409, "node-not-protected")
+    assert client.post("/api/v1/nodes/node-3/restart").status_code == 404
+    assert client.post("/api/v1/nodes/node-2/restart").status_code == 202, "the passive one may always go"
+    assert view.ordered == [("node-2", "restart")]
+
+
+def test_the_active_node_restarts_when_the_other_one_is_back_and_has_every_event() -> None:
+    rolling = RollingRestart(since_ms=1_000)
+    assert not rolling.is_my_turn(MirrorReport("protected", since_ms=900)), "it has not left yet"
+    assert not rolling.is_my_turn(MirrorReport("alone", since_ms=1_100))
+    assert not rolling.is_my_turn(None)
+    assert rolling.is_my_turn(MirrorReport("protected", since_ms=1_200))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cep_manager.errors import NodeSwitchError
+from cep_manager.errors import NodeSwitchError, UnknownNodeError
 from cep_manager.monitoring.cluster_model import NodeList, NodeView
 from cep_manager.web.api.calls import Api
 from cep_manager.web.ports import ManagerView
@@ -29,3 +29,33 @@ def node_routes(api: Api, view: ManagerView) -> None:
     )
     def switch_nodes() -> tuple[NodeView, int]:
         return view.switch_nodes(), 202
+
+    @api.post(
+        "/nodes/restart",
+        "Both nodes restart in order, the passive one first; then the active one hands over",
+        answers={202: NodeList},
+        fails=(NodeSwitchError,),
+        of_tenant=False,
+    )
+    def restart_nodes() -> tuple[NodeList, int]:
+        return NodeList(view.restart_nodes()), 202
+
+    @api.post(
+        "/nodes/<name>/restart",
+        "One node restarts in order; if it is the active one, the other one takes over",
+        answers={202: NodeView},
+        fails=(NodeSwitchError, UnknownNodeError),
+        of_tenant=False,
+    )
+    def restart_node(name: str) -> tuple[NodeView, int]:
+        return view.order_node(name, "restart"), 202
+
+    @api.post(
+        "/nodes/<name>/shutdown",
+        "One node ends in order and stays away until it is started on its host",
+        answers={202: NodeView},
+        fails=(NodeSwitchError, UnknownNodeError),
+        of_tenant=False,
+    )
+    def stop_node(name: str) -> tuple[NodeView, int]:
+        return view.order_node(name, "stop"), 202

@@ -36,6 +36,24 @@ def cluster_pages(console: Blueprint, view: ManagerView) -> None:
         view.switch_nodes()
         return redirect(link("console.show_cluster", notice="nodes-switched"), code=303)
 
+    @console.post("/cluster/restart-nodes")
+    @page
+    def restart_nodes() -> Page:
+        view.restart_nodes()
+        return redirect(link("console.show_cluster", notice="nodes-restart"), code=303)
+
+    @console.post("/cluster/nodes/<name>/restart")
+    @page
+    def restart_node(name: str) -> Page:
+        view.order_node(name, "restart")
+        return redirect(link("console.show_cluster", notice="node-restarts"), code=303)
+
+    @console.post("/cluster/nodes/<name>/shutdown")
+    @page
+    def stop_node(name: str) -> Page:
+        view.order_node(name, "stop")
+        return redirect(link("console.show_cluster", notice="node-stops"), code=303)
+
     @console.get("/fragments/cluster")
     @fragment
     def cluster_fragment() -> Page:
