@@ -189,7 +189,6 @@ def switch(rig: Rig, node: PairNode, _: random.Random) -> str:
 
 
 def restart(rig: Rig, node: PairNode, _: random.Random) -> str:
-    """A node that is restarted in order is away for some time, and no other one is active meanwhile if it is passive."""
     active = rig.pair.active() or node
     before = node.processes()
     active.client.order_node(node.name, "restart")
@@ -249,6 +248,7 @@ def hurt(rig: Rig, feeder: PairFeeder, kind: str, chosen: random.Random) -> str:
     """Do what `kind` says and return a line about it, once all is well again. Raises LocalSystemError."""
     fault, at_active = KINDS[kind]
     active = rig.pair.await_protected()
+    rig.pair.wait(lambda: {one["role"] for one in active.client.nodes()} == {"active", "passive"}, "both are there")
     node = active if at_active else rig.pair.other(active)
     feeder.longest_gap_s, began = 0.0, time.monotonic()
     what = fault(rig, node, chosen)
