@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from cep_common.ids import instance_name
 from cep_common.protocol.registry import Connector
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.graph.model import GraphNode
@@ -54,44 +55,55 @@ class ChildApp(msgspec.Struct, frozen=True):
     emitted_per_second: float
 
 
-def child_apps(snapshot: ClusterSnapshot, record: PlanRecord) -> tuple[ChildApp, ...]:
-    """Return the child apps of a plan in order of flow; none for a plan whose text no longer compiles."""
+def child_apps(snapshot: ClusterSnapshot, record: PlanRecord, *, texts: bool = True) -> tuple[ChildApp, ...]:
+    """Return the child apps of a plan in order of flow; none for a plan whose text no longer compiles.
+
+    Without `texts` their texts are empty, and no query plan is read.
+    """
     compiled = record.compiled
     if compiled is None:
         return ()
     nodes = {one.id: stage_node(one, 0, snapshot.now_ms) for one in stage_instances(snapshot, record.key, compiled)}
-    return tuple(_apps(record, compiled, nodes))
+    written = _texts(record, compiled) if texts else None
+    return tuple(_apps(record, compiled, nodes, written))
 
 
-def _apps(record: PlanRecord, compiled: CompiledPlan, nodes: dict[str, GraphNode]) -> Iterator[ChildApp]:
-    plan = read_xml(compiled.query_plan)
-    left = MOST_TEXT
-    for stage in plan.processors:
-        inputs = tuple(one.stream.id for one in stage.inputs)
-        outputs = tuple(one.id for one in stage.outputs)
-        text = cover_in(print_app(stage_app(plan, stage)), record.text)
-        for index in range(stage.parallel):
-            node = nodes[f"{stage.name}#{index}"]
-            if stage.labels and left > 0:  # each instance has ranges of its own
-                text = cover_in(print_app(stage_app(plan, instance_stage(stage, index))), record.text)
-            left -= len(text)
+def _apps(
+    record: PlanRecord, compiled: CompiledPlan, nodes: dict[str, GraphNode], texts: Iterator[str] | None
+) -> Iterator[ChildApp]:
+    for stage in compiled.components:
+        for index in range(stage.parallel if stage.kind == "processor" else 0):
+            node = nodes[instance_name(stage.name, index)]
             yield ChildApp(
                 parent=record.key.plan,
-                name="-".join((plan.name, *((stage.name,) if stage.name != plan.name else ()), str(index + 1))),
+                name="-".join((compiled.name, *((stage.name,) if stage.name != compiled.name else ()), str(index + 1))),
                 group=stage.name,
                 instance=node.id,
                 state=node.state,  # type: ignore[arg-type]
                 host=node.host,
                 task=node.task,
                 process_id=node.process_id,
-                text=text if left >= 0 else "",
-                inputs=inputs,
-                outputs=outputs,
-                topics_read=_topics(compiled.sources, "source", inputs),
-                topics_written=_topics(compiled.sinks, "sink", outputs),
+                text=next(texts) if texts is not None else "",
+                inputs=stage.inputs,
+                outputs=stage.outputs,
+                topics_read=_topics(compiled.sources, "source", stage.inputs),
+                topics_written=_topics(compiled.sinks, "sink", stage.outputs),
                 received_per_second=node.received_per_second,
                 emitted_per_second=node.emitted_per_second,
             )
+
+
+def _texts(record: PlanRecord, compiled: CompiledPlan) -> Iterator[str]:
+    """Yield the text of each instance, in the order of the query plan's stages, which is that of the components."""
+    plan = read_xml(compiled.query_plan)
+    left = MOST_TEXT
+    for stage in plan.processors:
+        text = cover_in(print_app(stage_app(plan, stage)), record.text)
+        for index in range(stage.parallel):
+            if stage.labels and left > 0:  # each instance has ranges of its own
+                text = cover_in(print_app(stage_app(plan, instance_stage(stage, index))), record.text)
+            left -= len(text)
+            yield text if left >= 0 else ""
 
 
 def _topics(

@@ -87,3 +87,19 @@ def test_rest_and_cli_tell_of_them(world: World) -> None:
     assert "insert all events into AvgTempStream" in text
     assert child_app(told[2], texts=False).splitlines()[0] == "wso2-app → wso2-app-group2-2 → no task runs it yet"
     assert client.get("/api/v1/plans/nothing/apps").status_code == 404
+
+
+def test_the_page_of_a_plan_shows_them_with_their_topics(world: World) -> None:
+    client = create_app(FakeView(world), 1_000).test_client()
+    page = client.get("/plans/wso2-app").text
+    assert 'id="apps"' in page
+    assert "wso2-app-group2-2" in page
+    assert "wso2-app.HighTempStream" in page
+    assert 'id="apps"' in client.get("/fragments/plans/wso2-app").text
+
+
+def test_without_texts_they_are_the_same(world: World) -> None:
+    snapshot = world.snapshot()
+    record = snapshot.plans[KEY]
+    bare = tuple(msgspec.structs.replace(one, text="") for one in child_apps(snapshot, record))
+    assert child_apps(snapshot, record, texts=False) == bare

@@ -8,6 +8,7 @@ from flask import Blueprint, redirect, render_template, request
 
 from cep_common.ids import PlanKey
 from cep_manager.errors import BadRequestError, PlanInvalidError, unknown_plan
+from cep_manager.graph.child_apps import ChildApp, child_apps
 from cep_manager.graph.topology_view.component import component_view
 from cep_manager.graph.topology_view.model import TopologyHead, TopologyView, WindowName
 from cep_manager.graph.topology_view.page import topology_head, topology_view
@@ -37,6 +38,9 @@ from cep_manager.web.secret_masking import shown_query_plan, shown_text
 PICTURE = (640.0, 120.0)
 """Width and height of the latencies' picture, in its units."""
 
+MOST_APPS = 64
+"""So many child apps are shown; `cep status PLAN --apps` lists all."""
+
 _WORDS = {
     "metrics": METRICS,
     "window_words": WINDOW_WORDS,
@@ -64,7 +68,7 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
         queries = {stage.name: stage.queries for stage in compiled.components} if compiled is not None else {}
         return render_template(
             "plan.html",
-            **_of_page(told),
+            **_of_page(told, _apps(view, name)),
             text=plan_lines(siddhi_lines(shown_text(plan.text)), queries),
             query_plan=_query_plan(view, _key(view, name)),
             notice=notice_of_deed(name),
@@ -80,7 +84,7 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/fragments/plans/<name>")
     @fragment
     def plan_fragment(name: str) -> Page:
-        return render_template("fragments/plan.html", **_of_page(_told(view, name)))
+        return render_template("fragments/plan.html", **_of_page(_told(view, name), _apps(view, name)))
 
 
 def _stage_pages(console: Blueprint, view: ManagerView) -> None:
@@ -130,6 +134,13 @@ def _told(view: ManagerView, name: str) -> TopologyView:
     return topology_view(overview, key, _window())
 
 
+def _apps(view: ManagerView, name: str) -> tuple[ChildApp, ...]:
+    """Return the first child apps of a plan that has several; none of another plan."""
+    overview, key = view.overview(), _key(view, name)
+    apps = child_apps(overview.snapshot, _record(overview, key), texts=False)
+    return apps[:MOST_APPS] if len(apps) > 1 else ()
+
+
 def _record(overview: Overview, key: PlanKey) -> PlanRecord:
     record = overview.snapshot.plans.get(key)
     if record is None:
@@ -146,8 +157,9 @@ def _of_head(told: TopologyHead) -> dict[str, Any]:
     }
 
 
-def _of_page(told: TopologyView) -> dict[str, Any]:
+def _of_page(told: TopologyView, apps: tuple[ChildApp, ...]) -> dict[str, Any]:
     return {
+        "apps": apps,
         **_of_head(told),
         "tables": stage_tables(told),
         "connections": connection_texts(told.connections),
