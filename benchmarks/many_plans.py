@@ -1,11 +1,12 @@
 """A thousand plans on one machine: how soon they run, and what they cost while nothing happens.
 
-    .venv/bin/python -m benchmarks.many_plans [--plans 1000] [--seed 1] [--idle-s 30] [--json]
+    .venv/bin/python -m benchmarks.many_plans [--plans 1000] [--seed 1] [--idle-s 30] [--kill] [--json]
 
 Deploys generated plans in the order of the seed, no two alike (60 % filters and windows, 30 % patterns, 10 % joins and
 tables), as one rule set on a system of its own as `cep up` starts it. Prints the seconds until all of them are active
 and connected, until one more plan is active, the memory that a plan takes and the processor time of all processes while
-no event comes.
+no event comes. With `--kill` a plan is moved to a process of its own and back, and a stage host, the driver and the
+manager are killed, one after the other: prints the seconds until all plans are active and connected again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import contextlib
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,11 +28,14 @@ from statistics import median
 from typing import Any
 
 from cep_cli.system.local_system import LocalSystem, Ports
+from cep_common.errors import CepError
 
 POLL_S = 0.05
 LIMIT_S = 600.0
 SETTLE_S = 15.0
 MORE = 5
+SEEN_S = 3.0
+"""So soon after a kill plans are taken for active again at the earliest: until then it may not have been noticed."""
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 HEAD = """@Plan:name('{name}')
 @Import('many.readings{n}:1.0.0') define stream Readings (sensor string, room int, value double, at long);
@@ -73,10 +78,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="draws the order of the plans")
     parser.add_argument("--idle-s", type=float, default=30.0)
     parser.add_argument("--hold-s", type=float, default=0.0, help="leave the system running for so long, to look at it")
+    parser.add_argument("--kill", action="store_true", help="move a plan, and kill a host, the driver and the manager")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, LocalSystem(Path(folder) / "system", Ports.free()) as system:
         measures = measure(system, Path(folder) / "plans", options.plans, options.idle_s, options.seed)
+        if options.kill:
+            measures |= moves(system) | kills(system, measures["plans"])
         if options.hold_s:
             print(json.dumps({**measures, "pids": pids(system)}), flush=True)
             time.sleep(options.hold_s)
@@ -135,10 +143,13 @@ def until_active(system: LocalSystem, plans: int, started: float | None = None) 
     started = time.monotonic() if started is None else started
     active_s = 0.0
     while True:
-        found = [plan["status"] for plan in system.client.plans()]
+        try:
+            found = [plan["status"] for plan in system.client.plans()]
+        except CepError:  # the manager was killed
+            found = []
         active = [one for one in found if one["topology"]["state"] == "active"]
         passed_s = time.monotonic() - started
-        if len(active) == plans:
+        if len(active) == plans > 0:
             active_s = active_s or passed_s
             if all(one["connected"] for one in active):
                 return active_s, passed_s
@@ -157,6 +168,38 @@ def one_more(system: LocalSystem, number: int) -> float:
             raise SystemExit(f"More{number} is not active")
         time.sleep(0.005)
     return time.monotonic() - started
+
+
+def moves(system: LocalSystem) -> dict[str, Any]:
+    """Move a plan out of its stage host and back, and return the seconds that took."""
+    taken = {}
+    for host in ("own", "shared"):
+        started = time.monotonic()
+        system.client.act("First", "rebalance", host=host)
+        while _topology(system, "First")["change"] or _topology(system, "First")["state"] != "active":
+            if time.monotonic() - started > LIMIT_S:
+                raise SystemExit(f"First did not move: {_topology(system, 'First')}")
+            time.sleep(POLL_S)
+        taken[f"moved_{host}_s"] = round(time.monotonic() - started, 2)
+    return taken
+
+
+def kills(system: LocalSystem, plans: int) -> dict[str, Any]:
+    """Kill a stage host, the driver and the manager, and return the seconds until all plans ran again."""
+    taken = {}
+    for role in ("host", "driver", "manager"):
+        hosts = system.client.cluster()["driver"]["stage_hosts"]
+        pid = max(hosts, key=lambda host: host["plans"])["process_id"] if role == "host" else system.pid(role)
+        started = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(SEEN_S)
+        taken[f"killed_{role}_s"] = round(until_active(system, plans, started)[1], 2)
+    return taken
+
+
+def _topology(system: LocalSystem, plan: str) -> dict[str, Any]:
+    topology: dict[str, Any] = system.client.plan(plan)["status"]["topology"]
+    return topology
 
 
 def idle_cores(system: LocalSystem, idle_s: float) -> tuple[dict[str, float], dict[str, ProcessUse]]:

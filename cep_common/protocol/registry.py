@@ -168,7 +168,8 @@ class RegisterWorker(Message, frozen=True):
     plans the worker serves, empty before it knows one, and `refused_system` that of the manager whose plans it
     refuses, empty when it refuses none. `identity` is drawn at random when the worker's folder is created, `instance`
     when its process starts; a folder that was copied or restored is a `copy_of` another identity's. `orphans` lists
-    what is set aside on its disk, since its plan was missing.
+    what is set aside on its disk, since its plan was missing. `number` counts what is told of plans. With a `base`
+    above 0 `plans` has only those that have changed since the registration of that number: the same ones are served.
     """
 
     TYPE = "register-worker"
@@ -195,6 +196,8 @@ class RegisterWorker(Message, frozen=True):
     instance: str = ""
     orphans: tuple[OrphanReport, ...] = ()
     reach: Reach | None = None
+    number: int = 0
+    base: int = 0
 
 
 class CheckpointSpan(msgspec.Struct, frozen=True):
@@ -234,7 +237,8 @@ class WorkerRegistered(Message, frozen=True):
     `checkpoints` is for plans whose results wait in workers for their checkpoint. `managers` are all known managers,
     the leader first. `system` is the identity of the managers' database: a worker that serves another system ignores
     the answer, unless a person has said that this one `adopts` it. The answer renews the registrations of the worker's
-    endpoints but for the plans at the places `again` of its report: it must register those.
+    endpoints but for the plans at the places `again` of its report: it must register those. It `knows` what was told
+    of plans up to that number; 0: the worker must tell of all plans, and nothing else of the answer counts.
     """
 
     TYPE = "worker-registered"
@@ -246,6 +250,7 @@ class WorkerRegistered(Message, frozen=True):
     system: str = ""
     adopts: bool = False
     again: tuple[int, ...] = ()
+    knows: int = 0
 
 
 class StreamBinding(msgspec.Struct, frozen=True):

@@ -6,12 +6,13 @@ The shell (`service`) feeds it messages, commands and the monotonic time, and ca
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.lease import AdaptiveLease
-from cep_common.protocol.drivers import DriverRegistered, PlanHost, RegisterDriver, RenamePlan
+from cep_common.protocol.drivers import DriverRegistered, PlanHost, RegisterDriver, RenamePlan, TopologyReport
 from cep_common.protocol.registry import (
     DeployedPlan,
     ListPlans,
@@ -22,6 +23,7 @@ from cep_common.protocol.registry import (
     Rejected,
     RemovedPlan,
     RequestEndpoint,
+    WorkerPlanReport,
     WorkerRegistered,
 )
 from cep_common.protocol.tasks import RefreshTasks, RegisterTask, StatisticsLevel, TaskRegistered
@@ -53,6 +55,8 @@ from cep_manager.plans.store import MOST_REMOVED
 
 HEARTBEATS = (RegisterEndpoint, RequestEndpoint, RegisterWorker, RegisterTask, RefreshTasks, RegisterDriver, ListPlans)
 """Messages that need not be news; what they say tells whether they are."""
+
+Report = TypeVar("Report", WorkerPlanReport, TopologyReport)
 
 CHANGING_HEARTBEAT_MS = 100
 """Tasks of a plan that is being changed are heard this often: orders go with the answers, and events wait for them."""
@@ -115,11 +119,10 @@ class ControlPlane:
     def handle(self, peer: bytes, message: Message, now_ms: int) -> tuple[Message, list[Instruction]]:
         """Return the answer to `message`, and what is to be done besides."""
         self.news = self.news or not isinstance(message, HEARTBEATS)
-        if isinstance(message, RegisterDriver) and not message.whole:
-            known = self._members.known_report(message)
-            if known is None:  # of another manager: the driver tells all of it at once
-                return DriverRegistered(self._heartbeat_ms, self._lease_ms, system=self._system), []
-            message = known
+        whole = self._members.with_known(message)
+        if whole is None:  # told to another manager: the driver or worker tells all of it at once
+            return self._tell_all(message), []
+        message = whole
         # Before the names are translated: the driver is told the new names of what it still calls by old ones.
         stale = renames(message, self._deployments.plans) if isinstance(message, RegisterDriver) else ()
         message = present_names(message, self._deployments.plans)
@@ -148,6 +151,11 @@ class ControlPlane:
                 return self._list_plans(), []
         return Rejected(code="unexpected-message", reason=f"a manager does not take {message.TYPE}"), []
 
+    def _tell_all(self, message: Message) -> Message:
+        if isinstance(message, RegisterWorker):
+            return WorkerRegistered(self._heartbeat_ms, self._revision, system=self._system)
+        return DriverRegistered(self._heartbeat_ms, self._lease_ms, system=self._system)
+
     def _worker(self, peer: bytes, message: RegisterWorker, now_ms: int) -> tuple[Message, list[Instruction]]:
         # Answered, but with no plans: two systems that share a network must not take each other's workers.
         if self._admission.is_foreign(message, now_ms):
@@ -160,11 +168,12 @@ class ControlPlane:
         # Before it is recorded, while its former identity is still known as away.
         self._admission.returned(message, self._members.away_workers, now_ms)
         notes: list[Instruction] = []
-        plans = tuple(report for report in message.plans if self._deployments.speaks_of_plan(report))
+        former = self._members.workers.get(message.worker)
+        told = _news(message.plans, former.latest.plans if former is not None else ())
+        plans = tuple(report for report in told if self._deployments.speaks_of_plan(report))
         self._errors.worker_heard(msgspec.structs.replace(message, plans=plans))
         self._deliveries.heard(message.worker, message.process_id, plans, now_ms)
         self._topic_lags.heard(message.worker, message.connectors, now_ms)
-        former = self._members.workers.get(message.worker)
         new = self._members.worker_heard(message, peer, now_ms)
         self.news = self.news or new or message.leaving or any(one.needs_epoch for one in plans)
         self.news = self.news or any(record.draining is not None for record in self._deployments.plans.values())
@@ -184,7 +193,13 @@ class ControlPlane:
             if not self._registry.renew_worker(one.key, one.epoch, message.worker, one.publishers, now_ms)
         )
         registered = WorkerRegistered(
-            self._heartbeat_ms, self._revision, limits, checkpoints, system=self._system, again=again
+            self._heartbeat_ms,
+            self._revision,
+            limits,
+            checkpoints,
+            system=self._system,
+            again=again,
+            knows=message.number,
         )
         return registered, notes
 
@@ -237,7 +252,9 @@ class ControlPlane:
         # Refused for good, so that it ends: two drivers of one name would take over from each other forever.
         if self._members.was_replaced(message, now_ms):
             return self._driver_replaced(message, now_ms)
-        topologies = tuple(report for report in message.topologies if self._deployments.speaks_of_plan(report))
+        former = self._members.driver
+        told_now = _news(message.topologies, former.latest.topologies if former is not None else ())
+        topologies = tuple(report for report in told_now if self._deployments.speaks_of_plan(report))
         self._errors.driver_heard(msgspec.structs.replace(message, topologies=topologies))
         for report in topologies:
             self._fence.attempt_heard(report.key, report.epoch, report.restarts)
@@ -509,6 +526,13 @@ class ControlPlane:
             self._deliveries.keep(self._deployments.plans)
             self._checkpoints.keep(self._deployments.plans)
         self._samples.keep(key, {name.rpartition("#")[0] for name in instances})
+
+
+def _news(told: tuple[Report, ...], known: tuple[Report, ...]) -> tuple[Report, ...]:
+    """Return the reports that a peer has made; those that it left out are the objects that are known."""
+    if len(told) != len(known):
+        return told
+    return tuple(one for one, before in zip(told, known, strict=True) if one is not before)
 
 
 def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:

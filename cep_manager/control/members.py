@@ -14,7 +14,7 @@ import msgspec
 from cep_common.ids import PlanKey
 from cep_common.lease import AdaptiveLease
 from cep_common.protocol.drivers import RegisterDriver
-from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
+from cep_common.protocol.registry import Message, RegisterWorker, WorkerPlanReport
 from cep_common.protocol.tasks import RegisterTask
 
 Report = TypeVar("Report", bound=RegisterTask | RegisterWorker | RegisterDriver)
@@ -152,6 +152,23 @@ class ClusterMembers:
             return None
         known = member.latest
         return msgspec.structs.replace(report, topologies=known.topologies, savepoints=known.savepoints, whole=True)
+
+    def with_known(self, message: Message) -> Message | None:
+        """Return the message of a driver or worker with what it told before; None when that is not known."""
+        if isinstance(message, RegisterDriver) and not message.whole:
+            return self.known_report(message)
+        return self.known_worker_report(message) if isinstance(message, RegisterWorker) else message
+
+    def known_worker_report(self, report: RegisterWorker) -> RegisterWorker | None:
+        """Return a report on changed plans with what is known of the others; None when that is not known."""
+        if not report.base:
+            return report
+        member = self.workers.get(report.worker)
+        if member is None or not same_process(member.latest, report) or member.latest.number != report.base:
+            return None
+        changed = {one.key: one for one in report.plans}
+        plans = tuple(changed.get(one.key, one) for one in member.latest.plans) if changed else member.latest.plans
+        return msgspec.structs.replace(report, plans=plans, base=0)
 
     def was_replaced(self, report: RegisterDriver, now_ms: int) -> bool:
         """Return whether a later process of the same driver name is alive.

@@ -100,6 +100,11 @@ class Track:
 
     def grow(self, growth: Mapping[Counter, int], now_ms: int) -> None:
         """Add `growth` to the counters."""
+        if not any(growth.values()) and growth.keys() <= self._index.keys() and not self._due(now_ms):
+            return  # so it is of nearly all plans at any moment: the next sample says it
+        # Nothing was heard of it for as long as nothing happened: what comes now did not grow all that time.
+        for ring in self._due(now_ms - SAMPLE_MS[0]) if self._index else ():
+            ring.append(CounterSample(now_ms - SAMPLE_MS[0], self._totals))
         totals = array("q", self._totals)
         for counter, events in growth.items():
             index = self._index.get(counter)
@@ -120,11 +125,15 @@ class Track:
         return self._index[counter]
 
     def _take_samples(self, now_ms: int) -> None:
-        due = [
-            ring for ring, sample_ms in zip(self._rings, SAMPLE_MS, strict=True) if now_ms - ring[-1].at_ms >= sample_ms
-        ]
+        due = self._due(now_ms)
         if due:
             sample = CounterSample(now_ms, self._totals)
             for ring in due:
                 ring.append(sample)
             self._told = tuple(tuple(ring) for ring in self._rings)
+
+    def _due(self, now_ms: int) -> list[deque[CounterSample]]:
+        """Return the rings whose next sample is due."""
+        return [
+            ring for ring, sample_ms in zip(self._rings, SAMPLE_MS, strict=True) if now_ms - ring[-1].at_ms >= sample_ms
+        ]

@@ -30,6 +30,7 @@ from cep_common.protocol.registry import (
     RemovedPlan,
     RequestEndpoint,
     TenantLimit,
+    WorkerPlanReport,
     WorkerRegistered,
 )
 from cep_common.sockets.transport import ControlClient
@@ -123,6 +124,12 @@ class ControlLoop:
         self._receiver_tries = RetryTimer(config.registry.reconnect_ms)
         self._problem = ""
         self._time = TaskTime()
+        self._reports: tuple[WorkerPlanReport, ...] = ()
+        self._number = 0
+        """Counts what is told of plans."""
+        self._known: dict[PlanKey, WorkerPlanReport] = {}
+        self._known_number = 0
+        """What the manager knows of plans, and its number; 0: nothing."""
         self._told: dict[PlanKey, object] = {}
         """The endpoint of each plan as the manager knows it: heartbeats of the worker renew it."""
 
@@ -185,15 +192,27 @@ class ControlLoop:
             self._note(error)
 
     def _register_worker(self) -> None:
+        if not self._tell_of_plans():  # another manager leads by now: it is told of all plans at once
+            self._tell_of_plans()
+
+    def _tell_of_plans(self) -> bool:
+        """Register, with what has changed of the plans since the manager heard of them; return whether it knew them."""
         config = self._config
         parts, snapshots = self._flows.parts(), self._flows.snapshots()
+        reports = tuple(snapshot.report for snapshot in snapshots)
+        # A plan with which nothing has happened keeps its report.
+        if [*map(id, reports)] != [*map(id, self._reports)]:
+            self._reports, self._number = reports, self._number + 1
+        base = self._known_number if list(self._known) == [one.key for one in reports] else 0
+        changed = tuple(one for one in reports if self._known[one.key] is not one) if base else reports
+        self._known_number = 0
         answer = self._ask(
             RegisterWorker(
                 worker=self._worker,
                 host=config.host,
                 process_id=os.getpid(),
                 revision=max(self._revision, 0),
-                plans=tuple(snapshot.report for snapshot in snapshots),
+                plans=changed,
                 http_address=f"{config.http_scheme()}://{config.http.host}:{config.http.port}",
                 ingress=Endpoint(config.ingress.host, config.ingress.port),
                 egress=Endpoint(config.egress.host, config.egress.port),
@@ -208,6 +227,8 @@ class ControlLoop:
                 orphans=parts.orphans,
                 **self._whose(),
                 reach=config.reach(),
+                number=self._number,
+                base=base,
             )
         )
         if isinstance(answer, WorkerRegistered):
@@ -215,7 +236,10 @@ class ControlLoop:
             follows = self._follows(answer.system, adopts=answer.adopts)
             self._flows.registered(registered=follows)
             if not follows:
-                return
+                return True
+            if base and not answer.knows:
+                return False
+            self._known, self._known_number = {one.key: one for one in reports}, answer.knows
             for place in answer.again:
                 if place < len(snapshots):
                     self._told.pop(snapshots[place].report.key, None)
@@ -223,6 +247,7 @@ class ControlLoop:
             self._flows.checkpoints(answer.checkpoints)
             if answer.revision != self._revision:
                 self._list_plans()
+        return True
 
     def _list_plans(self) -> None:
         answer = self._ask(ListPlans())

@@ -157,6 +157,7 @@ class FakeManager:
     removed: tuple[RemovedPlan, ...] = ()
     system: str = ""
     adopts: bool = False
+    remembers: bool = False
     revision: int = 1
     heartbeat_ms: int = 50
     receivers: dict[str, Endpoint] = field(default_factory=dict)
@@ -221,6 +222,7 @@ class FakeManager:
                     self.checkpoints,
                     system=self.system,
                     adopts=self.adopts,
+                    knows=message.number if self.remembers else 0,
                 )
             case ListPlans():
                 return PlansListed(self.revision, self.plans, removed=self.removed, system=self.system)

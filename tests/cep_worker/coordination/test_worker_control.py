@@ -65,6 +65,31 @@ def test_a_heartbeat_tells_of_links_logs_sinks_and_of_what_went_wrong_with_them(
     assert beat.cpu_ms > 0
 
 
+def test_heartbeats_tell_of_plans_with_which_something_has_happened(world: World) -> None:
+    world.manager.heartbeat_ms, world.manager.remembers = 20, True
+    world.start(PLAN)
+    receiver = world.connected_receiver()
+
+    def refers() -> bool:
+        beat = world.manager.last(RegisterWorker)
+        return beat.base > 0 and not beat.plans
+
+    until(refers, receiver)
+    sent = len(world.manager.heard)
+    assert requests.post(world.url("/events/Departures:1.0.0"), json=[EVENT, EVENT], timeout=10).status_code == 202
+
+    def of_plans() -> list[RegisterWorker]:
+        return [one for one in world.manager.heard[sent:] if isinstance(one, RegisterWorker) and one.plans]
+
+    until(lambda: of_plans() and refers(), receiver)
+    told = of_plans()
+    assert all(one.base > 0 and one.number > one.base for one in told)
+
+    world.manager.remembers = False  # another one leads, which has heard nothing
+    until(lambda: world.manager.last(RegisterWorker).base == 0, receiver)
+    assert [one.key for one in world.manager.last(RegisterWorker).plans] == [PLAN.key]
+
+
 def test_a_worker_that_leaves_says_so_however_fast_it_has_left(world: World) -> None:
     world.manager.heartbeat_ms = 600_000
     world.start()
