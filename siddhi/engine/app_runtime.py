@@ -25,7 +25,7 @@ from siddhi.engine.limits import MAX_PARTIAL_MATCHES
 from siddhi.engine.on_demand import run_on_demand
 from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.environment import Environment
-from siddhi.engine.operators.named_window import NamedWindow, window_inlet
+from siddhi.engine.operators.named_window import NamedWindow, read_with_expired_rows, window_inlet
 from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.partitions.place import PartitionPlace
 from siddhi.engine.operators.tables.stored_table import StoredTable
@@ -90,7 +90,10 @@ class AppRuntime:
             **{key: Table(table, self.pool) for key, table in app.tables.items() if key not in self.stored_tables},
             **self.stored_tables,
         }
-        self.windows = {key: NamedWindow(window, self._context) for key, window in app.windows.items()}
+        self.windows = {
+            key: NamedWindow(window, self._context, times_of_expiry_seen=key in read_with_expired_rows(app))
+            for key, window in app.windows.items()
+        }
         self._environment = Environment(self.tables, self.windows)
         self._junctions = self._build_junctions()
         self._inlets: dict[str, BatchReader] = {}

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.analysis.parts import parts_of
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.kinds import CURRENT, EXPIRED
 from siddhi.engine.operators.base.operator import OperatorContext, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.selection.selector import ACCEPTED
-from siddhi.engine.operators.windows.base.emission import emitted, new_emission
+from siddhi.engine.operators.windows.base.emission import emitted
 from siddhi.engine.operators.windows.base.sliding import SlidingWindow
 from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext
+from siddhi.language.ast import EventType
 
 
 def window_inlet(window: str) -> str:
@@ -28,7 +30,10 @@ class NamedWindow(AppNode):
 
     inserts = False
 
-    def __init__(self, analysed: model.AnalysedWindow, context: OperatorContext) -> None:
+    def __init__(
+        self, analysed: model.AnalysedWindow, context: OperatorContext, *, times_of_expiry_seen: bool = True
+    ) -> None:
+        """Build the window; `times_of_expiry_seen` says whether queries may read when its rows expire."""
         self.name = analysed.schema.id
         self.sources = (window_inlet(self.name),)
         self.arrival = (0,)
@@ -51,21 +56,42 @@ class NamedWindow(AppNode):
                 shows_expired=shows_expired,
             )
         )
-        self.emission = new_emission(0)
-        """What a sliding window let out when it was last asked."""
+        self.window.keeps_moves = self.tells_all = self._tells_all(times_of_expiry_seen=times_of_expiry_seen)
         self.parts = (self.window,)
 
-    @property
-    def tells_all(self) -> bool:
-        """True when its stream has every row that comes and every one that leaves."""
-        return isinstance(self.window, SlidingWindow) and set(self.kinds) == {CURRENT, EXPIRED}
+    def _tells_all(self, *, times_of_expiry_seen: bool) -> bool:
+        """Return whether its stream has every row that comes and every one that leaves.
+
+        Rows of a batch expire with other times once they were seen. Where these times are read, who looks at them and
+        when must be known before they expire.
+        """
+        window = self.window
+        apart = window.notes_looks and times_of_expiry_seen
+        return window.tells_moves and not apart and set(self.kinds) == {CURRENT, EXPIRED}
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         if isinstance(self.window, SlidingWindow):
             emission, count = self.window.let_out(inputs[0], step)
-            self.emission = emission[:, :count]
+            self.window.moves = emission[:, :count]
             sent = emitted(emission, count, self.window.store)
         else:
             sent = self.window.process(inputs[0], step)
         wanted = np.isin(sent.kinds, self.kinds)
         return sent if wanted.all() else sent.take(np.flatnonzero(wanted))
+
+
+def read_with_expired_rows(app: model.AnalysedApp) -> frozenset[str]:
+    """Return the named windows of `app` that a query reads that may show when a row has expired."""
+    queries: list[model.AnalysedQuery] = []
+    for element in app.elements:
+        queries.extend(element.queries if isinstance(element, model.AnalysedPartition) else [element])
+    found: set[str] = set()
+    for query in queries:
+        asks = any(isinstance(part, model.EventReference) for part in parts_of((query.input, query.selection)))
+        if asks or query.output.events is not EventType.CURRENT or not isinstance(query.input, _PLAIN):
+            sources = (part for part in parts_of(query.input) if isinstance(part, model.SourceInput))
+            found.update(source.source for source in sources)
+    return frozenset(found)
+
+
+_PLAIN = (model.SourceInput, model.Join)

@@ -96,7 +96,9 @@ class QueryNode(AppNode):
         self._build_input(compiler, context, environment)
         self._build_output(context, environment)
         if partition is not None:
-            self.sources = tuple(partition.stream(source) for source in self.sources)
+            # rows of a named window that the query only follows are the same for all instances
+            streams = (source if source in self.silent else partition.stream(source) for source in self.sources)
+            self.sources = tuple(streams)
             self.target = None if self.target is None else partition.target(self.target)
         self.splits = self.head is not None
         self.splits_chunks = isinstance(self.head, JoinOperator) and self.head.keeps_nothing

@@ -100,24 +100,29 @@ def build_join(
     sides = _sides(held, parts)
     obstacle = _unmovable(sides, condition)
     sliding = all(side.bare or isinstance(side.window, SlidingWindow) for side in sides)
-    if context.partitioned and obstacle is not None and all(side.source is not None for side in sides):
+    followed = any(side.moves is not None for side in sides)
+    if context.partitioned and obstacle is not None and all(side.source is not None for side in sides) and not followed:
         return NotApplicable(obstacle)
     moving = obstacle is None and (context.partitioned or not sliding)
     if moving:
         sides = _sides(held, replace(parts, numbered=True))
     only_current = only_current and not condition.careful
     nowhere = {output: compiler.columns[column] for output, column in selected if has_index(column)}
+    made = JoinOperator(sides, condition, context, only_current=only_current, moving=moving)
     if nowhere:
-        return JoinBesideNothing(sides, condition, context, nowhere, only_current=only_current, moving=moving)
-    return JoinOperator(sides, condition, context, only_current=only_current, moving=moving)
+        made = JoinBesideNothing(sides, condition, context, nowhere, only_current=only_current, moving=moving)
+    if context.partitioned and followed and made.tracked is None:
+        return NotApplicable("a side is a named window, and the rows of both sides meet")
+    return made
 
 
 def _needs_copies(sources: tuple[model.SourceInput, model.SourceInput], condition: JoinCondition) -> str | None:
     """Why each instance of a partition needs a join of its own, None when it does not."""
     if condition.careful:
         return "the condition may fail or keeps state"
-    if any(source.kind is model.SourceKind.WINDOW for source in sources):
-        return "a side is a named window"
+    for source, other in (sources, sources[::-1]):
+        if source.kind is model.SourceKind.WINDOW and other.window is not None:
+            return "a side is a named window, and the other one has a window"
     return None
 
 

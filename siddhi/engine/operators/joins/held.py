@@ -108,16 +108,17 @@ class HeldThen(Held):
         self._ranks = ranks
 
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
-        window, emission = self._named.window, self._named.emission
+        window = self._named.window
+        emission = window.moves
         came, left = (emission[:, emission[KIND] == kind] for kind in (CURRENT, EXPIRED))
-        sequences = np.union1d(window.visible(), left[SEQUENCE])
+        sequences = window.shown_lately(left[SEQUENCE], came[SEQUENCE])
         first, stop = np.zeros(len(sequences), dtype=np.int64), np.full(len(sequences), events.size)
-        first[np.searchsorted(sequences, came[SEQUENCE])] = self._events_before(came, events)
-        stop[np.searchsorted(sequences, left[SEQUENCE])] = self._events_before(left, events)
-        columns = window.store.take(sequences)
+        gone = self._events_before(left, events)
+        _put_at(first, sequences, came[SEQUENCE], self._events_before(came, events))
+        _put_at(stop, sequences, left[SEQUENCE], gone)
+        stamps, columns = window.rows_at(sequences)
         named = {slot_column(self._slot, name): column for name, column in columns.items()}
-        stamps, offset = window.store.timestamps()
-        held = EventBatch(stamps[sequences - offset], None, None, None, named, only_current=True)
+        held = EventBatch(stamps, None, None, None, named, only_current=True)
         probes = np.arange(events.size) if rows is None else rows
         judge = Judge(side.named(events), self._condition.rest)
 
@@ -125,7 +126,14 @@ class HeldThen(Held):
             return columns[name].take(places)
 
         blocks = self._blocks(side.named(events), probes, held, first, stop)
-        return _one(judge.narrowed(blocks, named)), fetch, judge.unanswered
+        pairs = _one(judge.narrowed(blocks, named))
+        if (found := window.ranks_lately(sequences)) is not None:
+            ranks, was_full = found
+            full_at = 0 if was_full else gone.min(initial=events.size)
+            shown = np.where(pairs.probes >= full_at, ranks[pairs.places], pairs.places)
+            order = np.lexsort((shown, pairs.probes))
+            pairs = Pairs(pairs.probes[order], pairs.places[order])
+        return pairs, fetch, judge.unanswered
 
     def _events_before(self, rows: Int64Array, events: EventBatch) -> Int64Array:
         """Return for each of the `rows` that the window released how many of `events` precede it."""
@@ -156,6 +164,15 @@ class HeldThen(Held):
             found, met = some[found], places[met]
             seen = (first[met] <= found) & (found < stop[met])
             yield Pairs(found[seen], met[seen])
+
+
+def _put_at(line: Int64Array, rows: Int64Array, some: Int64Array, values: Int64Array) -> None:
+    """Write `values`, one for each of `some` rows, into `line`, which has a place for each of `rows`."""
+    order = np.argsort(rows, kind="stable")
+    places = np.searchsorted(rows, some, sorter=order)
+    known = places < len(rows)
+    known[known] = rows[order[places[known]]] == some[known]
+    line[order[places[known]]] = values[known]
 
 
 class HeldAggregation(Held):

@@ -136,12 +136,12 @@ class JoinOperator(MergingOperator):
     def _tracked_side(self, condition: JoinCondition) -> Side | None:
         """Return the side that is a named window which reports all its moves, None when there is none.
 
-        The other side must hold nothing and its events probe the window; the output for the window's own rows must
-        not be read.
+        The other side must hold nothing, so that the window's own rows, among which no reset is sent, give nothing, and
+        its events probe the window.
         """
         for side, other in (self.sides, self.sides[::-1]):
             quiet = side.moves is not None and not side.chain and not (side.triggers and side.keeps_unmatched)
-            if quiet and other.bare and self.only_current and not condition.careful and side.source != other.source:
+            if quiet and other.bare and not condition.careful and side.source != other.source:
                 return side
         return None
 
@@ -155,7 +155,8 @@ class JoinOperator(MergingOperator):
         ranks = self._rank(side, inputs.ranks), self._rank(other, inputs.ranks)
         held = HeldThen(side.slot, side.moves, self._condition, ranks)
         rows = other.arriving(batches[other.slot], step) if other.chain else batches[other.slot]
-        met = meet_held(other, replace(side, held=held), rows, step, only_current=True) if rows.size else None
+        only_current = self.only_current
+        met = meet_held(other, replace(side, held=held), rows, step, only_current=only_current) if rows.size else None
         return self._nothing if met is None else met
 
     def _batches(self, inputs: MergedRows) -> tuple[EventBatch, EventBatch]:

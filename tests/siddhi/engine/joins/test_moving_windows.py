@@ -25,7 +25,24 @@ WINDOWS = (
     "externalTime(ts, 3)",
     "timeLength(3, 2)",
     "lengthBatch(2)",
+    "timeBatch(4)",
+    "externalTimeBatch(ts, 4)",
+    "batch()",
+    "cron('* * * * * ?')",
+    "session(2 millisec, k)",
     "sort(2, v)",
+    "sort(3, k, 'desc', v, 'asc')",
+    "unique:ever(k)",
+    "unique:first(v)",
+    "unique:length(k, 2)",
+    "unique:time(k, 3)",
+    "unique:lengthBatch(k, 2)",
+    "unique:timeBatch(k, 4)",
+    "frequent(2, k)",
+    "lossyFrequent(0.3, 0.2, k)",
+    "delay(2 millisec)",
+    "expression('count() <= 2 and v < 4')",
+    "expressionBatch('count() <= 2')",
 )
 FEEDS = ("from S select k, v, ts insert into W;", "from S[v > 2] select k, v, ts insert into W;")
 JOINS = (
@@ -35,7 +52,13 @@ JOINS = (
     "from S left outer join W on S.k == W.k select S.v as a, W.v as b insert into Out;",
     "from S[v > 1] as s full outer join W on s.v > W.v select s.v as a, W.v as b insert into Out;",
     "from S join W on S.k == W.k select S.v as a, max(W.v) as b group by S.k insert all events into Out;",
+    "from S unidirectional join W on S.k == W.k select S.v as a, max(W.v) as b group by S.k insert into Out;",
     "from W select v as a, v as b insert into Out;",
+    "partition with (k of S) begin from S join W on S.v <= W.v select S.v as a, W.v as b insert into Out; end;",
+    """partition with (v < 3 as 'l' or v > 1 as 'h' of S) begin
+       from S unidirectional join W on S.k == W.k select S.v as a, max(W.v) as b insert into Out; end;""",
+    """partition with (k of S) begin
+       from S left outer join W on S.k == W.k and S.v < W.v select S.v as a, W.v as b insert into Out; end;""",
 )
 events_drawn = st.lists(
     st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 4), st.integers(-3, 3)), min_size=1, max_size=20
@@ -96,9 +119,21 @@ def test_a_window_is_seen_as_it_is_at_each_event(
     assert outcome(app, events, cuts, saved_at) == wanted
 
 
+def warnings_of(window: str, queries: str) -> list[str]:
+    explained = AppRuntime(analyse(parse(APP.format(window=window, queries=queries)))).explain()
+    return [warning for query in explained.queries for warning in query.warnings]
+
+
 def test_a_join_with_a_window_that_its_own_events_feed_goes_in_whole_batches() -> None:
-    for join in JOINS[:5]:
-        analysed = analyse(parse(APP.format(window="time(3)", queries=f"{FEEDS[0]} {join}")))
-        explained = AppRuntime(analysed).explain()
+    for join in JOINS:
         full = "full outer" in join  # rows of the window that meet nothing go out, too
-        assert any("one by one" in warning for query in explained.queries for warning in query.warnings) == full
+        assert bool(warnings_of("time(3)", f"{FEEDS[0]} {join}")) == full
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_windows_that_say_what_they_show_are_followed(window: str) -> None:
+    never = window.startswith(("frequent", "lossyFrequent", "delay", "expressionBatch"))
+    assert bool(warnings_of(window, f"{FEEDS[0]} {JOINS[1]}")) == never
+    times_seen = window.startswith(("lengthBatch", "timeBatch", "batch"))  # rows expire with other times once seen
+    shown = "from W select v as a, v as b insert all events into Out;"
+    assert bool(warnings_of(window, f"{FEEDS[0]} {JOINS[1]} {shown}")) == (never or times_seen)

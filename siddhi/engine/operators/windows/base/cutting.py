@@ -114,6 +114,7 @@ class CuttingWindow(WindowOperator):
     """Lets each batch out whole at its end; the batch before expires with it."""
 
     expires_if_wanted = True
+    tells_moves = True
 
     def __init__(self, context: WindowContext, cutter: Cutter) -> None:
         self.cutter = cutter
@@ -129,6 +130,8 @@ class CuttingWindow(WindowOperator):
         stamps, offset = self.store.timestamps()
         out = new_emission(2 * (held + batch.size) + cuts.shape[1])
         count = _emit_batches(cuts, self.cutter.expired, self.lines, begin, stamps, offset, out)
+        if self.keeps_moves:
+            self.moves = out[:, :count].copy()
         result = emitted(out, count, self.store)
         self.store.forget(int(self.lines[FIRST]))
         return result

@@ -18,6 +18,8 @@ class SlidingWindow(WindowOperator):
     between. The rows in its store have sequence numbers, so that joins need no copy of them.
     """
 
+    tells_moves = True
+
     def keeps_order(self, batch: EventBatch) -> bool:
         """Return whether the rows held will leave in the order in which they came.
 

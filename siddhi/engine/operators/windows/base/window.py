@@ -73,6 +73,12 @@ class WindowOperator(Operator):
     """
 
     expires_if_wanted = False
+    tells_moves = False
+    """Whether it shows just the rows that it has let out as current and not yet as expired."""
+    keeps_moves = False
+    """Whether `moves` keeps what it let out last."""
+    moves: Int64Array = np.empty((6, 0), dtype=np.int64)
+    """The emission of the last step (`siddhi.engine.operators.windows.base.emission`), if that is kept."""
     shows_rows = True
     """Whether a look into the window shows rows."""
     store: RowStore
@@ -91,7 +97,7 @@ class WindowOperator(Operator):
 
         Nothing changes.
         """
-        return self._shown(self.visible())
+        return self.rows_at(self.visible())
 
     def look(self) -> tuple[Int64Array, dict[str, Column]]:
         """Return the rows as `contents` does, for a query of the app.
@@ -101,9 +107,24 @@ class WindowOperator(Operator):
         sequences = self.visible()
         if len(sequences):
             self.note_look(sequences)
-        return self._shown(sequences)
+        return self.rows_at(sequences)
 
-    def _shown(self, sequences: Int64Array) -> tuple[Int64Array, dict[str, Column]]:
+    def shown_lately(self, left: Int64Array, came: Int64Array) -> Int64Array:
+        """Return the numbers of the rows that looks at any moment of the last step showed, in the order of a look.
+
+        In that step the window let out the rows `came` as current and `left` as expired.
+        """
+        return np.union1d(self.visible(), left)
+
+    def ranks_lately(self, rows: Int64Array) -> tuple[Int64Array, bool] | None:
+        """Return the places of these rows in a look since the first row has left, and whether one had left before.
+
+        None for windows that always show rows in the order in which they came.
+        """
+        return None
+
+    def rows_at(self, sequences: Int64Array) -> tuple[Int64Array, dict[str, Column]]:
+        """Return the timestamps and columns of rows that are in the store, or left it in the last step."""
         stamps, offset = self.store.timestamps()
         return stamps[sequences - offset], self.store.take(sequences)
 

@@ -27,6 +27,7 @@ from siddhi.engine.operators.windows.keyed.layout import (
     ARRIVALS,
     BATCH_KIND,
     BOUNDARY,
+    CRON_KIND,
     DELAY_KIND,
     DUE,
     EMISSION_LINES,
@@ -114,6 +115,12 @@ _BY_LIST = frozenset(
     {LENGTH_KIND, TIME_LENGTH_KIND, LENGTH_STREAM_KIND, TIME_STREAM_KIND, EVER_KIND, FIRST_KIND, UNIQUE_LENGTH_KIND,
      UNIQUE_TIME_KIND, EXPRESSION_KIND, EXPRESSION_BATCH_KIND}
 )  # fmt: skip
+_MOVING = frozenset(
+    {SESSION_KIND, TIME_LENGTH_KIND, SORT_KIND, CRON_KIND, BATCH_KIND, EVER_KIND, FIRST_KIND, UNIQUE_LENGTH_KIND,
+     UNIQUE_TIME_KIND, UNIQUE_LENGTH_BATCH_KIND, UNIQUE_TIME_BATCH_KIND, UNIQUE_TIME_LENGTH_BATCH_KIND,
+     EXPRESSION_KIND}
+)  # fmt: skip
+"""Windows that show the rows that they have let out as current and not as expired."""
 _FORGETTING = frozenset(
     {UNIQUE_LENGTH_KIND, UNIQUE_TIME_KIND, UNIQUE_LENGTH_BATCH_KIND, UNIQUE_TIME_BATCH_KIND,
      UNIQUE_TIME_LENGTH_BATCH_KIND, FREQUENT_KIND, LOSSY_KIND, SESSION_KIND}
@@ -199,6 +206,11 @@ class KeyedWindow(WindowOperator):
         self._run: Int64Array = np.zeros(RUN_LINES, INT64)
         self._run[LEAVING] = -1
         self._look_at = MIN_FORGOTTEN_OWNERS
+        self._was_full = False
+
+    @property
+    def tells_moves(self) -> bool:  # type: ignore[override] # the class has it as a constant
+        return self.plan.kind in _MOVING
 
     def tell_moves(self) -> None:
         """Let rows out that come and leave in silence, too, and tell the slot of each row."""
@@ -229,6 +241,7 @@ class KeyedWindow(WindowOperator):
         self._timers = _wider(self._timers, int(run[TIMERS]) + 2 * size + 1)
         run[STEP_TURN] = run[TURNS]
         run[WRITTEN] = run[FREED_COUNT] = run[TIED] = 0
+        self._was_full = bool(self._cells[0, NEWEST] != _LONG_AGO)
         ranks = NO_POSITIONS if self._ranks is None or not run[IN_RUNS] else self._ranks()
         self.run_loop(batch, step, slots, ranks, out)
         result = self._batch(out[:, : int(run[WRITTEN])])
@@ -295,6 +308,8 @@ class KeyedWindow(WindowOperator):
         chunks = lines[CHUNK]
         if self._partitioned or self._run[TIED]:
             lines, chunks = self._in_turn(lines)
+        if self.keeps_moves:
+            self.moves = lines.copy()
         kinds = lines[KIND].astype(np.int8)
         columns = self.slots.take(lines[SEQUENCE])
         if self._param[TELLS]:
@@ -363,9 +378,25 @@ class KeyedWindow(WindowOperator):
             slot = int(self.rows[NEXT, slot])
         return np.array(found, dtype=INT64)
 
-    def contents(self) -> tuple[Int64Array, dict[str, Column]]:
-        slots = self.visible()
-        return self.slots.timestamps[slots], self.slots.take(slots)
+    def shown_lately(self, left: Int64Array, came: Int64Array) -> Int64Array:
+        kind, shown = self.plan.kind, self.visible()
+        if kind == SESSION_KIND:
+            return NO_POSITIONS
+        if kind == SORT_KIND or kind in _BY_LIST:
+            slots = np.union1d(shown, left)
+            return slots[np.argsort(self.rows[ARRIVAL, slots])]
+        old = np.concatenate([left[~np.isin(left, came)], shown[~np.isin(shown, came)]])
+        return np.concatenate([old, came])  # a batch stays and goes as a whole
+
+    def ranks_lately(self, rows: Int64Array) -> tuple[Int64Array, bool] | None:
+        if self.plan.kind != SORT_KIND:
+            return None
+        ranks: Int64Array = np.empty(len(rows), INT64)
+        ranks[np.lexsort((self.rows[ARRIVAL, rows], *self.keys[::-1, rows]))] = np.arange(len(rows))
+        return ranks, self._was_full
+
+    def rows_at(self, sequences: Int64Array) -> tuple[Int64Array, dict[str, Column]]:
+        return self.slots.timestamps[sequences], self.slots.take(sequences)
 
     def look(self) -> tuple[Int64Array, dict[str, Column]]:
         if self.plan.kind == BATCH_KIND:
