@@ -66,7 +66,6 @@ from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideList, Dis
 from cep_manager.monitoring.status import plan_status
 from cep_manager.monitoring.worker_calls import live_workers
 from cep_manager.nodes.agent import NodeAgent
-from cep_manager.nodes.rolling import RollingRestart
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanRecord
 from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
@@ -307,8 +306,7 @@ class ManagerFacade:
     def restart_nodes(self) -> tuple[NodeView, ...]:
         node, nodes = self._of_two()
         other = require_protection(nodes)
-        node.give_order(other.name, "restart")
-        node.rolling = RollingRestart(self._clock.now_ms())
+        node.restart_all(other.name)
         return self.election().nodes
 
     def _of_two(self) -> tuple[NodeAgent, tuple[NodeView, ...]]:

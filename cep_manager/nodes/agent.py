@@ -69,6 +69,14 @@ class NodeAgent:
         """Return the guard port of the other node, whose manager is the only other one; None when none is known."""
         return next((node.guard for node in self.nodes if node.name != self._store.name), None)
 
+    def restart_all(self, peer: str) -> None:
+        """Restart the node `peer`, and this one when that is back. Raises PlanStoreError."""
+        self.give_order(peer, "restart")
+        self.rolling = RollingRestart(self._clock.now_ms(), self._managers())
+
+    def _managers(self) -> frozenset[str]:
+        return frozenset(sight.manager.instance for sight in self._leadership.election_status.sights)
+
     def under_way(self) -> Mapping[str, str]:
         """Return what nodes were ordered to do and have not done yet, by name, for people."""
         told = {"restart": "restarts", "stop": "is shut down", "": ""}
@@ -122,7 +130,7 @@ class NodeAgent:
                 self._submit(lambda: self._record(wanted, in_sync=report.wants_in_sync))
         peer = next((node for node in self.nodes if node.name != self._store.name), None)
         rolling = self.rolling if token and peer is not None and peer.name not in self.orders else None
-        if rolling is not None and rolling.is_my_turn(report):
+        if rolling is not None and rolling.is_my_turn(report, self._managers()):
             self.order = "restart"
         handled = self._handled if self._handled[0] == token else (0, 0, 0)
         self._tell(

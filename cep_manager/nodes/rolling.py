@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from cep_common.nodes.files import MirrorReport
@@ -9,10 +10,15 @@ from cep_common.nodes.files import MirrorReport
 
 @dataclass
 class RollingRestart:
-    """The restart of both nodes, as the active one follows it from the time of day `since_ms` on."""
+    """The restart of both nodes, as the active one follows it.
+
+    It began at the time of day `since_ms`; `managers` are the processes that there were then.
+    """
 
     since_ms: int
+    managers: frozenset[str]
 
-    def is_my_turn(self, report: MirrorReport | None) -> bool:
-        """Return whether the passive node has been restarted and has every event again."""
-        return report is not None and report.state == "protected" and report.since_ms > self.since_ms
+    def is_my_turn(self, report: MirrorReport | None, managers: Collection[str]) -> bool:
+        """Return whether the passive node has every event again, and a new manager: one of `managers`."""
+        back = not self.managers.issuperset(managers)
+        return back and report is not None and report.state == "protected" and report.since_ms > self.since_ms

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+import msgspec
+
+from cep_common.errors import DecodeError
 from cep_common.protocol.checkpoints import ReportPart
 from cep_common.protocol.registry import CheckpointSpan
 from cep_manager.control.assignment import Candidate, EndpointChoice, choose
@@ -24,6 +27,8 @@ from topology.links.positions import Positions
 from topology.stages.kinds.publisher import Publisher
 from topology.stages.kinds.receiver import Receiver
 from topology.stages.tasks.task import Task
+from topology.sync_log.reader import LogReader
+from topology.sync_log.records import decode_record
 
 Broken = Callable[[], AbstractContextManager[Any]]
 
@@ -178,7 +183,16 @@ class BrokenRule:
         return range(self.first, self.first + self.within)
 
 
+def _reads_every_run(self: LogReader, offset: int, body: bytes) -> None:
+    with suppress(DecodeError):
+        record = msgspec.structs.replace(decode_record(body), run=self._run)
+        _takes_record(self, offset, msgspec.msgpack.encode(record))
+
+
+_takes_record = LogReader._take
+
 BROKEN_RULES = {
+    "records of runs that were replaced count": BrokenRule("sync-log", _replaced(LogReader, "_take", _reads_every_run)),
     "a leader acts after its lease": BrokenRule("election", _leader_that_never_ends),
     "the driver follows former leaders": BrokenRule("election", _replaced(OrderFence, "admits", _follows_anybody)),
     "stale endpoints are assigned": BrokenRule(

@@ -113,8 +113,10 @@ def test_orders_over_rest_are_refused_where_accepted_events_would_be_out_of_reac
 
 
 def test_the_active_node_restarts_when_the_other_one_is_back_and_has_every_event() -> None:
-    rolling = RollingRestart(since_ms=1_000)
-    assert not rolling.is_my_turn(MirrorReport("protected", since_ms=900)), "it has not left yet"
-    assert not rolling.is_my_turn(MirrorReport("alone", since_ms=1_100))
-    assert not rolling.is_my_turn(None)
-    assert rolling.is_my_turn(MirrorReport("protected", since_ms=1_200))
+    rolling = RollingRestart(1_000, frozenset({"a", "b"}))
+    protected = MirrorReport("protected", since_ms=1_200)
+    assert not rolling.is_my_turn(MirrorReport("protected", since_ms=900), {"a", "b"}), "it has not left yet"
+    assert not rolling.is_my_turn(MirrorReport("alone", since_ms=1_100), {"a", "new"})
+    assert not rolling.is_my_turn(None, {"a", "new"})
+    assert not rolling.is_my_turn(protected, {"a", "b"}), "only its worker is back: no manager can take over"
+    assert rolling.is_my_turn(protected, {"a", "new"})
