@@ -2,7 +2,8 @@
 
     .venv/bin/python -m benchmarks.cliffs [--area GLOB] [--kind GLOB] [--slow] [--seconds 0.3]
 
-`kinds/AREA.siddhi` has the kinds, in the form of `benchmarks/peers/kinds`. A row shows events a second in batches of
+`kinds/AREA.siddhi` has the kinds, in the form of `benchmarks/peers/kinds`; the areas `functions` and `aggregators` have
+one for each that an app can call. A row shows events a second in batches of
 4,096 and of 100, by the processor time of this thread, how many results came out, and the operators that are not
 compiled. `!` marks a kind below `CLIFF` events a second, `E` one with an operator that works event by event.
 """
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from benchmarks.cliffs.calls import calls
 from benchmarks.peers.engines import Ours
 from benchmarks.peers.kinds import QueryKind, kinds_of_folder
 from siddhi.errors import SiddhiError
@@ -36,7 +38,7 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.disable(logging.CRITICAL)  # rows that tables refuse
     print(f"{'':2} {'kind':36} {'4,096':>12} {'100':>12} {'results':>9}  not compiled")
-    for kind in kinds_of_folder(_FOLDER):
+    for kind in (*kinds_of_folder(_FOLDER), *calls()):
         if fnmatchcase(kind.group, arguments.area) and fnmatchcase(kind.name, arguments.kind):
             for row in _rows(kind, arguments.seconds, only_slow=arguments.slow):
                 print(row, flush=True)

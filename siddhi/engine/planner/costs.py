@@ -7,6 +7,7 @@ from __future__ import annotations
 
 COSTS: dict[str, tuple[float, float]] = {
     "ChainOperator": (139.0, 19.0),
+    "CompiledExpressionWindow": (685.0, 667.0),
     "CompiledMachineOperator": (393.0, 133.0),
     "CuttingWindow": (125.0, 85.0),
     "CuttingWindow per key": (2356.0, 110.0),
