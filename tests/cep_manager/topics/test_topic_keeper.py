@@ -12,10 +12,11 @@ import pytest
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_manager.authoring.compiler import compile_plan
 from cep_manager.config import DatabaseConfig, KafkaConfig
-from cep_manager.errors import PlanInvalidError, TopicRefusedError
+from cep_manager.errors import KafkaUnavailableError, PlanInvalidError, TopicRefusedError
 from cep_manager.persistence.database import Database
 from cep_manager.persistence.schema import PLANS
 from cep_manager.plans.compiled_plan import CompiledPlan
+from cep_manager.topics import cluster
 from cep_manager.topics.brokers import admin_settings, with_brokers
 from cep_manager.topics.keeper import TopicKeeper
 from cep_manager.topics.store import KnownTopic, TopicStore
@@ -191,3 +192,23 @@ def test_the_managers_client_reads_its_password_from_a_file(tmp_path: Path) -> N
 def test_an_option_that_is_none_of_a_connection_is_refused() -> None:
     with pytest.raises(ValueError, match=r"group\.id is not known here"):
         KafkaConfig("b:1", options={"group.id": "x"})
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            KafkaConfig("127.0.0.1:1"),
+            r"cannot list topics: .*; brokers: 127\.0\.0\.1:1 \(kafka\.servers in the manager",
+        ),
+        (KafkaConfig("127.0.0.1:1", options={"security.protocol": "NONE"}), r"Invalid value .NONE."),
+        (KafkaConfig("127.0.0.1:1", options={"password.file": "/none"}), r"kafka\.options: password\.file: /none"),
+    ],
+)
+def test_brokers_that_cannot_be_asked_are_named(
+    monkeypatch: pytest.MonkeyPatch, config: KafkaConfig, message: str
+) -> None:
+    pytest.importorskip("confluent_kafka", reason="pip install 'cep-on-spark[kafka]'")
+    monkeypatch.setattr(cluster, "CALL_S", 0.1)
+    with pytest.raises(KafkaUnavailableError, match=message):
+        cluster.KafkaCluster(config).partitions()

@@ -472,3 +472,23 @@ def test_a_broker_that_dies_is_waited_for(world: World, kafka: Broker) -> None:
         b'{"event":{"carrier":"UA","late":2}}',
     ]
     until(lambda: not error(world), receiver, publisher)
+
+
+def test_marks_of_transactions_and_what_was_aborted_are_no_lag(world: World, kafka: Broker) -> None:
+    from confluent_kafka import Producer  # noqa: PLC0415 - an extra
+
+    topic = Topic(kafka)
+    producer = Producer({"bootstrap.servers": kafka.servers, "transactional.id": topic.name, "log_level": 0})
+    producer.init_transactions(10)
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.produce(topic.name, EVENT)
+        producer.flush(10)
+        end(10)
+    world.start(topic.source())
+    receiver = world.connected_receiver()
+    until(lambda: len(receiver.rows()) == 1, receiver)
+    until(lambda: [(one.position, one.end, one.lag) for one in partitions(world)] == [(4, 4, 0)], receiver)
+    until(lambda: topic.committed(topic.group) == 4, receiver)
+    topic.events(7, 1)
+    until(lambda: delays(receiver) == [5, 7], receiver)
