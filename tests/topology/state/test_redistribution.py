@@ -62,6 +62,9 @@ QUERIES = {
     "time batches": within(f"from S#window.timeBatch(2000) {selected('sum(d)', 'count()')} {OUT}"),
     "session": within(f"from S#window.session(1500 millisec) {selected('d', 'count()')} insert all events into Out;"),
     "sort": within(f"from S#window.sort(3, n) {selected('d', 'n')} insert all events into Out;"),
+    "by expression": within(
+        f"from S#window.expression('last.n - first.n < 30 and v < 9') {selected('sum(d)', 'count()')} group by b {OUT}"
+    ),
     "forever": within(f"from S {selected('sum(d)', 'count()')} group by v {OUT}"),
     "truths": within(f"from S select k, ifThenElse(and(b), 1.0, 0.0) as x, {Y.format('count()')} {OUT}"),
     "sets": within(
