@@ -27,7 +27,7 @@ from topology.links.positions import Positions
 from topology.stages.kinds.publisher import Publisher
 from topology.stages.kinds.receiver import Receiver
 from topology.stages.tasks.task import Task
-from topology.sync_log.reader import LogReader
+from topology.sync_log.reader import SyncLogReader
 from topology.sync_log.records import decode_record
 
 Broken = Callable[[], AbstractContextManager[Any]]
@@ -183,16 +183,18 @@ class BrokenRule:
         return range(self.first, self.first + self.within)
 
 
-def _reads_every_run(self: LogReader, offset: int, body: bytes) -> None:
+def _reads_every_run(self: SyncLogReader, offset: int, body: bytes) -> None:
     with suppress(DecodeError):
         record = msgspec.structs.replace(decode_record(body), run=self._run)
         _takes_record(self, offset, msgspec.msgpack.encode(record))
 
 
-_takes_record = LogReader._take
+_takes_record = SyncLogReader._take
 
 BROKEN_RULES = {
-    "records of runs that were replaced count": BrokenRule("sync-log", _replaced(LogReader, "_take", _reads_every_run)),
+    "records of runs that were replaced count": BrokenRule(
+        "sync-log", _replaced(SyncLogReader, "_take", _reads_every_run)
+    ),
     "a leader acts after its lease": BrokenRule("election", _leader_that_never_ends),
     "the driver follows former leaders": BrokenRule("election", _replaced(OrderFence, "admits", _follows_anybody)),
     "stale endpoints are assigned": BrokenRule(

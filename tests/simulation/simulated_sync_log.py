@@ -16,9 +16,9 @@ import pyarrow as pa
 from virtual_world import VirtualWorld
 
 from topology.events.bundle import Bundle
-from topology.sync_log.reader import LogReader
+from topology.sync_log.reader import SyncLogReader
 from topology.sync_log.records import LogSchemas
-from topology.sync_log.writer import LogWriter
+from topology.sync_log.writer import SyncLogWriter
 from topology.time.origins import OriginEngine
 
 INSTANCES = 3
@@ -135,7 +135,7 @@ class Instance:
         self.rule = Rule(last)
         self.engine = OriginEngine(self.rule, index, INSTANCES, {STREAM: "T"})
         self.rule.owns = lambda: self.engine.owns
-        self.reader = LogReader(Read(world), run.id, (self.name,), SCHEMAS, lambda *_: None)
+        self.reader = SyncLogReader(Read(world), run.id, (self.name,), SCHEMAS, lambda *_: None)
         self.link: deque[Bundle] = deque()
         self.marked: dict[int, tuple[tuple[int, int] | None, int]] = {}
         """State, and how many alerts had been given, at each checkpoint."""
@@ -161,7 +161,7 @@ class Run:
         self.settled = 0
         """How much of `order` and of the alerts complete checkpoints hold."""
         self.told = [0] * INSTANCES
-        self.writer = LogWriter(Written(world), self.id, self._emit)
+        self.writer = SyncLogWriter(Written(world), self.id, self._emit)
         self.instances = [Instance(world, self, index, last) for index in range(INSTANCES)]
         self.tickets = itertools.count()
 

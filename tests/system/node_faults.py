@@ -79,8 +79,9 @@ class Cable:
         except OSError:
             near.close()
             return
-        for source, sink in ((near, far), (far, near)):
+        for source in (near, far):
             source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for source, sink in ((near, far), (far, near)):
             threading.Thread(target=self._carry, args=(source, sink), daemon=True).start()
 
     def _carry(self, source: socket.socket, sink: socket.socket) -> None:

@@ -9,13 +9,13 @@ from typing import Protocol
 from cep_common.errors import DecodeError
 from topology.errors import TopologyError
 from topology.events.bundle import Bundle
-from topology.sync_log.records import LoggedBundle, LogRecord, LogSchemas, decode, decode_record
+from topology.sync_log.records import LoggedBundle, LogSchemas, SyncLogRecord, decode, decode_record
 
 LOST, DAMAGED, FOREIGN = "sync-log-lost", "sync-log-damaged", "sync-log-foreign-record"
 """Codes of errors: records are gone, do not fit, or are somebody else's."""
 
 
-class ReadTopic(Protocol):
+class SyncLogInput(Protocol):
     """The topic as a reader uses it; calls come from the task's thread."""
 
     def start(self, offset: int) -> None:
@@ -35,7 +35,7 @@ class ReadTopic(Protocol):
         """Close the connection."""
 
 
-class LogReader:
+class SyncLogReader:
     """Reads the records of run `run` for `instances` of this task.
 
     The order of the offsets is the order in which they apply them. Records of other runs are skipped: an older run
@@ -45,7 +45,7 @@ class LogReader:
 
     def __init__(
         self,
-        topic: ReadTopic,
+        topic: SyncLogInput,
         run: tuple[int, int],
         instances: Sequence[str],
         schemas: LogSchemas,
@@ -58,7 +58,7 @@ class LogReader:
         self._waiting: dict[str, deque[Bundle]] = {name: deque() for name in instances}
         self._expected: int | None = None
         """The ticket of the next record; None before the first bundle came."""
-        self._parts: list[LogRecord] = []
+        self._parts: list[SyncLogRecord] = []
         self._read: dict[int, LoggedBundle] = {}
         self._takers: dict[int, int] = {}
         """How many instances still need the records of a ticket that were read."""

@@ -23,7 +23,7 @@ PART_BYTES = 512 * 1024
 """A larger bundle is cut: brokers take messages of 1 MB, unless they are configured for more."""
 
 
-class LogRecord(msgspec.Struct, frozen=True, array_like=True):
+class SyncLogRecord(msgspec.Struct, frozen=True, array_like=True):
     """A bundle, or a part of one that is too large for one message."""
 
     version: int
@@ -62,19 +62,19 @@ def encode(run: tuple[int, int], bundle: Bundle) -> list[bytes]:
     body = msgspec.msgpack.encode(contents)
     pieces = [body[start : start + PART_BYTES] for start in range(0, len(body), PART_BYTES)]
     return [
-        msgspec.msgpack.encode(LogRecord(VERSION, run, bundle.ticket, part, len(pieces), piece))
+        msgspec.msgpack.encode(SyncLogRecord(VERSION, run, bundle.ticket, part, len(pieces), piece))
         for part, piece in enumerate(pieces)
     ]
 
 
-def decode_record(body: bytes) -> LogRecord:
+def decode_record(body: bytes) -> SyncLogRecord:
     """Return the record in `body`.
 
     Raises:
         DecodeError: When it is none, or one of another version.
     """
     try:
-        record = msgspec.msgpack.decode(body, type=LogRecord)
+        record = msgspec.msgpack.decode(body, type=SyncLogRecord)
     except msgspec.MsgspecError as error:
         raise DecodeError(f"a message that is no record of the log: {error}") from error
     if record.version != VERSION:
@@ -98,7 +98,7 @@ class LoggedBundle:
         )
 
 
-def decode(records: Sequence[LogRecord], schemas: LogSchemas) -> LoggedBundle:
+def decode(records: Sequence[SyncLogRecord], schemas: LogSchemas) -> LoggedBundle:
     """Return what the records of one bundle hold. Raise DecodeError when they do not fit the log's streams."""
     try:
         contents = msgspec.msgpack.decode(b"".join(one.body for one in records), type=_Contents)

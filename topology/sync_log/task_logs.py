@@ -19,10 +19,10 @@ from topology.events.bundle import Bundle
 from topology.events.frames import CLOCK_FIELD, arrow_schema
 from topology.model import Topology
 from topology.sync_log.kafka_topic import KafkaReadTopic, KafkaWrittenTopic
-from topology.sync_log.reader import LogReader, ReadTopic
+from topology.sync_log.reader import SyncLogInput, SyncLogReader
 from topology.sync_log.records import LogSchemas
 from topology.sync_log.settings import SyncLogSettings
-from topology.sync_log.writer import LogWriter, WrittenTopic
+from topology.sync_log.writer import SyncLogOutput, SyncLogWriter
 
 Emit = Callable[[Bundle], None]
 WAITS = "sync-log-waits"
@@ -33,8 +33,8 @@ WAITS = "sync-log-waits"
 class LogTopics:
     """How topics are opened, by name; tests have others."""
 
-    written: Callable[[str, SyncLogSettings, Callable[[], None]], WrittenTopic] = KafkaWrittenTopic
-    read: Callable[[str, SyncLogSettings, Callable[[], None]], ReadTopic] = KafkaReadTopic
+    written: Callable[[str, SyncLogSettings, Callable[[], None]], SyncLogOutput] = KafkaWrittenTopic
+    read: Callable[[str, SyncLogSettings, Callable[[], None]], SyncLogInput] = KafkaReadTopic
 
 
 KAFKA = LogTopics()
@@ -65,8 +65,8 @@ class TaskLogs:
         self._topology, self._index, self._settings, self._topics = topology, index, settings, topics
         self._deliver, self._wake = deliver, wake
         self._run = (topology.epoch, topology.attempt)
-        self._writers: dict[str, LogWriter] = {}
-        self._readers: dict[str, LogReader] = {}
+        self._writers: dict[str, SyncLogWriter] = {}
+        self._readers: dict[str, SyncLogReader] = {}
         """By the instance that reads; those of one group share a reader."""
         self._noted: list[tuple[str, str, str]] = []
         for stage in topology.plan.processors:
@@ -78,7 +78,7 @@ class TaskLogs:
         if stage.sync != "log" or stage.log != "kafka":
             return emit
         topic = self._topics.written(self._topic_of(stage.name), self._settings, self._wake)
-        self._writers[name] = LogWriter(topic, self._run, emit)
+        self._writers[name] = SyncLogWriter(topic, self._run, emit)
         return self._writers[name].write
 
     def takes(self, target: str, bundle: Bundle) -> bool:
@@ -129,10 +129,10 @@ class TaskLogs:
         for one in dict.fromkeys(self._sides().values()):
             one.topic.close()
 
-    def _sides(self) -> dict[str, LogWriter | LogReader]:
+    def _sides(self) -> dict[str, SyncLogWriter | SyncLogReader]:
         return {**self._writers, **self._readers}
 
-    def _hand_on(self, reader: LogReader) -> None:
+    def _hand_on(self, reader: SyncLogReader) -> None:
         for target, bundle in reader.ready():
             self._deliver(target, bundle)
 
@@ -149,7 +149,7 @@ class TaskLogs:
         def note(code: str, text: str) -> None:
             self._noted.append((mine[0], code, text))
 
-        reader = LogReader(topic, self._run, mine, schemas, note)
+        reader = SyncLogReader(topic, self._run, mine, schemas, note)
         self._readers.update(dict.fromkeys(mine, reader))
 
     def _topic_of(self, log: str) -> str:

@@ -11,7 +11,7 @@ from topology.events.bundle import Bundle
 from topology.sync_log.records import encode
 
 
-class WrittenTopic(Protocol):
+class SyncLogOutput(Protocol):
     """The topic as a writer uses it; calls come from the task's thread."""
 
     def append(self, ticket: int, records: Sequence[bytes]) -> None:
@@ -34,14 +34,14 @@ class WrittenTopic(Protocol):
         """Close the connection; what has not been written may be or not."""
 
 
-class LogWriter:
+class SyncLogWriter:
     """Writes the bundles of run `run` to `topic` and then emits them without rows, with the offset of their records.
 
     So what waits for instances is bounded as without a topic: a bundle is settled when all of them have applied it.
     Markers of checkpoints keep their place among the bundles.
     """
 
-    def __init__(self, topic: WrittenTopic, run: tuple[int, int], emit: Callable[[Bundle], None]) -> None:
+    def __init__(self, topic: SyncLogOutput, run: tuple[int, int], emit: Callable[[Bundle], None]) -> None:
         self.topic = topic
         self._run = run
         self._emit = emit

@@ -14,10 +14,10 @@ from cep_common.ids import PlanKey
 from topology.acks import Ack
 from topology.errors import TopologyError
 from topology.events.bundle import Bundle
-from topology.sync_log.reader import DAMAGED, FOREIGN, LOST, LogReader
-from topology.sync_log.records import PART_BYTES, VERSION, LogRecord, LogSchemas, encode
+from topology.sync_log.reader import DAMAGED, FOREIGN, LOST, SyncLogReader
+from topology.sync_log.records import PART_BYTES, VERSION, LogSchemas, SyncLogRecord, encode
 from topology.sync_log.settings import LONGEST_TOPIC, SyncLogSettings
-from topology.sync_log.writer import LogWriter
+from topology.sync_log.writer import SyncLogWriter
 
 RUN, OLD_RUN = (3, 1), (3, 0)
 SCHEMA = pa.schema([("_timestamp", pa.int64()), ("_kind", pa.int8()), ("temp", pa.int64()), ("_origin", pa.int32())])
@@ -47,10 +47,10 @@ class Instances:
         self.noted: list[str] = []
         topic = opened.read("t", settings, lambda: None)
         assert isinstance(topic, ReadInMemory)
-        self.reader = LogReader(topic, run, ("g#0", "g#1"), SCHEMAS, lambda code, _: self.noted.append(code))
+        self.reader = SyncLogReader(topic, run, ("g#0", "g#1"), SCHEMAS, lambda code, _: self.noted.append(code))
         self.topic = opened.written("t", settings, lambda: None)
         assert isinstance(self.topic, WrittenInMemory)
-        self.writer = LogWriter(self.topic, run, self._emit)
+        self.writer = SyncLogWriter(self.topic, run, self._emit)
         self.got: dict[str, list[tuple[int, ...]]] = {"g#0": [], "g#1": []}
         self.order: list[str] = []
 
@@ -119,7 +119,7 @@ def test_records_of_a_fenced_run_and_of_strangers_are_skipped(topics: MemoryTopi
     def others(records: list[bytes | None]) -> None:
         records += encode(OLD_RUN, bundle(next(old), 666))
         records.append(b"not a record")
-        records.append(msgspec.msgpack.encode(LogRecord(VERSION + 1, RUN, 0, 0, 1, b"")))
+        records.append(msgspec.msgpack.encode(SyncLogRecord(VERSION + 1, RUN, 0, 0, 1, b"")))
 
     topics.before_each = others
     instances = Instances(topics)
@@ -176,7 +176,7 @@ def test_a_log_that_lacks_records_ends_the_run(
 
 
 def _damaged(record: bytes) -> bytes:
-    read = msgspec.msgpack.decode(record, type=LogRecord)
+    read = msgspec.msgpack.decode(record, type=SyncLogRecord)
     return msgspec.msgpack.encode(msgspec.structs.replace(read, body=read.body[:-4]))
 
 
