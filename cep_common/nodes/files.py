@@ -109,7 +109,7 @@ class FileView(Generic[Kind]):
             return None
         seen = (status.st_ino, status.st_mtime_ns)
         if seen != self._seen:
-            with contextlib.suppress(OSError, msgspec.MsgspecError):
+            with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
                 self._value = msgspec.json.decode(self._path.read_bytes(), type=self._kind)
                 self._seen = seen
         return self._value

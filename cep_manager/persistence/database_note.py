@@ -107,7 +107,7 @@ class DatabaseNote:
                 return msgspec.json.decode(text, type=Note)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             logger.warning("it cannot be read what was in the database last: file=%s reason=%s", self._path, error)
             return None
         logger.warning("it cannot be read what was in the database last: file=%s is damaged", self._path)

@@ -77,5 +77,5 @@ class Seen:
     def _load(self) -> dict[str, int]:
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
-        except (FileNotFoundError, msgspec.DecodeError):
+        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
             return {}

@@ -31,7 +31,7 @@ class TopicIds:
         self._path = folder / f"{sha256(f'{plan}/{stream}'.encode()).hexdigest()[:32]}.topics.json"
         try:
             self._known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, _KnownTopic])
-        except (FileNotFoundError, msgspec.MsgspecError):
+        except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
             self._known = {}
 
     def differs(self, topic: str, topic_id: str) -> bool:

@@ -214,5 +214,5 @@ def _read(path: Path) -> CommittedGroups:
         return msgspec.json.decode(path.read_bytes(), type=CommittedGroups)
     except FileNotFoundError:
         return CommittedGroups()
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise OSError(f"{path} cannot be understood: {error}") from error

@@ -58,7 +58,7 @@ class ReadPosition:
             return None
         try:
             return msgspec.json.decode(data, type=FilePosition)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{self.path} is damaged; without it the file is read from its beginning") from error
 
     def save(self, position: FilePosition) -> None:

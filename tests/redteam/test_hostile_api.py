@@ -59,8 +59,11 @@ PLAN = """\
 @Export('Late:1.0.0') define stream Late (origin string, delay int);
 @info(name='late') from Departures[delay > 60] select origin, delay insert into Late;
 """
+ODD = PLAN.replace("'Storms'", "'Odd'").replace("origin", '`or"i\\gin\t<b>`')
+"""Names that are not those of anything else: a quote, a backslash, a tab and a tag."""
 NAMES = (
     "Storms",
+    "Odd",
     "late",
     "Late",
     "Departures",
@@ -259,7 +262,9 @@ def slow_s() -> float:
 def attack(app: Flask, tokens: list[str], seconds: float) -> Sent:
     chance, sent, served = random.Random(SEED), Sent(), calls(app)  # noqa: S311 - repeatable, nothing secret
     client = app.test_client(use_cookies=False)
-    client.post("/api/v1/plans", data=PLAN, headers={"Authorization": f"Bearer {tokens[12]}"})
+    for text, expected in ((PLAN, (201,)), (ODD, (201, 422))):
+        answer = client.post("/api/v1/plans", data=text, headers={"Authorization": f"Bearer {tokens[12]}"})
+        assert answer.status_code in expected, answer.text
     end_s, quarter_s = time.monotonic() + seconds, time.monotonic() + seconds / 4
     held_kib = 0
     while time.monotonic() < end_s:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import simulated_assignment
 import simulated_delivery
 import simulated_election
+import simulated_files
 import simulated_hand_over
 import simulated_older_copy
 import simulated_sync_log
@@ -49,10 +50,14 @@ SIMULATORS = {
 }
 
 
+ALONE = {"files": Simulator("files", simulated_files.FileFaultWorld, simulated_files.simulate, 0.0)}
+"""Played when named: what is damaged is written with random names, so a seed does not give the very same schedule."""
+
+
 def main() -> int:
     """Exit code 1 when a rule was broken."""
     parser = argparse.ArgumentParser(description="seeded schedules of the simulators")
-    parser.add_argument("simulator", nargs="?", choices=sorted(SIMULATORS), help="all when none is named")
+    parser.add_argument("simulator", nargs="?", choices=sorted(SIMULATORS | ALONE), help="all when none is named")
     parser.add_argument("--schedules", type=int, default=2_500, help="how many, shared out over the simulators")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="play this one alone, and show what happened")
@@ -60,13 +65,13 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     if told.seed is not None:
         try:
-            print(SIMULATORS[told.simulator or "delivery"].play(told.seed, TRACE_LINES).trace(TRACE_LINES))  # noqa: T201 - this is its output
+            print((SIMULATORS | ALONE)[told.simulator or "delivery"].play(told.seed, TRACE_LINES).trace(TRACE_LINES))  # noqa: T201 - this is its output
         except RuleBrokenError as error:
             print(error)  # noqa: T201
             return 1
         return 0
     failed = False
-    for simulator in [SIMULATORS[told.simulator]] if told.simulator else SIMULATORS.values():
+    for simulator in [(SIMULATORS | ALONE)[told.simulator]] if told.simulator else SIMULATORS.values():
         count = told.schedules if told.simulator else round(told.schedules * simulator.share)
         began_s, broken = time.perf_counter(), 0
         for seed in range(told.first, told.first + count):

@@ -224,5 +224,5 @@ def unseal(data: bytes, kind: type[Sealed], what: str) -> Sealed:
         raise CheckpointUnreadableError(OTHER_VERSION, f"{what} was written in format {version}, {known}")
     try:
         return msgspec.msgpack.decode(body, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CheckpointUnreadableError("foreign", f"{what} holds something else: {error}") from error

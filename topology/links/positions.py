@@ -125,7 +125,7 @@ def _farthest(states: Iterable[bytes]) -> dict[str, LogPosition]:
     for state in states:
         try:
             positions = _DECODER.decode(state)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             reason = f"the positions of a receiver cannot be read: {error}"
             raise TopologyError(STATE_UNREADABLE, reason) from error
         for place, position in positions.items():

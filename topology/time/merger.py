@@ -381,7 +381,7 @@ def share_out(
 def _decoded(state: bytes) -> _HeldState:
     try:
         return msgspec.msgpack.decode(state, type=_HeldState)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TopologyError(STATE_UNREADABLE, f"what waited to be merged cannot be read: {error}") from error
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from cep_common.monitoring.paced_log import PacedLog
@@ -338,6 +338,7 @@ class ConsumerDeliveries:
                 if found is CommitDecision.DISCARD:
                     if log.is_written(group):
                         log.cut()
+                    self._note_gone(group, verdict)
                     self._undone(group)
                 elif found is not CommitDecision.RELEASE or not self._is_done(group, now_ms):
                     return
@@ -380,6 +381,13 @@ class ConsumerDeliveries:
                 self._nowhere.add(stream)
                 logger.error("prepared results have no consumer, the plan has changed: file=%s stream=%s",
                              group.path, stream)  # fmt: skip
+
+    def _note_gone(self, group: ResultGroup, verdict: Callable[[ResultGroup], CommitDecision]) -> None:
+        """Count the rows of files before `group` that are gone, if they were to be delivered though it is not."""
+        if group.missing_rows and group.header.after:
+            before = replace(group, checkpoint=group.header.after)
+            if verdict(before) is CommitDecision.RELEASE:
+                self._losses.note(group.missing_rows, place_of(group.path))
 
     def _note_lost(self, group: ResultGroup) -> None:
         self._losses.note(group.lost_rows + group.missing_rows, place_of(group.path))

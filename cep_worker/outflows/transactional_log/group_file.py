@@ -401,6 +401,6 @@ def _read(descriptor: int, offset: int) -> tuple[StoredRecord, Entry, memoryview
     end = _LENGTH.size + length
     try:
         entry = _ENTRIES.decode(record.body[_LENGTH.size : end])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     return record, entry, record.body[end + -end % 8 :]

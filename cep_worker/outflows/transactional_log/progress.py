@@ -52,7 +52,7 @@ def read_progress(folder: Path) -> DeliveryProgress | None:
         return msgspec.json.decode(path.read_bytes(), type=DeliveryProgress)
     except FileNotFoundError:
         return None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         logger.error("delivery positions lost, consumers may get results again: "  # noqa: TRY400 - the text says it all
                      "file=%s reason=%s", path, error)  # fmt: skip
         return None

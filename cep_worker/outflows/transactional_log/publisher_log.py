@@ -228,6 +228,8 @@ class PublisherLog:
         if former.group.frames:
             self._sync.file(former.descriptor, self.folder)
         else:
+            # Its header alone told of files before it that are gone.
+            self._note_lost(former.group.path, former.group.lost_rows + former.group.missing_rows)
             self.groups.remove(former.group)
             former.group.path.unlink()
             os.close(former.descriptor)

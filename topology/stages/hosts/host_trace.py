@@ -68,7 +68,8 @@ def left_behind(folder: Path) -> Iterator[tuple[str, PlanKey]]:
     except FileNotFoundError:
         return
     for path in paths:
-        with suppress(OSError, msgspec.MsgspecError):  # somebody else has read and removed it, or its host lives
+        # Somebody else may have read and removed it, or its host lives.
+        with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
             key = _read(path)
             if key is not None:
                 yield path.name, key

@@ -260,7 +260,7 @@ def _read(state: bytes | None) -> _Saved:
         return _Saved(uuid.uuid4().hex, 0, {})
     try:
         return _DECODER.decode(state)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise TopologyError(STATE_UNREADABLE, f"the state of stored tables cannot be read: {error}") from error
 
 

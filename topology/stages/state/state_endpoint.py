@@ -119,5 +119,5 @@ def fetch_state(
 def _decoded(state: bytes) -> Parts:
     try:
         return _DECODER.decode(state)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DecodeError(f"a state that cannot be read: {error}") from error

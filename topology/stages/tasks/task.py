@@ -389,7 +389,7 @@ class Task:
         for name, instance in self._instances.items():
             try:
                 instance.open(now_ms, states.get(name, NO_STATE))
-            except (SnapshotError, DecodeError, msgspec.MsgspecError) as error:
+            except (SnapshotError, DecodeError, msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise TopologyError(STATE_UNREADABLE, f"the state of {name} cannot be read: {error}") from error
         self._opened = True
 
