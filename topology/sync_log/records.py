@@ -75,7 +75,7 @@ def decode_record(body: bytes) -> SyncLogRecord:
     """
     try:
         record = msgspec.msgpack.decode(body, type=SyncLogRecord)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise DecodeError(f"a message that is no record of the log: {error}") from error
     if record.version != VERSION:
         raise DecodeError(f"a record of version {record.version}; this is version {VERSION}")
@@ -104,6 +104,6 @@ def decode(records: Sequence[SyncLogRecord], schemas: LogSchemas) -> LoggedBundl
         contents = msgspec.msgpack.decode(b"".join(one.body for one in records), type=_Contents)
         known = schemas.clocked if contents.clocks else schemas.plain
         batches = tuple((stream, decode_batch(body, known[stream], rows)) for stream, rows, body in contents.batches)
-    except (msgspec.MsgspecError, KeyError) as error:
+    except (msgspec.MsgspecError, KeyError, UnicodeDecodeError) as error:
         raise DecodeError(f"a record that does not fit the plan: {error}") from error
     return LoggedBundle(contents.watermark_ms, contents.idle, contents.clock_ms, batches)
