@@ -164,6 +164,15 @@ ROUND_MIN_ROWS = 3
 ROUND_PAUSE_STEPS = 256
 """… so that after a step that took more rounds than it pays for, so many steps go event by event."""
 
+# Expressions
+
+MAX_PROGRAM_ROWS = 512
+"""Rows. Up to this many all operations of an expression run in one call, row by row; numpy is faster with more."""
+MAX_PROGRAM_LINES = 64
+"""Instructions of an expression that runs in one call, which bounds the room for its inputs and registers."""
+MIN_PROGRAM_OPERATIONS = 2
+"""Operations. A single one costs no more in numpy."""
+
 # Functions
 
 MAX_SINGLE_CALLS = 16

@@ -85,6 +85,16 @@ class Column:
         return values
 
     @property
+    def address(self) -> int:
+        """Return where `values` are stored contiguously, as long as the column is there."""
+        if not self._address:
+            values = self.values
+            if not values.flags.c_contiguous:
+                values = self._values = values.copy()
+            self._address = int(_py_buffer(values).address)
+        return self._address
+
+    @property
     def valid(self) -> BoolArray | None:
         """True where a value is not null, or None when all are valid."""
         if self._values is None:

@@ -12,6 +12,7 @@ from siddhi.engine.operators.base.implementations import Implementations, not_su
 from siddhi.engine.operators.base.operator import OperatorContext, RowsLeave
 from siddhi.engine.operators.base.scope import column_of
 from siddhi.engine.operators.expressions.aggregation import AggregateNode
+from siddhi.engine.operators.expressions.batch_program import programmed
 from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.expressions.leaves import (
     ColumnNode,
@@ -67,6 +68,8 @@ class ExpressionCompiler:
         self.columns: dict[str, AttributeType] = {}
         self.aggregates: list[AggregateNode] = []
         self._in_table = in_table
+        self._nodes: dict[int, ExpressionNode] = {}
+        """The nodes of the expression that is being compiled, by the `id` of its parts."""
         self._makers: Mapping[type, Callable[..., ExpressionNode]] = {
             model.ConstantValue: self._constant,
             model.AttributeValue: self._attribute,
@@ -77,8 +80,8 @@ class ExpressionCompiler:
             model.Arithmetic: lambda e: ArithmeticNode(*self._sides(e), e.type),
             model.Comparison: self._comparison,
             model.Logical: lambda e: LogicalNode(*self._sides(e)),
-            model.Negation: lambda e: NotNode(self.compile(e.operand)),
-            model.IsNullValue: lambda e: IsNullNode(self.compile(e.operand)),
+            model.Negation: lambda e: NotNode(self._node(e.operand)),
+            model.IsNullValue: lambda e: IsNullNode(self._node(e.operand)),
             model.IsEmptySlot: self._empty_slot,
             model.TableValue: lambda e: self._column(table_column(e.table, e.name), e.type),
             model.InTable: self._membership,
@@ -103,7 +106,14 @@ class ExpressionCompiler:
 
         Raise `SiddhiRuntimeError` for a function or aggregate that the engine lacks.
         """
-        node = self._makers[type(expression)](expression)
+        around, self._nodes = self._nodes, {}
+        node = programmed(expression, self._node(expression), self._nodes)
+        self._nodes = around
+        return node
+
+    def _node(self, expression: model.TypedExpression) -> ExpressionNode:
+        """Return the node of a part of the expression that is being compiled."""
+        node = self._nodes[id(expression)] = self._makers[type(expression)](expression)
         if node.can_fail and self.context.failing is not None:
             self.context.failing.add(type(expression).__name__)
         if node.by_row and isinstance(expression, model.Call | model.Aggregate):
@@ -113,7 +123,7 @@ class ExpressionCompiler:
     def _sides(
         self, expression: model.Arithmetic | model.Comparison | model.Logical
     ) -> tuple[str, ExpressionNode, ExpressionNode]:
-        return expression.operator, self.compile(expression.left), self.compile(expression.right)
+        return expression.operator, self._node(expression.left), self._node(expression.right)
 
     def _comparison(self, expression: model.Comparison) -> ExpressionNode:
         sign, left, right = self._sides(expression)
