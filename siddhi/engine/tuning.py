@@ -167,9 +167,9 @@ ROUND_PAUSE_STEPS = 256
 # Expressions
 
 MAX_PROGRAM_ROWS = 512
-"""Rows. Up to this many all operations of an expression run in one call, row by row; numpy is faster with more."""
+"""Rows. Up to this many all operations of an expression run in one call; numpy needs less time for each further row."""
 MAX_PROGRAM_LINES = 64
-"""Instructions of an expression that runs in one call, which bounds the room for its inputs and registers."""
+"""Instructions of an expression that runs in one call, which bounds the room for their results."""
 MIN_PROGRAM_OPERATIONS = 2
 """Operations. A single one costs no more in numpy."""
 

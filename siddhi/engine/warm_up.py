@@ -36,6 +36,7 @@ PLANS = (
     f"partition with (key of S) begin from S#window.time(1 sec) select {FUSED} group by whole insert into Out; end;",
     "from S#window.sort(2, part) select key, whole insert all events into Out;",
     "from S[whole > 0] select key, whole insert into Out;",
+    "from S[whole > 0 and flag] select key, part * whole + 1 as a insert into Out;",
     "from S select key, whole order by whole limit 5 insert into Out;",
     f"from S select {AGGREGATES} group by key insert into Out;",
     f"from S#window.length(2) select {AGGREGATES} insert into Out;",

@@ -52,9 +52,9 @@ _FORMS = {
 _put_words = Struct("3q").pack_into
 _put_fraction = Struct("qdq").pack_into
 
-_VALUES: Int64Array = np.zeros((MAX_PROGRAM_LINES + 2, MAX_PROGRAM_ROWS), dtype=np.int64)
+_VALUES: Int64Array = np.zeros((MAX_PROGRAM_LINES, MAX_PROGRAM_ROWS), dtype=np.int64)
 _VALUES_F = _VALUES.view(np.float64)
-_VALID: BoolArray = np.zeros((MAX_PROGRAM_LINES + 2, MAX_PROGRAM_ROWS), dtype=np.bool_)
+_VALID: BoolArray = np.zeros((MAX_PROGRAM_LINES, MAX_PROGRAM_ROWS), dtype=np.bool_)
 """Room of all programs: nothing in it is needed after a call, during which no other thread runs Python."""
 
 
@@ -85,14 +85,13 @@ class ProgramNode(ExpressionNode):
         self._dtype = DTYPES[plain.type]
         self._result = RESULT_BOOL if self._dtype is BOOL else RESULT_F if plain.type in FRACTIONS else RESULT_I
         self._lines = program.lines
-        self._count = len(program.inputs)
-        self._plan = bytearray(8 * INPUT_WORDS * self._count)
+        self._plan = bytearray(8 * INPUT_WORDS * len(program.inputs))
         self._plan_at = address_of(np.frombuffer(self._plan, dtype=np.uint8))
-        self._read: list[tuple[int, int, ExpressionNode]] = []
+        self._read: list[tuple[int, int, np.dtype[np.generic], ExpressionNode]] = []
         for number, node in enumerate(program.inputs):
             at = 8 * INPUT_WORDS * number
             if not isinstance(node, ConstantNode):
-                self._read.append((at, _FORMS[node.type], node))
+                self._read.append((at, _FORMS[node.type], DTYPES[node.type], node))
             elif node.type in FRACTIONS:
                 _put_fraction(self._plan, at, CONSTANT_F, float(node.value.values), 0)
             else:
@@ -103,9 +102,8 @@ class ProgramNode(ExpressionNode):
         if size > MAX_PROGRAM_ROWS:
             return self.plain.evaluate(evaluation)
         plan, kept, columns = self._plan, [], evaluation.batch.columns
-        for at, form, node in self._read:
-            if isinstance(node, ColumnNode):
-                column = columns[node.column]
+        for at, form, dtype, node in self._read:
+            if isinstance(node, ColumnNode) and (column := columns[node.column]).values.dtype is dtype:
                 values_at = column.address
                 valid = None if form == VALUES_CODE else column.valid
                 kept.append(valid)
@@ -114,7 +112,7 @@ class ProgramNode(ExpressionNode):
                 continue
             else:
                 values, valid = broadcast(node.evaluate(evaluation), size)
-                values, valid = np.ascontiguousarray(values, DTYPES[node.type]), None if form == VALUES_CODE else valid
+                values, valid = np.ascontiguousarray(values, dtype), None if form == VALUES_CODE else valid
                 values_at = address_of(values)
                 kept += [values, valid]
             if valid is None:
@@ -139,7 +137,7 @@ class ProgramNode(ExpressionNode):
 
     def _call(self, size: int, result_at: int, valid_at: int) -> int:
         nulls: int = run_over_rows(
-            self._lines, self._plan_at, self._count, size, _VALUES, _VALUES_F, _VALID, self._result, result_at, valid_at
+            self._lines, self._plan_at, size, _VALUES, _VALUES_F, _VALID, self._result, result_at, valid_at
         )
         return nulls
 

@@ -22,7 +22,7 @@ from siddhi.engine.jit.kernels import kernel_part
 
 
 @kernel_part
-def _compare_i(do, a, b):  # type: ignore[no-untyped-def]
+def compare_i(do, a, b):  # type: ignore[no-untyped-def]
     if do == LESS_I:
         return a < b
     if do == MOST_I:
@@ -35,7 +35,7 @@ def _compare_i(do, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
-def _compare_f(do, a, b):  # type: ignore[no-untyped-def]
+def compare_f(do, a, b):  # type: ignore[no-untyped-def]
     if do == LESS_F:
         return a < b
     if do == MOST_F:
@@ -48,7 +48,7 @@ def _compare_f(do, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
-def _whole(do, a, b):  # type: ignore[no-untyped-def]
+def whole_result(do, a, b):  # type: ignore[no-untyped-def]
     """Return the result of whole numbers; a divisor is not zero."""
     if do == ADD_I:
         return a + b
@@ -67,7 +67,7 @@ def _whole(do, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
-def _broken(do, a, b):  # type: ignore[no-untyped-def]
+def broken_result(do, a, b):  # type: ignore[no-untyped-def]
     if do == ADD_F:
         return a + b
     if do == SUB_F:
@@ -116,12 +116,12 @@ def run_program(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 
                 if do >= DIV_F and f[b] == 0.0:
                     v[at] = False
                 if v[at]:
-                    f[at] = _broken(do, f[a], f[b])
+                    f[at] = broken_result(do, f[a], f[b])
             else:
                 if do >= DIV_I and r[b] == 0:
                     v[at] = False
                 if v[at]:
-                    r[at] = _whole(do, r[a], r[b])
+                    r[at] = whole_result(do, r[a], r[b])
         elif do <= I_TO_F64:
             v[at] = v[a]
             if do == TO_I32:
@@ -136,9 +136,9 @@ def run_program(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 
             if not (v[a] and v[b]):
                 truth = do in (DIFFER_I, DIFFER_F)
             elif do <= DIFFER_I:
-                truth = _compare_i(do, r[a], r[b])
+                truth = compare_i(do, r[a], r[b])
             else:
-                truth = _compare_f(do, f[a], f[b])
+                truth = compare_f(do, f[a], f[b])
             r[at] = truth
             v[at] = True
         elif do <= IS_NULL:

@@ -26,7 +26,7 @@ TYPES = {
     "s": AttributeType.STRING,
 }
 STREAM = "define stream S (i int, l long, f float, d double, b bool, s string);"
-EDGES = {
+EDGES: dict[str, list[object]] = {
     "i": [0, 1, -1, 7, -7, 2**31 - 1, -(2**31)],
     "l": [0, 1, -1, 7, -7, 2**24 + 1, 2**53 + 1, 2**63 - 1, -(2**63)],
     "f": [0.0, -0.0, 1.5, -7.25, 16777216.0, 3e38, float("inf"), float("nan")],
@@ -82,7 +82,7 @@ def test_a_program_gives_what_numpy_gives(seed: int) -> None:
     nodes = [node for _, _, node in runtime._queries["q"].selector.outputs]  # type: ignore[union-attr] # no fused one
     programs = [(text, node) for text, node in zip(texts, nodes, strict=True) if isinstance(node, ProgramNode)]
     assert programs
-    for size, nulls in ((1, 0.0), (1, 0.5), (7, 0.3), (MAX_PROGRAM_ROWS, 0.1)):
+    for size, nulls in ((0, 0.0), (1, 0.0), (1, 0.5), (7, 0.3), (MAX_PROGRAM_ROWS, 0.1)):
         batch = made(draw, runtime, size, nulls)
         for text, node in programs:
             with np.errstate(all="ignore"):
@@ -107,5 +107,5 @@ def test_columns_that_are_cut_out_and_strings_that_come_later() -> None:
     assert len(node.passing(Evaluation(part)))
 
 
-def _every_other(column: Column) -> np.ndarray | None:  # type: ignore[type-arg]
+def _every_other(column: Column) -> np.ndarray | None:
     return None if column.valid is None else column.valid[::2]
