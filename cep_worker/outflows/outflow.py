@@ -181,10 +181,8 @@ class Outflow:
             for link in list(self._server.links.values()):
                 if link.attachment.waits(now_ms):
                     self._spill(link, now_ms)
-        # Messages that wait in the socket may be the sign of life of a publisher that looks silent.
-        if not self._server.unread(now_ms):
-            for gone in self._server.expire(now_ms):
-                self._gone(gone)
+        for gone in self._server.expire(now_ms):
+            self._gone(gone)
 
     def close(self) -> None:
         """Close the service; publishers send again what is not acknowledged."""
