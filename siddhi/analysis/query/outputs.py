@@ -73,6 +73,9 @@ def analyse_output(
 def _event_type(context: Context, output: ast.Output, rate: ast.Rate | None) -> EventType:
     if not isinstance(rate, ast.SnapshotRate):
         return output.events or EventType.CURRENT
+    if not rate.time.milliseconds:
+        message = "snapshots every 0 milliseconds would never let the clock move on"
+        context.problems.add("no-time", message, rate.span, "write a time of at least 1 millisecond")
     if output.events is not None and output.events is not EventType.ALL:
         message = f"a snapshot gives all events, not {output.events.value} ones"
         context.problems.add("wrong-event-type", message, output.span, "leave the event type out")

@@ -47,6 +47,11 @@ class _MachineBuilder:
         if len(self._done) < len(self._leaves):
             return None
         slots = tuple(self._done[number] for number in range(len(self._leaves)))
+        for element in _repeated(steps):
+            if element.waiting_ms == 0:
+                leaf = self._leaves[element.slot]
+                message = "a silence of 0 milliseconds under `every` would never let the clock move on"
+                self._context.problems.add("no-time", message, leaf.span, "write a time of at least 1 millisecond")
         return StateMachine(self._state.sequence, steps, slots, _milliseconds(self._state.within))
 
     def _all_slots(self) -> dict[int, Slot]:
@@ -164,6 +169,15 @@ def _in_order(steps: Iterable[PatternStep]) -> Iterator[PatternElement]:
             yield from (step.right, step.left)
         else:
             yield from _in_order(step.steps)
+
+
+def _repeated(steps: Iterable[PatternStep]) -> Iterator[PatternElement]:
+    """Return the elements under `every`."""
+    for step in steps:
+        if isinstance(step, EveryScope):
+            yield from _in_order(step.steps)
+        elif isinstance(step, BoundScope):
+            yield from _repeated(step.steps)
 
 
 def _is_named(element: PatternElement) -> bool:

@@ -196,6 +196,23 @@ def test_each_wrong_definition_has_its_code(definition: str, code: str) -> None:
     assert [problem.code for problem in refusal(DEFINITIONS + definition).problems] == [code]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "from S select a output snapshot every 0 sec insert into O",
+        "from every not S for 0 sec select 1 as a insert into O",
+        "from every not S for 0 milliseconds and e1=S select e1.a insert into O",
+        "from e1=S -> every (not S for 0 sec -> e2=S) within 1 min select e1.a insert into O",
+    ],
+)
+def test_what_would_repeat_without_time_is_refused(query: str) -> None:
+    assert [problem.code for problem in refusal(f"define stream S (a int); {query};").problems] == ["no-time"]
+
+
+def test_a_silence_of_no_time_that_comes_once_is_taken() -> None:
+    analyse(parse("define stream S (a int); from e1=S -> not S for 0 sec select e1.a insert into O;"))
+
+
 def test_a_table_with_a_store_may_be_indexed_as_the_store_likes() -> None:
     app = analyse(
         parse("""

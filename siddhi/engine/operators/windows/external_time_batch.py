@@ -152,7 +152,7 @@ class TimedExternalTimeBatchWindow(RowWindow):
     Events that come for it later make it go out again, whole: what was sent expires and comes once more, with the new
     events behind. For the reset stands in the first event since the last batch that went out anew; one that goes out
     again leaves it to the batch behind. `replaced` is the attribute that gets the end of the batch which its event
-    entered, and keeps it when that expires.
+    entered, and keeps it when that expires. A timeout of 0 is none, as in Siddhi.
     """
 
     expires_if_wanted = True
@@ -220,8 +220,9 @@ class TimedExternalTimeBatchWindow(RowWindow):
         self._wait(out.clock)
 
     def _wait(self, clock: int) -> None:
-        self.due = clock + self.timeout
-        self.schedule(self.due)
+        if self.timeout > 0:
+            self.due = clock + self.timeout
+            self.schedule(self.due)
 
     def _flush(self, out: Emission) -> None:
         """Expire the last batch and emit the open one."""

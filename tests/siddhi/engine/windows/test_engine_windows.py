@@ -63,6 +63,7 @@ def test_an_event_whose_text_is_no_expression_fails_alone(bad: str, together: bo
         ("externalTimeBatch(t, 10, start + t * 0L, 1 min)", [(7,)]),
         ("externalTimeBatch(t, 10, start, 1 min)", [(7,)]),
         ("externalTimeBatch(t, 10, 25, 1 min)", [(3,), (4,)]),
+        ("externalTimeBatch(t, 10, 25, 0)", [(3,), (4,)]),
         ("unique:timeBatch(v, 10, 25)", [(3,), (4,)]),
         ("unique:externalTimeBatch(v, t, 10, 25)", [(3,), (4,)]),
     ],
