@@ -27,10 +27,10 @@ from cep_manager.commands.folder_watch import PlanFolderWatch
 from cep_manager.commands.node_orders import NO_NODES, node_to_order, require_protection
 from cep_manager.commands.plan_changes import PlanChanges
 from cep_manager.commands.plan_commands import PlanCommands
-from cep_manager.commands.plan_settings import PlanSettings
 from cep_manager.commands.reaches import known_reaches
 from cep_manager.commands.rule_set_commands import RuleSetCommands
 from cep_manager.commands.sample_commands import SampleCommands
+from cep_manager.commands.settings_commands import SettingsCommands
 from cep_manager.config import ManagerConfig
 from cep_manager.control.loop import ManagerControlLoop
 from cep_manager.control.snapshot import ClusterSnapshot
@@ -97,7 +97,7 @@ class ManagerFacade:
         self._clock = clock
         self._changes = changes = PlanChanges(service.store, service, clock, config, topics)
         self.compilers = changes.compilers
-        plans, settings = PlanCommands(changes), PlanSettings(changes)
+        plans, settings = PlanCommands(changes), SettingsCommands(changes)
         rule_sets, checkpoints, samples = RuleSetCommands(changes), CheckpointCommands(changes), SampleCommands(changes)
         self.deploy, self.plan_key, self.rename, self.undeploy = (
             plans.deploy,
@@ -106,8 +106,7 @@ class ManagerFacade:
             plans.undeploy,
         )
         self.restart, self.rebalance = plans.restart, plans.rebalance
-        self.set_intake, self.set_trace = settings.set_intake, settings.set_trace
-        self.set_statistics, self.release = settings.set_statistics, settings.release
+        self.change_settings, self.release = settings.change_settings, settings.release
         self.deploy_rules, self.remove_rules = rule_sets.deploy_rules, rule_sets.remove_rules
         self.rule_set, self.rule_sets = rule_sets.rule_set, rule_sets.rule_sets
         self.checkpoints, self.clear_checkpoints = checkpoints.checkpoints, checkpoints.clear_checkpoints
@@ -354,8 +353,8 @@ def _summary(snapshot: ClusterSnapshot, record: PlanRecord) -> PlanSummary:
         topology=record.key.topology(),
         description=record.compiled.description if record.compiled else "",
         epoch=record.epoch,
-        created_ms=record.created_ms,
-        updated_ms=record.updated_ms,
+        created_ms=record.stored.created_ms,
+        updated_ms=record.stored.updated_ms,
         status=plan_status(snapshot, record.key),
     )
 

@@ -14,6 +14,7 @@ from cep_manager.plans.folder import FileOrigin, parse_origin
 from cep_manager.plans.outcomes import Undeployed
 from cep_manager.plans.record import PlanRecord
 from cep_manager.plans.rule_sets.origin import parse_rule_origin
+from cep_manager.plans.stored_plan import SettingsPatch
 
 
 class FilePlanCommands:
@@ -24,7 +25,9 @@ class FilePlanCommands:
 
     def origins(self) -> dict[PlanKey, FileOrigin | None]:
         """See `FilePlans.origins`."""
-        return {key: parse_origin(record.origin) for key, record in self._changes.snapshot().plans.items()}
+        return {
+            key: parse_origin(record.stored.settings.origin) for key, record in self._changes.snapshot().plans.items()
+        }
 
     def deploy_file(self, tenant: int, text: str, origin: FileOrigin, files: Collection[str]) -> None:
         """See `FilePlans.deploy_file`."""
@@ -45,8 +48,7 @@ class FilePlanCommands:
                 key = former
             else:
                 self._changes.add(key, text, compiled)
-            self._changes.store.set_origin(key, origin.text())
-            self._changes.service.set_origin(key, origin.text())
+            self._changes.change_settings(key, SettingsPatch(origin=origin.text()))
 
     def undeploy(self, key: PlanKey) -> Undeployed:
         """See `FilePlans.undeploy`."""
@@ -57,7 +59,7 @@ class FilePlanCommands:
 def _refuse_other_source(record: PlanRecord, source: FileOrigin | None, text: str, files: Collection[str]) -> None:
     """Raise PlanExistsError unless a file may take the plan over: from a file that has gone, or as it is."""
     name = record.key.plan
-    rule = parse_rule_origin(record.origin)
+    rule = parse_rule_origin(record.stored.settings.origin)
     if rule is not None:
         raise PlanExistsError(
             f"a plan named {name} belongs to the rule set {rule.rule_set}; remove it there, or choose another name"

@@ -16,7 +16,6 @@ from cep_manager.authoring.compiler import with_name
 from cep_manager.authoring.compilers import PlanCompilers
 from cep_manager.checkpoints.view import require_readable_state, require_savepoint
 from cep_manager.commands.http_paths import refuse_paths
-from cep_manager.commands.plans_to_run import plan_to_run
 from cep_manager.config import ManagerConfig
 from cep_manager.control.deployment.draining import Unprocessed, awaited_workers, unprocessed
 from cep_manager.control.deployment.plan_change import former_of, runs
@@ -34,9 +33,10 @@ from cep_manager.errors import (
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.outcomes import Outcome, Undeployed, outcome_of
 from cep_manager.plans.quotas import check_plans, check_workers, room_for_change
-from cep_manager.plans.record import PlanRecord, PlanVersion, new_record
+from cep_manager.plans.record import PlanRecord, PlanToRun, PlanVersion, new_record, with_stored
 from cep_manager.plans.state import ChangeKind, PlanState
-from cep_manager.plans.store import PlanStore, StoredVersion
+from cep_manager.plans.store import PlanStore
+from cep_manager.plans.stored_plan import SettingsPatch, StoredVersion
 from cep_manager.topics.keeper import TopicKeeper
 
 MOVED_TO: dict[PlanHost, str] = {"shared": "into a stage host", "own": "out of its stage host, to tasks of its own"}
@@ -111,7 +111,7 @@ class PlanChanges:
         """Keep a plan that is being undeployed."""
         self.store.set_draining(record.key, None)
         self.service.drain_plan(record.key, None)
-        self._note_draft(msgspec.structs.replace(record, draining=None))
+        self._note_draft(with_stored(record, draining=None))
 
     def check_restore(self, key: PlanKey, restore: str) -> None:
         """Raise UnknownSavepointError unless the plan can begin from `restore`."""
@@ -120,7 +120,7 @@ class PlanChanges:
 
     def _require_beginning(self, record: PlanRecord, restore: str) -> None:
         """Raise StateUnreadableError before anything is stopped, unless it is said what the plan begins from."""
-        if not restore and not record.restore:
+        if not restore and not record.stored.restore:
             require_readable_state(self.snapshot(), record)
 
     def add(self, key: PlanKey, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
@@ -131,8 +131,8 @@ class PlanChanges:
         self._prepare_topics(key, compiled)
         # Whatever a former plan of this name may have left behind is none of this one's.
         stored = self.store.add(key, text, self.clock.now_ms(), restore=restore or NO_SAVEPOINT)
-        self.service.put_plan(plan_to_run(stored, compiled))
-        self._note_draft(new_record(plan_to_run(stored, compiled), self._default_workers, self.clock.monotonic_ms()))
+        self.service.put_plan(PlanToRun(stored, compiled))
+        self._note_draft(new_record(PlanToRun(stored, compiled), self._default_workers, self.clock.monotonic_ms()))
         message = f"{key.plan} was deployed" + (f"; {_state_from(restore)}" if restore else "")
         return outcome_of(key, stored.epoch, message, created=True, changed=True)
 
@@ -151,7 +151,8 @@ class PlanChanges:
         if record.trial is not None:
             return outcome_of(record.key, record.epoch, f"{name} is being updated to that text; nothing was changed")
         if record.compiled is None:
-            return self.change(record, "update", text, compiled, record.workers_asked, host=record.host_asked)
+            stored = record.stored
+            return self.change(record, "update", text, compiled, stored.workers, host=stored.host)
         if record.state is PlanState.FAILED:
             return self.restart(record, f"{name} was deployed again")
         return outcome_of(record.key, record.epoch, f"{name} is deployed with the same text; nothing was changed")
@@ -177,12 +178,12 @@ class PlanChanges:
         stored = self.store.change(key, kind, text, workers, kept, self.clock.now_ms(), restore, restore_epoch, host)
         if stored is None:
             raise unknown_plan(key)
-        self.service.put_plan(plan_to_run(stored, compiled))
+        self.service.put_plan(PlanToRun(stored, compiled))
         done = "updated" if kind == "update" else "rebalanced"
         if kind == "rebalance" and host is not None and host != record.target_host():
             done = f"moved {MOVED_TO[host]}"
         state = _state_from(restore) if restore else self._state_after(record, compiled, workers, host)
-        self._note_draft(msgspec.structs.replace(record, text=text, compiled=compiled))
+        self._note_draft(with_stored(msgspec.structs.replace(record, compiled=compiled), text=text))
         message = f"{key.plan} is being {done}: epoch {stored.epoch} takes over as soon as it runs; {state}"
         return outcome_of(key, stored.epoch, message, changed=True)
 
@@ -230,9 +231,10 @@ class PlanChanges:
         stored = self.store.rename(before.key, compiled.name, only_named, self.clock.now_ms())
         if stored is None:
             raise unknown_plan(key)
-        self.service.rename_plan(plan_to_run(stored, named))
+        self.service.rename_plan(PlanToRun(stored, named))
         running = None if isinstance(named, str) else named
-        self._note_draft(msgspec.structs.replace(before, key=stored.key, text=only_named, compiled=running))
+        renamed = msgspec.structs.replace(before, compiled=running)
+        self._note_draft(with_stored(renamed, key=stored.key, text=only_named))
         message = f"{before.key.plan} was renamed to {stored.key.plan}; {STATE_KEPT}"
         if only_named == text and not restore:
             return outcome_of(stored.key, stored.epoch, message, changed=True)
@@ -257,7 +259,7 @@ class PlanChanges:
         if record.draining is None:
             refuse_during(record, "update", "rebalance")
         self._require_beginning(record, restore)
-        carries = record.state is not PlanState.FAILED or record.restore == NO_SAVEPOINT
+        carries = record.state is not PlanState.FAILED or record.stored.restore == NO_SAVEPOINT
         # A savepoint from which it could not begin is not tried again: its own checkpoints still count.
         stored = self.store.restart(record.key, *(_order(record, restore) if restore or carries else ("", 0)))
         if stored is None:
@@ -334,10 +336,10 @@ class PlanChanges:
             raise unknown_plan(key)
         return record
 
-    def set_origin(self, key: PlanKey, origin: str) -> None:
-        """Keep where the plan came from: a file or a rule set."""
-        self.store.set_origin(key, origin)
-        self.service.set_origin(key, origin)
+    def change_settings(self, key: PlanKey, patch: SettingsPatch) -> None:
+        """Change settings of the plan in the store, then in the control loop."""
+        self.store.change_settings(key, patch)
+        self.service.change_settings(key, patch)
 
 
 def _topics_needed(snapshot: ClusterSnapshot) -> dict[tuple[int, str], frozenset[str]]:
@@ -370,7 +372,7 @@ def _order(record: PlanRecord, restore: str) -> tuple[str, int]:
 
     An earlier order stays in force until the plan has run.
     """
-    return (restore, 0) if restore else (record.restore, record.restore_epoch)
+    return (restore, 0) if restore else (record.stored.restore, record.stored.restore_epoch)
 
 
 def _state_from(restore: str) -> str:
@@ -382,14 +384,14 @@ def _state_from(restore: str) -> str:
 
 def _workers_after_edit(record: PlanRecord, compiled: CompiledPlan) -> int | None:
     """Return the number of workers: the rebalanced one holds until a text gives a different number."""
-    asked = record.trial.version.workers_asked if record.trial is not None else record.workers_asked
+    asked = record.trial.version.workers_asked if record.trial is not None else record.stored.workers
     before = record.trial.version.compiled if record.trial is not None else record.compiled
     return asked if before is not None and before.workers == compiled.workers else None
 
 
 def _host_after_edit(record: PlanRecord, compiled: CompiledPlan) -> PlanHost | None:
     """Return where the plan was moved to, which holds until a text names another host."""
-    asked = record.trial.version.host_asked if record.trial is not None else record.host_asked
+    asked = record.trial.version.host_asked if record.trial is not None else record.stored.host
     before = record.trial.version.compiled if record.trial is not None else record.compiled
     return asked if before is not None and before.host == compiled.host else None
 

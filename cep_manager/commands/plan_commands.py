@@ -114,14 +114,16 @@ class PlanCommands:
                 message = f"{key.plan} has {_workers(number)}{where} already; nothing was changed"
                 return outcome_of(key, record.epoch, message)
             compiled = self._changes.compilers.compile(now.text)
-            asked = host or now.host_asked
+            version, stored = record.trial.version if record.trial is not None else None, record.stored
+            asked = host or (version.host_asked if version is not None else stored.host)
             if host == "shared" and self._changes.host_for(compiled, number, asked) != "shared":
                 raise BadRequestError(
                     f"{key.plan} cannot share a stage host: it runs on {_workers(number)}, or asks for cores, memory "
                     "or labels with @Plan:resources",
                     {"at": "host", "allowed": ["own"]},
                 )
-            asked_workers = workers if workers is not None else now.workers_asked
+            before = version.workers_asked if version is not None else stored.workers
+            asked_workers = workers if workers is not None else before
             return self._changes.change(record, "rebalance", now.text, compiled, asked_workers, host=asked)
 
 

@@ -36,6 +36,7 @@ from cep_manager.plans.rule_sets.model import (
     require_files,
 )
 from cep_manager.plans.rule_sets.origin import RuleOrigin, parse_rule_origin, require_rule_set_name
+from cep_manager.plans.stored_plan import SettingsPatch
 from query_plan.plan_names import named_after
 
 NOT_OF_THE_PLAN = frozenset({"plan-store", "manager-unavailable", "not-leader", "plans-busy"})
@@ -94,7 +95,7 @@ class RuleSetCommands:
         """See `ManagerView.rule_sets`."""
         counts: dict[str, int] = {}
         for record in self._changes.snapshot().plans.values():
-            origin = parse_rule_origin(record.origin)
+            origin = parse_rule_origin(record.stored.settings.origin)
             if record.key.tenant == tenant and origin is not None:
                 counts[origin.rule_set] = counts.get(origin.rule_set, 0) + 1
         return tuple(RuleSetSummary(name, plans) for name, plans in sorted(counts.items()))
@@ -190,17 +191,18 @@ class RuleSetCommands:
         if step.key is None:
             key = self._changes.store.key_of(tenant, step.plan)
             outcome = self._changes.add(key, step.text, compiled[step.text])
-            self._changes.set_origin(key, origin.text())
+            self._changes.change_settings(key, SettingsPatch(origin=origin.text()))
             return _changed(step, outcome)
         if step.action == "remove":
             return _removed(self._changes.undeploy(step.key))
         record = self._changes.record(step.key)
         if step.action == "keep":
-            was = parse_rule_origin(record.origin)
+            was = parse_rule_origin(record.stored.settings.origin)
             if was is not None and was.file != step.file:  # the file was moved; what changed the plan last stays
-                self._changes.set_origin(step.key, RuleOrigin(origin.rule_set, step.file, was.revision).text())
+                moved = RuleOrigin(origin.rule_set, step.file, was.revision)
+                self._changes.change_settings(step.key, SettingsPatch(origin=moved.text()))
             return RuleChange(step.plan, step.file, "keep", f"{step.plan} is unchanged", epoch=record.epoch)
-        self._changes.set_origin(step.key, origin.text())
+        self._changes.change_settings(step.key, SettingsPatch(origin=origin.text()))
         if step.action == "rename":
             return _changed(
                 step, self._changes.rename(step.key, step.text, compiled[step.text]), former=record.key.plan

@@ -8,16 +8,14 @@ from __future__ import annotations
 import logging
 import sys
 
-import msgspec
-
 from cep_common.ids import PlanKey
 from cep_manager.authoring.compiler import compile_plan
-from cep_manager.commands.plans_to_run import former_to_run, plan_to_run
 from cep_manager.config import KafkaConfig
 from cep_manager.errors import PlanInvalidError
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanToRun
-from cep_manager.plans.store import PlanStore, StoredPlan
+from cep_manager.plans.store import PlanStore
+from cep_manager.plans.stored_plan import StoredPlan
 from cep_manager.topics.brokers import with_brokers
 from siddhi.scripts.language import ScriptPolicy
 
@@ -38,11 +36,12 @@ class StoredPlans:
         return tuple(self._to_run(stored, known) for stored in store.plans())
 
     def _to_run(self, stored: StoredPlan, known: dict[str, CompiledPlan | str]) -> PlanToRun:
-        plan = plan_to_run(stored, self._compile(stored.key, stored.text, known), sent_before=True)
+        compiled = self._compile(stored.key, stored.text, known)
         if stored.former is None:
-            return plan
-        former = former_to_run(stored, stored.former, self._compile(stored.key, stored.former.text, known))
-        return msgspec.structs.replace(plan, former=former)
+            return PlanToRun(stored, compiled, sent_before=True)
+        before = stored.before_change(stored.former)
+        former = PlanToRun(before, self._compile(stored.key, before.text, known), sent_before=True)
+        return PlanToRun(stored, compiled, sent_before=True, former=former)
 
     def _compile(self, key: PlanKey, text: str, known: dict[str, CompiledPlan | str]) -> CompiledPlan | str:
         found = known.get(text)

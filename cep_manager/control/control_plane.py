@@ -26,7 +26,7 @@ from cep_common.protocol.registry import (
     WorkerPlanReport,
     WorkerRegistered,
 )
-from cep_common.protocol.tasks import RefreshTasks, RegisterTask, StatisticsLevel, TaskRegistered
+from cep_common.protocol.tasks import RefreshTasks, RegisterTask, TaskRegistered
 from cep_manager.config import QuotasConfig
 from cep_manager.control.committed_results import standing_results
 from cep_manager.control.deployment import state_transfer
@@ -52,6 +52,7 @@ from cep_manager.plans.quotas import share_of_events
 from cep_manager.plans.record import PlanRecord, PlanToRun
 from cep_manager.plans.state import PlanState
 from cep_manager.plans.store import MOST_REMOVED
+from cep_manager.plans.stored_plan import SettingsPatch
 
 HEARTBEATS = (RegisterEndpoint, RequestEndpoint, RegisterWorker, RegisterTask, RefreshTasks, RegisterDriver, ListPlans)
 """Messages that need not be news; what they say tells whether they are."""
@@ -322,7 +323,7 @@ class ControlPlane:
         self._revision += 1
         record = self._deployments.plans.get(key)
         if record is not None:
-            self._removed = (*self._removed, RemovedPlan(key, record.created_ms))[-MOST_REMOVED:]
+            self._removed = (*self._removed, RemovedPlan(key, record.stored.created_ms))[-MOST_REMOVED:]
         instructions = self._deployments.remove(key, self._members.live_driver(now_ms), now_ms, drain=drain)
         self._keep_epochs(key)
         return instructions
@@ -346,21 +347,11 @@ class ControlPlane:
         self._admission.adopt(worker)
         return [LogLine("warning", f"worker of another system is adopted worker={worker}")]
 
-    def set_intake(self, key: PlanKey, intake: bool) -> list[Instruction]:
-        """Open or close the plan's intake of events at the workers."""
-        self._revision += 1
-        return self._deployments.set_intake(key, intake)
-
-    def set_trace(self, key: PlanKey, trace: bool) -> list[Instruction]:
-        """Turn the logging of the plan's events by workers on or off."""
-        self._revision += 1
-        self._deployments.set_trace(key, trace)
-        return []
-
-    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> list[Instruction]:
-        """Set the statistics level of the plan's stages; they learn it with their next heartbeat."""
-        self._deployments.set_statistics(key, level)
-        return []
+    def change_settings(self, key: PlanKey, patch: SettingsPatch) -> list[Instruction]:
+        """Change settings of the plan; workers learn theirs from the next list of plans, tasks with a heartbeat."""
+        if msgspec.UNSET is not patch.intake or msgspec.UNSET is not patch.trace:
+            self._revision += 1  # workers see these in their list of plans
+        return self._deployments.change_settings(key, patch)
 
     def release(self, key: PlanKey, streams: tuple[str, ...]) -> list[Instruction]:
         """Stop holding event time back for the first events of these streams.
@@ -378,11 +369,6 @@ class ControlPlane:
             self._samples.begin(key, components, percent, now_ms + for_ms)
         else:
             self._samples.end(key, components)
-        return []
-
-    def set_origin(self, key: PlanKey, origin: str) -> list[Instruction]:
-        """Record that the plan comes from the file that `origin` names."""
-        self._deployments.set_origin(key, origin)
         return []
 
     def restart_plan(
@@ -547,6 +533,6 @@ def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:
         intake=record.takes_in(),
         trace=record.traced(),
         delivery=compiled.delivery,
-        deployed_ms=record.created_ms,
-        former_names=record.former_names,
+        deployed_ms=record.stored.created_ms,
+        former_names=record.stored.former_names,
     )

@@ -26,7 +26,7 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_common.process.priority import raise_priority
 from cep_common.protocol.drivers import DriverRegistered
 from cep_common.protocol.registry import Message, Rejected, RemovedPlan, WorkerRegistered
-from cep_common.protocol.tasks import StatisticsLevel, TaskRegistered, TasksRefreshed
+from cep_common.protocol.tasks import TaskRegistered, TasksRefreshed
 from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
 from cep_common.sockets.transport import ControlServer
@@ -50,7 +50,8 @@ from cep_manager.nodes.agent import NodeAgent
 from cep_manager.persistence.database import Database
 from cep_manager.persistence.node_store import NodeStore
 from cep_manager.plans.record import PlanToRun
-from cep_manager.plans.store import PlanStore, StoredVersion, WriteRight
+from cep_manager.plans.store import PlanStore, WriteRight
+from cep_manager.plans.stored_plan import SettingsPatch, StoredVersion
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -227,20 +228,9 @@ class ManagerControlLoop:
         except (TimeoutError, RuntimeError) as error:
             raise ManagerUnavailableError("the plan store does not answer in time; try again") from error
 
-    def set_intake(self, key: PlanKey, intake: bool) -> None:
-        """Open or close the plan's intake of events at the workers. Raises ManagerUnavailableError."""
-        self._commands.do(lambda _: self._plane.set_intake(key, intake))
-
-    def set_trace(self, key: PlanKey, trace: bool) -> None:
-        """Turn the logging of the plan's events by workers on or off. Raises ManagerUnavailableError."""
-        self._commands.do(lambda _: self._plane.set_trace(key, trace))
-
-    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> None:
-        """Set the statistics level of the plan's stages from their next heartbeat on.
-
-        Raises ManagerUnavailableError.
-        """
-        self._commands.do(lambda _: self._plane.set_statistics(key, level))
+    def change_settings(self, key: PlanKey, patch: SettingsPatch) -> None:
+        """Change settings of the plan; nothing is restarted. Raises ManagerUnavailableError."""
+        self._commands.do(lambda _: self._plane.change_settings(key, patch))
 
     def release(self, key: PlanKey, streams: tuple[str, ...]) -> None:
         """Stop holding event time back for the first events of these streams. Raises ManagerUnavailableError."""
@@ -252,10 +242,6 @@ class ManagerControlLoop:
         Raises ManagerUnavailableError.
         """
         self._commands.do(lambda now_ms: self._plane.sample(key, components, percent, for_ms, now_ms))
-
-    def set_origin(self, key: PlanKey, origin: str) -> None:
-        """Record that the plan comes from the file that `origin` names. Raises ManagerUnavailableError."""
-        self._commands.do(lambda _: self._plane.set_origin(key, origin))
 
     def restart_plan(self, key: PlanKey, epoch: int, restore: str = "", restore_epoch: int = 0) -> None:
         """Submit the plan again under `epoch`, to start from what `restore` says, as ordered under `restore_epoch`.

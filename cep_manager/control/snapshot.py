@@ -83,7 +83,9 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
 
     def present_name(self, tenant: int, former: str) -> str:
         """Return the name that the plan has now which was called `former` before; empty when there is none."""
-        found = (one.key for one in self.plans.values() if one.key.tenant == tenant and former in one.former_names)
+        found = (
+            one.key for one in self.plans.values() if one.key.tenant == tenant and former in one.stored.former_names
+        )
         return next((key.plan for key in found), "")
 
     def live_workers(self) -> tuple[ClusterMember[RegisterWorker], ...]:

@@ -117,7 +117,7 @@ def change_of(snapshot: ClusterSnapshot, kind: OperationKind, key: PlanKey, epoc
     record = snapshot.plans.get(key)
     if record is None:
         return None
-    versions = {record.epoch: record.updated_ms}
+    versions = {record.epoch: record.stored.updated_ms}
     if record.trial is not None:
         versions[record.trial.version.epoch] = record.trial.version.updated_ms
     return OperationId(kind, versions[epoch], key) if epoch in versions else None
@@ -125,8 +125,8 @@ def change_of(snapshot: ClusterSnapshot, kind: OperationKind, key: PlanKey, epoc
 
 def _changes(record: PlanRecord) -> list[OperationId]:
     """Return the operation that led to the plan's present form, and the change in progress."""
-    deployed = record.updated_ms == record.created_ms
-    found = [OperationId("deploy" if deployed else record.change() or "update", record.updated_ms, record.key)]
+    deployed = record.stored.updated_ms == record.stored.created_ms
+    found = [OperationId("deploy" if deployed else record.change() or "update", record.stored.updated_ms, record.key)]
     if record.trial is not None:
         found.append(OperationId(record.trial.kind, record.trial.version.updated_ms, record.key))
     return found
@@ -139,10 +139,10 @@ def _change(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
     trial = record.trial
     if trial is not None and trial.version.updated_ms == asked.begun_ms and asked.kind != "restart":
         return _told(asked, "pending" if trial.submission is Submission.NEW else "running", trial.reason)
-    newest_ms = max(record.updated_ms, trial.version.updated_ms if trial is not None else 0)
+    newest_ms = max(record.stored.updated_ms, trial.version.updated_ms if trial is not None else 0)
     if newest_ms > asked.begun_ms:
         return _told(asked, "superseded", f"{asked.key.plan} was changed again")
-    if record.updated_ms < asked.begun_ms and asked.kind != "restart":
+    if record.stored.updated_ms < asked.begun_ms and asked.kind != "restart":
         why = record.change_error or "the manager that tried it does not lead any more; its log says why"
         return _failed(asked, "change-failed", why, f"the change failed and the previous version keeps running: {why}")
     return _version(record, asked)
@@ -165,7 +165,7 @@ def _version(record: PlanRecord, asked: OperationId) -> Operation:
 def _undeployment(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
     record = snapshot.plans.get(asked.key)
     if record is not None:
-        if record.created_ms >= asked.begun_ms:
+        if record.stored.created_ms >= asked.begun_ms:
             return _told(asked, "succeeded", "it was ended; a plan of that name was deployed since")
         if record.draining is not None:
             return _told(asked, "running", record.drain_reason)

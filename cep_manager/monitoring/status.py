@@ -151,7 +151,7 @@ def plan_status(snapshot: ClusterSnapshot, key: PlanKey) -> PlanStatus:
             tasks_required=record.workers,
             interruption=record.interruption,
             interrupted_ms=snapshot.now_ms - record.interrupted_ms if record.interruption else 0,
-            intake=record.intake,
+            intake=record.stored.settings.intake,
             trace=record.traced(),
             statistics=record.statistics_level(),
             change=record.change() or "",

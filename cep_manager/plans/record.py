@@ -11,6 +11,7 @@ from cep_common.protocol.drivers import PlanHost, SubmitTopology, TopologyReport
 from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.state import ChangeKind, PlanState
+from cep_manager.plans.stored_plan import StoredPlan
 
 DRAIN_BEGINS = "workers are told to stop its intake"
 
@@ -28,40 +29,21 @@ class Submission(Enum):
 
 
 class PlanToRun(msgspec.Struct, frozen=True):
-    """A plan as the plan store has it, with what its text was compiled to, or why it cannot be (`str`).
+    """A stored plan with what its text was compiled to, or why it cannot be (`str`).
 
-    `workers` None leaves their number to the text, and then to the configuration; so does `host` with where it runs.
-    `trace` None leaves it to the text whether workers write the plan's events to their logs, and so does
-    `statistics` with what stages count. `origin` is the file that the plan comes from, empty for one that was
-    deployed by hand. `sent_before` says that an earlier manager process may have submitted it under this epoch.
-    `change` says that the plan was deployed before and that the plan store keeps what it was: that runs on until
-    this runs. `former` is what the store kept, when the manager has only just started. `restore` and
-    `restore_epoch` say what its topology begins from (see `submit-topology` in the protocol). The plan store has
-    `counted` epochs of its name so far, at least `epoch`. `draining` names the workers that may have had events of
-    it when it was undeployed; None: it is not being undeployed. `former_names` are those that it had before it was
-    renamed, and that no plan has now.
+    `sent_before` says that an earlier manager process may have submitted it under this epoch. `former` is the plan
+    before a change that an earlier manager process began.
     """
 
-    key: PlanKey
-    text: str
+    stored: StoredPlan
     compiled: CompiledPlan | str
-    epoch: int
-    created_ms: int
-    updated_ms: int
     sent_before: bool = False
-    intake: bool = True
-    workers: int | None = None
-    origin: str = ""
-    trace: bool | None = None
-    statistics: StatisticsLevel | None = None
-    change: ChangeKind | None = None
     former: PlanToRun | None = None
-    restore: str = ""
-    restore_epoch: int = 0
-    counted: int = 0
-    draining: tuple[str, ...] | None = None
-    former_names: tuple[str, ...] = ()
-    host: PlanHost | None = None
+
+    @property
+    def key(self) -> PlanKey:
+        """Return the plan's key."""
+        return self.stored.key
 
 
 class PlanVersion(msgspec.Struct, frozen=True):
@@ -103,32 +85,26 @@ class ChangeTrial(msgspec.Struct, frozen=True):
 
 
 class PlanRecord(msgspec.Struct, frozen=True):
-    """A plan that should run.
+    """A plan that should run: what is stored of it, and what is known of its topologies.
 
-    `compiled` is None when its stored text no longer compiles; `unusable` then says why. `created_ms` and `updated_ms`
-    are times of day, the others monotonic. `sent_to` is the driver process that got the current epoch. `interruption`
-    says why it last stopped being active, or failed; empty when it never did.
+    `compiled` is None when its stored text no longer compiles; `unusable` then says why. `workers` is the number that
+    its topology has, also when the stored plan leaves it open. `state_since_ms` and other times are monotonic.
+    `sent_to` is the driver process that got the current epoch. `interruption` says why it last stopped being active, or
+    failed; empty when it never did.
 
     While a plan is being changed, either `trial` is started beside it, or it has replaced `fallback`, which returns if
-    it does not get to run. `change_error` says why the last change failed. Until it runs, `restore` says what its
-    topology starts from, as ordered under `restore_epoch`; empty: from the newest checkpoint. It was deployed under
-    `first_epoch` (0: by an earlier manager process); topologies of earlier epochs belong to another plan of its name.
-    Epochs of its name are `counted` so far: this database never gave out higher ones.
+    it does not get to run. `change_error` says why the last change failed. It was deployed under `first_epoch` (0: by
+    an earlier manager process); topologies of earlier epochs belong to another plan of its name.
 
-    A plan that is being undeployed is `draining`: the workers named there may still have events of it; `drain_reason`
-    says what it waits for. Of a plan whose groups send each other events by topics nothing has waited since
-    `settles_since_ms` (monotonic). While it `rests` its stages take nothing in. It `goes` once the plan store has been
-    asked to remove it.
+    While a plan is being undeployed, `drain_reason` says what it waits for. Of a plan whose groups send each other
+    events by topics nothing has waited since `settles_since_ms` (monotonic). While it `rests` its stages take
+    nothing in. It `goes` once the plan store has been asked to remove it.
     """
 
-    key: PlanKey
-    text: str
+    stored: StoredPlan
     compiled: CompiledPlan | None
     unusable: str
-    epoch: int
     workers: int
-    created_ms: int
-    updated_ms: int
     state: PlanState
     reason: str
     state_since_ms: int
@@ -138,13 +114,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     restarts: int = 0
     interruption: str = ""
     interrupted_ms: int = 0
-    workers_asked: int | None = None
     host: PlanHost = "own"
-    host_asked: PlanHost | None = None
-    intake: bool = True
-    origin: str = ""
-    trace: bool | None = None
-    statistics: StatisticsLevel | None = None
     released: tuple[str, ...] = ()
     """Streams whose first event somebody said not to wait for; checkpoints of the topology remember it."""
     trial: ChangeTrial | None = None
@@ -152,16 +122,31 @@ class PlanRecord(msgspec.Struct, frozen=True):
     change_error: str = ""
     ran_before: bool = False
     """An earlier manager process may have had it run in its present form."""
-    restore: str = ""
-    restore_epoch: int = 0
     first_epoch: int = 0
-    counted: int = 0
-    draining: tuple[str, ...] | None = None
-    former_names: tuple[str, ...] = ()
     drain_reason: str = ""
     rests: bool = False
     settles_since_ms: int | None = None
     goes: bool = False
+
+    @property
+    def key(self) -> PlanKey:
+        """Return the plan's key."""
+        return self.stored.key
+
+    @property
+    def text(self) -> str:
+        """Return the text that runs, or is to run."""
+        return self.stored.text
+
+    @property
+    def epoch(self) -> int:
+        """Return the epoch of the plan's present topology."""
+        return self.stored.epoch
+
+    @property
+    def draining(self) -> tuple[str, ...] | None:
+        """Return the workers that may still have events of a plan that is being undeployed; None: it is not."""
+        return self.stored.draining
 
     @property
     def slots(self) -> int:
@@ -177,7 +162,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
 
         It is not when another plan had the name, say in a database that was replaced.
         """
-        return report.deployed_ms in (0, self.created_ms)
+        return report.deployed_ms in (0, self.stored.created_ms)
 
     def instances(self) -> frozenset[str]:
         """Return the component instances of what runs, and of what it may be changed to or back to."""
@@ -188,10 +173,17 @@ class PlanRecord(msgspec.Struct, frozen=True):
         """Return the version to run now; None when it does not compile."""
         if self.compiled is None:
             return None
+        stored = self.stored
         return PlanVersion(
-            self.text, self.compiled, self.epoch, self.workers, self.updated_ms, self.workers_asked, self.host,
-            self.host_asked,
-        )  # fmt: skip
+            stored.text,
+            self.compiled,
+            stored.epoch,
+            self.workers,
+            stored.updated_ms,
+            stored.workers,
+            self.host,
+            stored.host,
+        )
 
     def to_submit(self, compiled: CompiledPlan) -> SubmitTopology:
         """Return the order for the driver to run `compiled`, which the record has or is about to have."""
@@ -199,9 +191,9 @@ class PlanRecord(msgspec.Struct, frozen=True):
             self.key,
             self.epoch,
             self.workers,
-            self.created_ms,
-            restore=self.restore,
-            restore_epoch=self.restore_epoch,
+            self.stored.created_ms,
+            restore=self.stored.restore,
+            restore_epoch=self.stored.restore_epoch,
             host=self.host,
         )
 
@@ -226,19 +218,21 @@ class PlanRecord(msgspec.Struct, frozen=True):
 
     def traced(self) -> bool:
         """Return whether workers are to write the plan's events to their logs: somebody said so, else its text."""
-        if self.trace is not None:
-            return self.trace
+        trace = self.stored.settings.trace
+        if trace is not None:
+            return trace
         return self.compiled is not None and self.compiled.trace
 
     def statistics_level(self) -> StatisticsLevel:
         """Return the statistics level as set by a user, or else by the plan's text."""
-        if self.statistics is not None:
-            return self.statistics
+        statistics = self.stored.settings.statistics
+        if statistics is not None:
+            return statistics
         return self.compiled.statistics if self.compiled is not None else "basic"
 
     def takes_in(self) -> bool:
         """Return whether workers take events in for the plan."""
-        return self.intake and self.draining is None
+        return self.stored.settings.intake and self.draining is None
 
     def change(self) -> ChangeKind | None:
         """Return the kind of the change that is under way."""
@@ -255,54 +249,48 @@ def new_record(plan: PlanToRun, default_workers: int, now_ms: int, default_host:
     `default_workers` if neither it nor its text says how many it needs, in `default_host` if it does not say where and
     asks for nothing more.
     """
+    stored = plan.stored
     compiled = None if isinstance(plan.compiled, str) else plan.compiled
     unusable = plan.compiled if isinstance(plan.compiled, str) else ""
-    workers = plan.workers or (compiled.workers if compiled else None) or default_workers
+    workers = stored.workers or (compiled.workers if compiled else None) or default_workers
     return PlanRecord(
-        key=plan.key,
-        text=plan.text,
+        stored=msgspec.structs.replace(stored, counted=max(stored.epoch, stored.counted)),
         compiled=compiled,
         unusable=unusable,
-        epoch=plan.epoch,
         workers=workers,
-        host=compiled.host_for(workers, default_host, plan.host) if compiled else "own",
-        host_asked=plan.host,
-        created_ms=plan.created_ms,
-        updated_ms=plan.updated_ms,
+        host=compiled.host_for(workers, default_host, stored.host) if compiled else "own",
         state=PlanState.FAILED if unusable else PlanState.WAITING,
         reason=unusable or "not yet submitted",
         state_since_ms=now_ms,
         submission=Submission.UNKNOWN if plan.sent_before else Submission.NEW,
         ran_before=plan.sent_before,
-        workers_asked=plan.workers,
-        intake=plan.intake,
-        origin=plan.origin,
-        trace=plan.trace,
-        statistics=plan.statistics,
-        restore=plan.restore,
-        restore_epoch=plan.restore_epoch,
-        first_epoch=0 if plan.sent_before else plan.epoch,
-        counted=max(plan.epoch, plan.counted),
-        draining=plan.draining,
-        former_names=plan.former_names,
-        drain_reason=DRAIN_BEGINS if plan.draining is not None else "",
+        first_epoch=0 if plan.sent_before else stored.epoch,
+        drain_reason=DRAIN_BEGINS if stored.draining is not None else "",
     )
+
+
+def with_stored(record: PlanRecord, **changes: object) -> PlanRecord:
+    """Return the plan with changes of what is stored of it."""
+    return msgspec.structs.replace(record, stored=msgspec.structs.replace(record.stored, **changes))
 
 
 def with_version(record: PlanRecord, version: PlanVersion) -> PlanRecord:
     """Return the plan with another text and topology, of which nothing is known yet."""
-    return msgspec.structs.replace(
+    changed = msgspec.structs.replace(
         record,
-        text=version.text,
         compiled=version.compiled,
         unusable="",
-        epoch=version.epoch,
         workers=version.workers,
-        workers_asked=version.workers_asked,
         host=version.host,
-        host_asked=version.host_asked,
-        updated_ms=version.updated_ms,
         restarts=0,
         trial=None,
         ran_before=False,
+    )
+    return with_stored(
+        changed,
+        text=version.text,
+        epoch=version.epoch,
+        workers=version.workers_asked,
+        host=version.host_asked,
+        updated_ms=version.updated_ms,
     )

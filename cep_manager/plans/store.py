@@ -19,7 +19,6 @@ from sqlalchemy.exc import IntegrityError
 from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import PlanHost
 from cep_common.protocol.registry import RemovedPlan
-from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.errors import NotLeaderError, PlanExistsError
 from cep_manager.persistence.database import Database
 from cep_manager.persistence.database_note import contents_of
@@ -27,6 +26,7 @@ from cep_manager.persistence.lease import hold_lease
 from cep_manager.persistence.schema import EPOCHS, FORMER, PLANS, REMOVED, system_identity
 from cep_manager.plans.batch import PlanBatch
 from cep_manager.plans.state import ChangeKind
+from cep_manager.plans.stored_plan import PlanSettings, SettingsPatch, StoredPlan, StoredVersion
 
 REMOVED_KNOWN_MS = 90 * 24 * 3_600_000
 """For so long it is known of a plan that it was removed."""
@@ -41,48 +41,6 @@ class WriteRight(msgspec.Struct, frozen=True):
 
     token: int
     refused: Callable[[int, str], None]
-
-
-class StoredVersion(msgspec.Struct, frozen=True):
-    """A plan's text and the size of its topology.
-
-    `workers` is the number asked for, and `host` where it was moved to; None leaves it to text and configuration.
-    """
-
-    text: str
-    updated_ms: int
-    epoch: int
-    workers: int | None = None
-    host: PlanHost | None = None
-
-
-class StoredPlan(msgspec.Struct, frozen=True):
-    """A plan in the store; times are milliseconds since 1970.
-
-    While a change is not settled, `change` is its kind and `former` the plan before it. `restore` says what the plan
-    starts from, until it has run, and `restore_epoch` the epoch under which that was ordered, 0 when it was not. Epochs
-    of it are `counted` so far. While it is being undeployed, `draining` names the workers that may have had events of
-    it. `former_names` are names that it had before it was renamed, and that no plan has now.
-    """
-
-    key: PlanKey
-    text: str
-    epoch: int
-    created_ms: int
-    updated_ms: int
-    intake: bool = True
-    workers: int | None = None
-    origin: str = ""
-    trace: bool | None = None
-    statistics: StatisticsLevel | None = None
-    change: ChangeKind | None = None
-    former: StoredVersion | None = None
-    restore: str = ""
-    restore_epoch: int = 0
-    counted: int = 0
-    draining: tuple[str, ...] | None = None
-    former_names: tuple[str, ...] = ()
-    host: PlanHost | None = None
 
 
 class _Joint(threading.local):
@@ -135,7 +93,7 @@ class PlanStore:
         with self._writing() as connection:
             epoch = _count_epoch(connection, key)
             _call(connection, key)
-            plan = StoredPlan(key, text, epoch, now_ms, now_ms, origin=origin, counted=epoch)
+            plan = StoredPlan(key, text, epoch, now_ms, now_ms, PlanSettings(origin=origin), counted=epoch)
             plan = msgspec.structs.replace(plan, **_beginning(restore, epoch))
             _insert(connection, plan)
         return plan
@@ -198,31 +156,16 @@ class PlanStore:
             connection.execute(PLANS.update().where(_is_plan(key)).values(version))
             connection.execute(FORMER.delete().where(_is(FORMER, key)))
 
-    def set_intake(self, key: PlanKey, intake: bool) -> None:
-        """Open or close the plan's intake of events at the workers."""
+    def change_settings(self, key: PlanKey, patch: SettingsPatch) -> None:
+        """Change settings of the plan."""
         with self._writing() as connection:
-            connection.execute(PLANS.update().where(_is_plan(key)).values(intake=intake))
+            connection.execute(PLANS.update().where(_is_plan(key)).values(patch.values()))
 
     def set_draining(self, key: PlanKey, workers: tuple[str, ...] | None) -> None:
         """Mark the plan as being undeployed, with the workers that may have events of it; None removes the mark."""
         told = None if workers is None else msgspec.json.encode(workers).decode()
         with self._writing() as connection:
             connection.execute(PLANS.update().where(_is_plan(key)).values(draining=told))
-
-    def set_trace(self, key: PlanKey, trace: bool) -> None:
-        """Turn the logging of the plan's events by workers on or off, whatever its text says."""
-        with self._writing() as connection:
-            connection.execute(PLANS.update().where(_is_plan(key)).values(trace=trace))
-
-    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> None:
-        """Set the statistics level of the plan's stages, whatever its text says."""
-        with self._writing() as connection:
-            connection.execute(PLANS.update().where(_is_plan(key)).values(statistics=level))
-
-    def set_origin(self, key: PlanKey, origin: str) -> None:
-        """Record the file from which the plan comes; empty: it was deployed by hand."""
-        with self._writing() as connection:
-            connection.execute(PLANS.update().where(_is_plan(key)).values(origin=origin))
 
     def rename(self, key: PlanKey, name: str, text: str, now_ms: int) -> StoredPlan | None:
         """Give the plan another name, which `text` says, too.
@@ -388,12 +331,9 @@ def _insert(connection: Connection, plan: StoredPlan) -> None:
         "updated_ms": plan.updated_ms,
         "epoch": plan.epoch,
         "changed_epoch": plan.epoch,
-        "intake": plan.intake,
         "workers": plan.workers,
         "host": plan.host,
-        "origin": plan.origin,
-        "trace": plan.trace,
-        "statistics": plan.statistics,
+        **msgspec.structs.asdict(plan.settings),
         "restore": plan.restore,
         "restore_epoch": plan.restore_epoch,
     }
@@ -487,12 +427,9 @@ def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None, counte
         epoch=row.epoch,
         created_ms=row.created_ms,
         updated_ms=row.updated_ms,
-        intake=row.intake,
+        settings=PlanSettings(row.intake, row.trace, row.statistics, row.origin),
         workers=row.workers,
         host=row.host,
-        origin=row.origin,
-        trace=row.trace,
-        statistics=row.statistics,
         restore=row.restore,
         restore_epoch=row.restore_epoch,
         counted=counted,

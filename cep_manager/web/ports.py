@@ -11,7 +11,6 @@ from typing import Protocol
 from cep_common.ids import PlanKey
 from cep_common.nodes.files import NodeOrder
 from cep_common.protocol.drivers import PlanHost
-from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.authoring.model import EditPreview, Language, PlanTrial, Preview, Validation
 from cep_manager.checkpoints.view import CheckpointList, SavepointList, SavepointView
 from cep_manager.events.model import EventStreamView, SentEvents, TailFilter, TailReport
@@ -39,6 +38,7 @@ from cep_manager.monitoring.plan_model import PlanDetails, PlanSummary
 from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
 from cep_manager.plans.outcomes import Outcome, Undeployed
 from cep_manager.plans.rule_sets.model import RuleFile, RuleSetDetails, RuleSetReport, RuleSetSummary
+from cep_manager.plans.stored_plan import SettingsPatch
 from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
 from siddhi.explanation import PlanExplanation
 from siddhi.trial.messages import TrialResult
@@ -150,11 +150,11 @@ class ManagerView(Protocol):
         name that cannot be.
         """
 
-    def set_trace(self, key: PlanKey, trace: bool) -> Outcome:
-        """Turn the logging of the plan's events by workers on or off; nothing is restarted."""
+    def change_settings(self, key: PlanKey, patch: SettingsPatch) -> Outcome:
+        """Change settings of the plan: intake, trace, statistics; nothing is restarted, and its state is kept.
 
-    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> Outcome:
-        """Return the plan's stages count at that level; nothing is restarted. Raises UnknownPlanError."""
+        Raises UnknownPlanError.
+        """
 
     def release(self, key: PlanKey, streams: Collection[str]) -> Outcome:
         """Stop holding the plan's event time back for the first events of these streams.
@@ -162,9 +162,6 @@ class ManagerView(Protocol):
         Empty: for all streams that it waits for. Nothing is restarted. Raises UnknownPlanError, and BadRequestError for
         a stream that the plan does not import.
         """
-
-    def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
-        """Open or close the plan's intake of events at the workers; its state is kept. Raises UnknownPlanError."""
 
     def restart(self, key: PlanKey, restore: str = "") -> Outcome:
         """Restart the plan's topology from its newest checkpoint, or from the savepoint that `restore` names.

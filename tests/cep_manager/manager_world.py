@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 from cep_common.inspection.endpoint import Inspection
@@ -23,7 +26,6 @@ from cep_common.protocol.tasks import (
     ComponentState,
     RegisterTask,
     StateTransfer,
-    StatisticsLevel,
     StreamCount,
 )
 from cep_manager.authoring.language import describe_language
@@ -105,6 +107,7 @@ from cep_manager.plans.rule_sets.model import (
     require_files,
 )
 from cep_manager.plans.rule_sets.origin import require_rule_set_name
+from cep_manager.plans.stored_plan import SettingsPatch, StoredPlan
 from cep_manager.state_queries.model import QueryableState, StateColumn, StateList, StateQuestion, StateRows
 from cep_manager.web.ports import Validation
 from query_plan.builder import build
@@ -163,16 +166,11 @@ def plan(
     text: str = TEXT,
     compiled: CompiledPlan | str = COMPILED,
     sent_before: bool = False,
+    **stored: Any,
 ) -> PlanToRun:
-    return PlanToRun(
-        key=key,
-        text=text,
-        compiled=compiled,
-        epoch=epoch,
-        created_ms=DEPLOYED_MS,
-        updated_ms=1_767_225_600_000,
-        sent_before=sent_before,
-    )
+    """`stored` are more fields of the stored plan."""
+    row = StoredPlan(key, text, epoch, created_ms=DEPLOYED_MS, updated_ms=1_767_225_600_000)
+    return PlanToRun(msgspec.structs.replace(row, **stored), compiled, sent_before)
 
 
 def driver(
@@ -587,17 +585,13 @@ class FakeView:
     def rename(self, key: PlanKey, name: str) -> Outcome:
         return self._done(key, f"rename to {name}")
 
-    def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
-        return self._done(key, "activate" if intake else "deactivate")
-
-    def set_trace(self, key: PlanKey, trace: bool) -> Outcome:
-        return self._done(key, "trace" if trace else "untrace")
+    def change_settings(self, key: PlanKey, patch: SettingsPatch) -> Outcome:
+        words = {True: "activate", False: "deactivate"}.get(patch.intake, "")
+        words = words or {True: "trace", False: "untrace"}.get(patch.trace, "")
+        return self._done(key, words or f"statistics {patch.statistics}")
 
     def release(self, key: PlanKey, streams: Collection[str]) -> Outcome:
         return self._done(key, f"release {' '.join(streams)}".strip())
-
-    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> Outcome:
-        return self._done(key, f"statistics {level}")
 
     def restart(self, key: PlanKey, restore: str = "") -> Outcome:
         return self._done(key, f"restart from {restore}" if restore else "restart")
@@ -768,8 +762,8 @@ class FakeView:
             topology=key.topology(),
             description=record.compiled.description if record.compiled else "",
             epoch=record.epoch,
-            created_ms=record.created_ms,
-            updated_ms=record.updated_ms,
+            created_ms=record.stored.created_ms,
+            updated_ms=record.stored.updated_ms,
             status=plan_status(snapshot, key),
         )
 

@@ -34,6 +34,7 @@ from cep_manager.control.control_plane import ControlPlane
 from cep_manager.control.instructions import PushToDriver, RaiseEpoch
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanToRun
+from cep_manager.plans.stored_plan import StoredPlan
 from query_plan.model import QueryPlan
 from siddhi.scripts.language import ScriptPolicy
 from topology.checkpoint.coordination.runs import RunId
@@ -232,7 +233,7 @@ class DeliveryWorld(VirtualWorld):
     def _new_plane(self, *, sent_before: bool) -> ControlPlane:
         self.revision += 1_000
         plane = ControlPlane(HEARTBEAT_MS, LEASE_MS, self.tasks_wanted, self.revision, QuotasConfig())
-        plane.put_plan(PlanToRun(KEY, "", self.plan, self.epoch, 0, 0, sent_before), self.now_ms)
+        plane.put_plan(PlanToRun(StoredPlan(KEY, "", self.epoch, 0, 0), self.plan, sent_before), self.now_ms)
         return plane
 
     def _tick_manager(self) -> None:

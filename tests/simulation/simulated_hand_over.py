@@ -34,6 +34,7 @@ from cep_manager.control.control_plane import ControlPlane
 from cep_manager.control.instructions import PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.plans.compiled_plan import CompiledPlan, PlannedComponent
 from cep_manager.plans.record import PlanToRun, PlanVersion
+from cep_manager.plans.stored_plan import StoredPlan
 from topology.driver.lifecycle import Instruction, TopologyAction, TopologyRuns
 
 HEARTBEAT_MS, LEASE_MS = 700, 2_100
@@ -116,9 +117,8 @@ class HandOverWorld(VirtualWorld):
         plane = ControlPlane(HEARTBEAT_MS, LEASE_MS, 1, self.manager * 1_000, QuotasConfig())
         stored = self.stored
         former = _to_run(stored.former, sent_before) if stored.former is not None else None
-        plan = msgspec.structs.replace(_to_run(stored.version, sent_before), epoch=stored.epoch)
-        if former is not None:
-            plan = msgspec.structs.replace(plan, change="update", former=former)
+        plan = _to_run(stored.version, sent_before, epoch=stored.epoch, change="update" if former is not None else None)
+        plan = msgspec.structs.replace(plan, former=former)
         plane.put_plan(plan, self.now_ms)
         return plane
 
@@ -141,7 +141,7 @@ class HandOverWorld(VirtualWorld):
         text = f"text {stored.epoch}"
         stored.version = PlanVersion(text, compiled(text), stored.epoch, 1, self.now_ms)
         self.note("the plan becomes %s", text)
-        plan = msgspec.structs.replace(_to_run(stored.version, sent_before=False), change="update" if keeps else None)
+        plan = _to_run(stored.version, sent_before=False, change="update" if keeps else None)
         self._carry_out(self.plane.put_plan(plan, self.now_ms))
 
     def _carry_out(self, instructions: list[Any]) -> None:
@@ -411,7 +411,6 @@ def simulate(world: VirtualWorld) -> None:
         )
 
 
-def _to_run(version: PlanVersion, sent_before: bool) -> PlanToRun:
-    return PlanToRun(
-        KEY, version.text, version.compiled, version.epoch, 0, version.updated_ms, sent_before, workers=version.workers
-    )
+def _to_run(version: PlanVersion, sent_before: bool, **changes: Any) -> PlanToRun:
+    stored = StoredPlan(KEY, version.text, version.epoch, 0, version.updated_ms, workers=version.workers)
+    return PlanToRun(msgspec.structs.replace(stored, **changes), version.compiled, sent_before)

@@ -26,6 +26,7 @@ from cep_manager.authoring.compiler import compile_plan
 from cep_manager.config import QuotasConfig
 from cep_manager.control.control_plane import ControlPlane
 from cep_manager.plans.record import PlanToRun
+from cep_manager.plans.stored_plan import StoredPlan
 from siddhi.scripts.language import ScriptPolicy
 from topology.events.frames import arrow_schema, decode_batch, encode_batch
 from topology.links.server import LinkServer
@@ -71,7 +72,7 @@ def _plan() -> PlanToRun:
     streams = "@Import('In:1.0.0') define stream In (a int); @Export('Out:1.0.0') define stream Out (a int);"
     text = f"@Plan:name('P') {streams} from In select a insert into Out;"
     compiled = compile_plan(text, ScriptPolicy())
-    return PlanToRun(KEY, text, compiled, epoch=1, created_ms=NOW_MS, updated_ms=NOW_MS)
+    return PlanToRun(StoredPlan(KEY, text, epoch=1, created_ms=NOW_MS, updated_ms=NOW_MS), compiled)
 
 
 def registry_seeds() -> Iterator[bytes]:

@@ -15,7 +15,7 @@ import msgspec
 from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import KillTopology, PlanHost, RegisterDriver, TopologyReport
 from cep_common.protocol.registry import WorkerPlanReport
-from cep_common.protocol.tasks import RegisterTask, StatisticsLevel
+from cep_common.protocol.tasks import RegisterTask
 from cep_manager.config import QuotasConfig
 from cep_manager.control.deployment import plan_change, state_transfer
 from cep_manager.control.deployment.draining import drain
@@ -34,9 +34,11 @@ from cep_manager.plans.record import (
     PlanVersion,
     Submission,
     new_record,
+    with_stored,
     with_version,
 )
 from cep_manager.plans.state import MOVES, ChangeKind, Observation, PlanState, StateSignal, read_signal, signal_of
+from cep_manager.plans.stored_plan import SettingsPatch
 
 LOST_AFTER_LEASES = 2
 """A submission that the driver has not listed for so many leases is taken for lost."""
@@ -67,26 +69,30 @@ class PlanDeployments:
         self._take_name(plan.key)
         record = new_record(plan, self._default_workers, now_ms, self._default_host)
         if before is not None:
-            counted = max(record.counted, before.counted)
+            counted = max(record.stored.counted, before.stored.counted)
             # The same plan in a new form: topologies of all its epochs remain its own.
-            record = msgspec.structs.replace(record, first_epoch=before.first_epoch, counted=counted)
-            record = msgspec.structs.replace(record, released=before.released)
-        what = f"plan={plan.key.topology()} epoch={plan.epoch}"
+            record = msgspec.structs.replace(record, first_epoch=before.first_epoch, released=before.released)
+            record = with_stored(record, counted=counted)
+        stored = record.stored
+        what = f"plan={plan.key.topology()} epoch={stored.epoch}"
         version = record.version()
-        if plan.change is None or before is None or version is None or plan_change.former_of(before) is None:
+        if stored.change is None or before is None or version is None or plan_change.former_of(before) is None:
             self.plans[plan.key] = record
             return [LogLine("info", f"plan {'replaced' if before else 'deployed'} {what}")]
-        changing: list[Instruction] = [LogLine("info", f"plan is changed {what} change={plan.change}")]
-        before = msgspec.structs.replace(before, intake=plan.intake, origin=plan.origin, trace=plan.trace)
-        before = msgspec.structs.replace(before, statistics=plan.statistics)
-        before = msgspec.structs.replace(before, restore=plan.restore, restore_epoch=plan.restore_epoch)
-        before = msgspec.structs.replace(before, counted=record.counted)
+        changing: list[Instruction] = [LogLine("info", f"plan is changed {what} change={stored.change}")]
+        before = with_stored(
+            before,
+            settings=stored.settings,
+            restore=stored.restore,
+            restore_epoch=stored.restore_epoch,
+            counted=stored.counted,
+        )
         runs = before.submission is Submission.UNKNOWN or plan_change.runs(before, _reports(driver))
-        if runs and not plan.restore:  # what begins from a savepoint takes nothing over from what runs
-            trial = ChangeTrial(plan.change, version, record.submission, now_ms)
+        if runs and not stored.restore:  # what begins from a savepoint takes nothing over from what runs
+            trial = ChangeTrial(stored.change, version, record.submission, now_ms)
             self.plans[plan.key], instructions = plan_change.begin_trial(before, trial, driver)
         else:
-            instructions = self._change_in_place(before, version, plan.change, record.submission, now_ms)
+            instructions = self._change_in_place(before, version, stored.change, record.submission, now_ms)
         return [*changing, *instructions]
 
     def rename(self, plan: PlanToRun) -> list[Instruction]:
@@ -96,22 +102,22 @@ class PlanDeployments:
             return []
         self._take_name(plan.key)
         compiled, unusable = (None, plan.compiled) if isinstance(plan.compiled, str) else (plan.compiled, "")
-        self.plans[plan.key] = msgspec.structs.replace(
-            record,
-            key=plan.key,
-            text=plan.text,
-            compiled=compiled,
-            unusable=unusable,
-            updated_ms=plan.updated_ms,
-            former_names=plan.former_names,
+        stored = plan.stored
+        self.plans[plan.key] = with_stored(
+            msgspec.structs.replace(record, compiled=compiled, unusable=unusable),
+            key=stored.key,
+            text=stored.text,
+            updated_ms=stored.updated_ms,
+            former_names=stored.former_names,
         )
         return [LogLine("info", f"plan renamed plan={plan.key.topology()} former={record.key.topology()}")]
 
     def _take_name(self, key: PlanKey) -> None:
         """Remove the plan's name from the former names of other plans."""
-        for other in [one for one in self.plans.values() if key.plan in one.former_names and one.key != key]:
+        for other in [one for one in self.plans.values() if key.plan in one.stored.former_names and one.key != key]:
             if other.key.tenant == key.tenant:
-                self._change(other, former_names=tuple(name for name in other.former_names if name != key.plan))
+                names = tuple(name for name in other.stored.former_names if name != key.plan)
+                self.plans[other.key] = with_stored(other, former_names=names)
 
     def remove(
         self, key: PlanKey, driver: ClusterMember[RegisterDriver] | None, now_ms: int, *, drain: bool = False
@@ -124,7 +130,7 @@ class PlanDeployments:
         # Whether or not a driver is there: a driver that comes later finds its topology among the orphans.
         del self.plans[key]
         if driver is not None:
-            killed = KillTopology(key, drain=drain, forget=max(record.epochs()), deployed_ms=record.created_ms)
+            killed = KillTopology(key, drain=drain, forget=max(record.epochs()), deployed_ms=record.stored.created_ms)
             instructions.append(PushToDriver(driver.peer, killed))
         return instructions
 
@@ -144,7 +150,8 @@ class PlanDeployments:
             record, instructions = plan_change.reject(record, record.trial, driver, "the plan is being undeployed")
             self.plans[key] = record
         reason = DRAIN_BEGINS if workers is not None else ""
-        self._change(record, draining=workers, drain_reason=reason, rests=False, goes=False, settles_since_ms=None)
+        drained = with_stored(record, draining=workers)
+        self._change(drained, drain_reason=reason, rests=False, goes=False, settles_since_ms=None)
         what = "is drained before it goes" if workers is not None else "goes on, it is not undeployed"
         return [*instructions, LogLine("info", f"plan {what} plan={key.topology()}")]
 
@@ -179,34 +186,22 @@ class PlanDeployments:
             return False
         return not isinstance(report, TopologyReport) or record.owns(report)
 
-    def set_intake(self, key: PlanKey, intake: bool) -> list[Instruction]:
-        """Open or close the plan's intake of events at the workers."""
+    def change_settings(self, key: PlanKey, patch: SettingsPatch) -> list[Instruction]:
+        """Change settings of the plan."""
         record = self.plans.get(key)
-        if record is None or record.intake is intake:
+        if record is None:
             return []
-        self._change(record, intake=intake)
-        return [LogLine("info", f"plan {'activated' if intake else 'deactivated'} plan={key.topology()}")]
-
-    def set_trace(self, key: PlanKey, trace: bool) -> None:
-        """Turn the logging of the plan's events by workers on or off."""
-        if key in self.plans:
-            self._change(self.plans[key], trace=trace)
-
-    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> None:
-        """Set the statistics level of the plan's stages."""
-        if key in self.plans:
-            self._change(self.plans[key], statistics=level)
+        before, after = record.stored.settings, patch.apply(record.stored.settings)
+        self.plans[key] = with_stored(record, settings=after)
+        if before.intake is after.intake:
+            return []
+        return [LogLine("info", f"plan {'activated' if after.intake else 'deactivated'} plan={key.topology()}")]
 
     def release(self, key: PlanKey, streams: Iterable[str]) -> None:
         """Stop holding event time back for the first events of these streams."""
         if key in self.plans:
             released = dict.fromkeys([*self.plans[key].released, *streams])
             self._change(self.plans[key], released=tuple(released))
-
-    def set_origin(self, key: PlanKey, origin: str) -> None:
-        """Record that the plan comes from the file that `origin` names."""
-        if key in self.plans:
-            self._change(self.plans[key], origin=origin)
 
     def restart(
         self,
@@ -226,8 +221,8 @@ class PlanDeployments:
         if record is None or epoch <= record.epoch or record.change() is not None:
             return []
         holds_slots = record.submission is Submission.SENT and record.state is not PlanState.FAILED
-        self._change(record, epoch=epoch, counted=epoch, submission=Submission.NEW, restarts=0, change_error="")
-        self._change(self.plans[key], restore=restore, restore_epoch=restore_epoch)
+        record = with_stored(record, epoch=epoch, counted=epoch, restore=restore, restore_epoch=restore_epoch)
+        self._change(record, submission=Submission.NEW, restarts=0, change_error="")
         instructions = self._signal(self.plans[key], StateSignal.RESTART, "restarted on demand", now_ms)
         if holds_slots and driver is not None and record.compiled is not None:
             instructions += self._send(self.plans[key], record.compiled, driver, now_ms)
@@ -239,11 +234,11 @@ class PlanDeployments:
         # Overtaken by a change or restart with a higher epoch.
         if record is None or epoch <= max(record.epochs()):
             return []
-        told_now = bool(record.restore) and epoch > record.counted + 1  # the store has left epochs out
-        restore_epoch = epoch if told_now else record.restore_epoch
-        self._change(
-            record, epoch=epoch, counted=epoch, submission=Submission.NEW, restarts=0, restore_epoch=restore_epoch
-        )
+        stored = record.stored
+        ordered_now = bool(stored.restore) and epoch > stored.counted + 1  # the store has left epochs out
+        restore_epoch = epoch if ordered_now else stored.restore_epoch
+        record = with_stored(record, epoch=epoch, counted=epoch, restore_epoch=restore_epoch)
+        self._change(record, submission=Submission.NEW, restarts=0)
         return self._move(self.plans[key], PlanState.DEPLOYING, "about to be submitted again", now_ms)
 
     def epoch_not_raised(self, key: PlanKey, reason: str, now_ms: int) -> list[Instruction]:
@@ -310,7 +305,7 @@ class PlanDeployments:
                 instructions += self._step_trial(self.plans[key], driver, mine, now_ms)
                 record = self.plans[key]
                 least = least_epoch(record, told, needed.get(key, 0))
-                if least > record.counted and record.trial is None and record.compiled is not None:
+                if least > record.stored.counted and record.trial is None and record.compiled is not None:
                     instructions += self._leave_out(record, least, now_ms)
                 else:
                     listed = _own(record, told) is not None
@@ -338,11 +333,17 @@ class PlanDeployments:
         """
         if record.state is not PlanState.ACTIVE or record.reason or record.submission is not Submission.SENT:
             return False
-        if record.trial is not None or record.fallback is not None or record.draining is not None or record.restore:
+        if (
+            record.trial is not None
+            or record.fallback is not None
+            or record.draining is not None
+            or record.stored.restore
+        ):
             return False
-        if record.sent_to != (driver.latest.driver, driver.latest.process_id) or not record.intake or record.unusable:
+        if record.sent_to != (driver.latest.driver, driver.latest.process_id) or record.unusable:
             return False
-        if len(told) != 1 or needed > record.counted or record.epoch > record.counted:
+        stored = record.stored
+        if not stored.settings.intake or len(told) != 1 or max(needed, stored.epoch) > stored.counted:
             return False
         report = told[0]
         if report.epoch != record.epoch or report.state != "running" or report.restarts != record.restarts:
@@ -418,7 +419,7 @@ class PlanDeployments:
         ):
             return []
         self._change(record, submission=Submission.RAISING, sent_ms=now_ms)
-        what = f"plan={record.key.topology()} counted={record.counted} known={least}"
+        what = f"plan={record.key.topology()} counted={record.stored.counted} known={least}"
         return [LogLine("warning", f"epochs were given out before {what}"), RaiseEpoch(record.key, least)]
 
     def _send(
@@ -433,9 +434,9 @@ class PlanDeployments:
 
     def _note_begun(self, record: PlanRecord, current: TopologyReport | None) -> list[Instruction]:
         """From when the plan runs it begins from its newest checkpoint."""
-        if current is None or current.state != "running" or not record.restore:
+        if current is None or current.state != "running" or not record.stored.restore:
             return []
-        self._change(record, restore="", restore_epoch=0)
+        self.plans[record.key] = with_stored(record, restore="", restore_epoch=0)
         return [NoteBegun(record.key, record.epoch)]
 
     def _held_back(self, record: PlanRecord) -> str:
@@ -456,7 +457,7 @@ class PlanDeployments:
             tasks_live=sum(task.live(now_ms, self.lease_ms) for task in mine),
             tasks_required=record.workers,
             silent_tasks=tuple(describe_task(task) for task in mine if not task.live(now_ms, self.lease_ms)),
-            intake=record.intake,
+            intake=record.stored.settings.intake,
             draining=record.drain_reason if record.draining is not None else "",
             change=trial.kind if trial is not None else None,
             held_back=self._held_back(record) if record.submission is Submission.NEW else "",

@@ -25,7 +25,7 @@ from cep_manager.control.members import (
     undelivered_results,
     waiting_events,
 )
-from cep_manager.plans.record import PlanRecord
+from cep_manager.plans.record import PlanRecord, with_stored
 
 Worker = ClusterMember[RegisterWorker]
 
@@ -119,7 +119,7 @@ def drain(
     # A worker that came back with another folder does not bring back the events that it had.
     live = {name: worker for name, worker in live.items() if name not in members.away_workers}
     awaited = tuple(name for name in record.draining or () if name not in live or not _is_done(live[name], record))
-    record = msgspec.structs.replace(record, draining=awaited)
+    record = with_stored(record, draining=awaited)
     settled = record.settles_since_ms is not None and now_ms - record.settles_since_ms >= SETTLE_MS
     step = drain_step(record, live, members.away_workers, members.tasks.get(record.key, {}), settled=settled)
     if step.name == "work":

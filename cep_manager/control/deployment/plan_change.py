@@ -23,7 +23,7 @@ from cep_manager.control.instructions import Instruction, PushToDriver, RaiseEpo
 from cep_manager.control.members import ClusterMember
 from cep_manager.log_line import LogLine
 from cep_manager.plans.quotas import Room
-from cep_manager.plans.record import ChangeTrial, PlanRecord, PlanVersion, Submission, with_version
+from cep_manager.plans.record import ChangeTrial, PlanRecord, PlanVersion, Submission, with_stored, with_version
 
 TRIES = 3
 """A new topology that ended so often before all its tasks were heard cannot start."""
@@ -246,9 +246,8 @@ def go_back(record: PlanRecord, reason: str, now_ms: int) -> tuple[PlanRecord, l
         sent_ms=now_ms,
         fallback=None,
         change_error=reason,
-        restore="",
-        restore_epoch=0,
     )
+    back = with_stored(back, restore="", restore_epoch=0)
     what = f"plan={record.key.topology()} epoch={record.epoch} reason={reason!r}"
     return back, [
         LogLine("error", f"change failed, the former text is submitted again {what}"),
@@ -275,7 +274,7 @@ def _submit(
     process = (driver.latest.driver, driver.latest.process_id)
     sent = msgspec.structs.replace(trial, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
     message = version.compiled.submission(
-        record.key, version.epoch, version.workers, record.created_ms, beside=True, host=version.host
+        record.key, version.epoch, version.workers, record.stored.created_ms, beside=True, host=version.host
     )
     what = f"plan={record.key.topology()} epoch={version.epoch} former={record.epoch}"
     return msgspec.structs.replace(record, trial=sent), [

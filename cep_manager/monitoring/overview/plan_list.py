@@ -80,7 +80,7 @@ def plan_entries(snapshot: ClusterSnapshot, tenant: int) -> tuple[PlanEntry, ...
         if record.key.tenant != tenant:
             continue
         state = plan_state(snapshot, record.key)
-        origin = parse_rule_origin(record.origin)
+        origin = parse_rule_origin(record.stored.settings.origin)
         rule_set = origin.rule_set if origin is not None else ""
         description = record.compiled.description if record.compiled is not None else ""
         words = f"{record.key.plan} {description} {state.value} {rule_set}".lower()

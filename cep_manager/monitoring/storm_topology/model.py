@@ -155,7 +155,7 @@ class StormTopology(msgspec.Struct, frozen=True):
 
     def up_s(self, now_ms: int) -> int:
         """Return the seconds since deployment; `now_ms` is the time of day."""
-        return max(0, now_ms - self.record.created_ms) // 1_000
+        return max(0, now_ms - self.record.stored.created_ms) // 1_000
 
     def component(self, name: str) -> StormComponent | None:
         return next((one for one in self.components if one.name == name), None)
@@ -185,7 +185,7 @@ def topology(overview: Overview, identifier: str, killed: frozenset[str]) -> Sto
     named = plan_of(identifier)
     key = overview.snapshot.key_named(*named) if named is not None else None
     record = overview.snapshot.plans.get(key) if key is not None else None
-    if record is None or topology_id(record.key, record.created_ms) != identifier:
+    if record is None or topology_id(record.key, record.stored.created_ms) != identifier:
         raise NotAliveError(identifier)
     return topology_of(overview.snapshot, record, killed)
 
@@ -193,7 +193,7 @@ def topology(overview: Overview, identifier: str, killed: frozenset[str]) -> Sto
 def topology_of(snapshot: ClusterSnapshot, record: PlanRecord, killed: frozenset[str] = frozenset()) -> StormTopology:
     """Return the deployed plan `record`."""
     tasks = tuple(task for task in snapshot.tasks.get(record.key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms))
-    identifier = topology_id(record.key, record.created_ms)
+    identifier = topology_id(record.key, record.stored.created_ms)
     components = tuple(_components(snapshot, record, tasks))
     return StormTopology(record, identifier, tasks, components, identifier in killed)
 

@@ -50,7 +50,7 @@ def rules_of(rule_set: str, tenant: int, records: Iterable[PlanRecord]) -> dict[
     """Return the deployed plans of the rule set, in order of name."""
     found = {}
     for record in sorted(records, key=lambda one: one.key):
-        origin = parse_rule_origin(record.origin)
+        origin = parse_rule_origin(record.stored.settings.origin)
         if record.key.tenant == tenant and origin is not None and origin.rule_set == rule_set:
             found[record.key] = (record, origin)
     return found
@@ -114,7 +114,7 @@ def _action(record: PlanRecord, text: str) -> RuleAction:
 
 def _other_source(record: PlanRecord) -> str:
     """Return the origin of a plan that the rule set does not own, and what to do about it."""
-    rule, file = parse_rule_origin(record.origin), parse_origin(record.origin)
+    rule, file = parse_rule_origin(record.stored.settings.origin), parse_origin(record.stored.settings.origin)
     if rule is not None:
         return f"belongs to the rule set {rule.rule_set} (file {rule.file}); remove it there, or choose another name"
     if file is not None:

@@ -15,6 +15,7 @@ from cep_manager.authoring.samples import sample, samples
 from cep_manager.errors import BadRequestError, PlanExistsError, PlanInvalidError, PlanProblem, UnknownStreamError
 from cep_manager.events.model import Side
 from cep_manager.plans.outcomes import Outcome
+from cep_manager.plans.stored_plan import SettingsPatch
 from cep_manager.web.api.caller_slots import one_at_a_time
 from cep_manager.web.api.failures import answer_http, status_of
 from cep_manager.web.api.requests import read_number, read_tenant, read_text
@@ -199,13 +200,13 @@ def _act(view: ManagerView, key: PlanKey, action: str) -> Outcome:
         case "savepoint":
             return _take_savepoint(view, key)
         case "statistics":
-            return view.set_statistics(key, _level(request.form.get("level", "")))
+            return view.change_settings(key, SettingsPatch(statistics=_level(request.form.get("level", ""))))
         case "release":
             return view.release(key, ())
         case "trace" | "untrace":
-            return view.set_trace(key, trace=action == "trace")
+            return view.change_settings(key, SettingsPatch(trace=action == "trace"))
         case _:
-            return view.set_intake(key, intake=action == "activate")
+            return view.change_settings(key, SettingsPatch(intake=action == "activate"))
 
 
 def _take_savepoint(view: ManagerView, key: PlanKey) -> Outcome:

@@ -8,6 +8,7 @@ import msgspec
 
 from cep_manager.monitoring.storm_topology.errors import StormRequestError
 from cep_manager.monitoring.storm_topology.model import StormTopology, topology
+from cep_manager.plans.stored_plan import SettingsPatch
 from cep_manager.web.ports import ManagerView
 from cep_manager.web.storm_api.kills import Kills
 
@@ -36,12 +37,12 @@ class StormOperations:
 
     def activate(self, found: StormTopology) -> dict[str, Any]:
         """Open the topology's intake of events."""
-        self._view.set_intake(found.key, intake=True)
+        self._view.change_settings(found.key, SettingsPatch(intake=True))
         return _done(found, "activate")
 
     def deactivate(self, found: StormTopology) -> dict[str, Any]:
         """Close the topology's intake of events."""
-        self._view.set_intake(found.key, intake=False)
+        self._view.change_settings(found.key, SettingsPatch(intake=False))
         return _done(found, "deactivate")
 
     def rebalance(self, found: StormTopology, body: bytes) -> dict[str, Any]:
@@ -64,7 +65,7 @@ class StormOperations:
         if wait_s > LONGEST_WAIT_S:
             raise StormRequestError(f"the wait must be at most {LONGEST_WAIT_S} seconds, not {wait_s}")
         if wait_s:
-            self._view.set_intake(found.key, intake=False)
+            self._view.change_settings(found.key, SettingsPatch(intake=False))
             self.kills.after(found.identifier, wait_s)
         else:
             self.kills.now(found.identifier)
@@ -72,7 +73,7 @@ class StormOperations:
 
     def debug(self, found: StormTopology, action: str) -> dict[str, Any]:
         """Turn the logging of the topology's events by workers on or off."""
-        self._view.set_trace(found.key, trace=action == "enable")
+        self._view.change_settings(found.key, SettingsPatch(trace=action == "enable"))
         return _done(found, f"debug/{action}")
 
     def _undeploy(self, identifier: str) -> None:

@@ -129,23 +129,23 @@ def test_savepoints_have_names_that_can_be_files_and_mean_nothing_else() -> None
 def test_a_new_plan_begins_without_what_a_former_one_of_its_name_left_behind_until_it_has_run() -> None:
     world = World()
     world.hear(driver(), peer=b"driver")
-    world.put(msgspec.structs.replace(plan(), restore="none", restore_epoch=1))
+    world.put(plan(restore="none", restore_epoch=1))
     world.tick()
     assert pushed(world) == [
         SubmitTopology(KEY, 1, COMPILED.query_plan, 1, restore="none", restore_epoch=1, deployed_ms=DEPLOYED_MS)
     ]
     world.hear(driver(topology("starting")), peer=b"driver")
-    assert world.snapshot().plans[KEY].restore == "none"
+    assert world.snapshot().plans[KEY].stored.restore == "none"
     assert world.taken(NoteBegun) == []
     world.hear(driver(topology("running")), peer=b"driver")
     record = world.snapshot().plans[KEY]
-    assert (record.restore, record.restore_epoch) == ("", 0)
+    assert (record.stored.restore, record.stored.restore_epoch) == ("", 0)
     assert world.taken(NoteBegun) == [NoteBegun(KEY, 1)]
 
 
 def test_a_plan_that_begins_from_a_savepoint_takes_the_place_of_the_running_one(world: World) -> None:
     world.taken(PushToDriver)
-    other = msgspec.structs.replace(plan(epoch=2, text="other"), change="update", restore="before")
+    other = plan(epoch=2, text="other", change="update", restore="before")
     world.put(other)
     world.tick()
     assert pushed(world) == [SubmitTopology(KEY, 2, COMPILED.query_plan, 1, restore="before", deployed_ms=DEPLOYED_MS)]
@@ -155,7 +155,7 @@ def test_a_manager_that_comes_to_lead_goes_on_with_a_change_that_waits_to_begin_
     world = World()
     world.hear(driver(), peer=b"driver")
     before = plan(sent_before=True)
-    other = msgspec.structs.replace(plan(epoch=2, text="other"), change="update", restore="before", restore_epoch=2)
+    other = plan(epoch=2, text="other", change="update", restore="before", restore_epoch=2)
     world.put(msgspec.structs.replace(other, former=before, sent_before=True))
     world.tick()
     assert pushed(world) == [], "an earlier manager may have submitted that epoch already"
@@ -177,12 +177,12 @@ def test_a_restart_can_begin_from_a_savepoint(world: World) -> None:
 
 
 def test_a_plan_that_cannot_begin_from_a_savepoint_goes_back_to_what_it_was(world: World) -> None:
-    other = msgspec.structs.replace(plan(epoch=2, text="other"), change="update", restore="before", restore_epoch=2)
+    other = plan(epoch=2, text="other", change="update", restore="before", restore_epoch=2)
     world.put(other)
     world.tick()
     world.hear(driver(topology("failed", epoch=2, reason="it is damaged")), peer=b"driver")
     record = world.snapshot().plans[KEY]
-    assert (record.restore, record.restore_epoch, record.change_error) == ("", 0, "it is damaged")
+    assert (record.stored.restore, record.stored.restore_epoch, record.change_error) == ("", 0, "it is damaged")
 
 
 def test_an_undeployed_plan_takes_its_checkpoints_with_it_and_may_work_off_what_it_has(world: World) -> None:

@@ -93,10 +93,10 @@ def test_the_origin_and_revision_of_a_plan_are_kept(process: ManagerProcess) -> 
     deploy(process, rule("A", file="x/a.siddhiql"))
     assert done(deploy(process, rule("A", file="y/a.siddhiql"))) == {"A": "keep"}
     (stored,) = process.service.store.plans()
-    origin = parse_rule_origin(stored.origin)
+    origin = parse_rule_origin(stored.settings.origin)
     assert origin is not None
     assert (origin.rule_set, origin.file, origin.revision) == (SET, "y/a.siddhiql", "rev")
-    assert process.service.snapshot().plans[key("A")].origin == stored.origin
+    assert process.service.snapshot().plans[key("A")].stored.settings.origin == stored.settings.origin
     (summary,) = process.manager.rule_sets(SUPER_TENANT)
     assert (summary.rule_set, summary.plans) == (SET, 1)
 

@@ -4,7 +4,6 @@ import html
 import re
 import time
 
-import msgspec
 import pytest
 from flask.testing import FlaskClient
 from manager_world import KEY, FakeView, World, driver, plan, topology, worker
@@ -13,6 +12,7 @@ from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.protocol.registry import WorkerPlanReport
 from cep_manager.monitoring.overview.plan_list import PlanFilter, plan_page
 from cep_manager.plans.rule_sets.origin import RuleOrigin
+from cep_manager.plans.stored_plan import PlanSettings
 from cep_manager.web.app import create_app
 from cep_manager.web.console.texts.formats import FILTERS, coded, latency, percent, rate, sentence, short, size
 from cep_manager.web.console.texts.plan_list import present_plans
@@ -106,7 +106,7 @@ def many(count: int) -> World:
     for number in range(count):
         key = PlanKey(SUPER_TENANT, f"P{number:04}")
         origin = RuleOrigin("weather", f"{number}.siddhiql").text() if number % 2 else ""
-        world.put(msgspec.structs.replace(plan(key=key), origin=origin))
+        world.put(plan(key=key, settings=PlanSettings(origin=origin)))
         reports.append(WorkerPlanReport(key=key, epoch=1))
     world.hear(driver())
     world.hear(worker(*reports))
@@ -194,7 +194,7 @@ def test_a_level_that_is_none_is_refused(client: FlaskClient, view: FakeView) ->
 
 
 def test_a_plan_that_takes_no_events_can_be_activated(client: FlaskClient, view: FakeView) -> None:
-    view.world.put(msgspec.structs.replace(plan(epoch=2), intake=False))
+    view.world.put(plan(epoch=2, settings=PlanSettings(intake=False)))
     page = client.get("/plans").get_data(as_text=True)
     assert 'action="/plans/Storms/activate"' in page
     assert 'action="/plans/Storms/deactivate"' not in page

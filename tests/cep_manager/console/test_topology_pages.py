@@ -17,6 +17,7 @@ from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import Gate
 from cep_manager.plans.compiled_plan import PlannedQuery
+from cep_manager.plans.stored_plan import PlanSettings
 from cep_manager.web.app import create_app
 
 
@@ -60,7 +61,7 @@ def test_every_head_of_a_stages_table_says_what_it_means(client: FlaskClient) ->
 
 
 def test_what_cannot_be_done_is_off_and_says_why(client: FlaskClient, view: FakeView) -> None:
-    view.world.put(msgspec.structs.replace(plan(epoch=2), intake=False))
+    view.world.put(plan(epoch=2, settings=PlanSettings(intake=False)))
     page = text_of(client, "/fragments/plans/Storms/head")
     assert 'id="do-sample" aria-disabled="true"' in page
     assert 'popovertarget="ask-activate"' in page

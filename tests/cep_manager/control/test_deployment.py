@@ -584,7 +584,7 @@ def test_an_epoch_that_was_counted_for_a_change_that_failed_is_nothing_that_anot
     world: World,
 ) -> None:
     """The driver is still ending it when another manager has come to lead."""
-    world.put(msgspec.structs.replace(plan(epoch=1, sent_before=True), counted=2))
+    world.put(plan(epoch=1, sent_before=True, counted=2))
     world.hear(driver(topology("running"), topology("stopping", epoch=2)))
     assert world.taken(RaiseEpoch) == []
 

@@ -190,7 +190,7 @@ def test_a_plan_that_does_not_run_goes_when_its_topology_has_left_nothing(secure
 
 def test_a_manager_that_comes_to_lead_goes_on_and_hears_all_workers_first() -> None:
     world = World()
-    world.put(msgspec.structs.replace(plan(sent_before=True), draining=("worker-1",)))
+    world.put(plan(sent_before=True, draining=("worker-1",)))
     world.hear(driver(topology("running")), peer=b"driver")
     assert record(world).takes_in() is False
     hear(world, has(0))
@@ -215,7 +215,7 @@ def test_it_is_kept_after_all_when_it_is_activated() -> None:
 def test_a_change_under_way_ends_when_the_plan_is_undeployed() -> None:
     world = World()
     world.active()
-    world.put(msgspec.structs.replace(plan(epoch=2, text="other"), change="update"))
+    world.put(plan(epoch=2, text="other", change="update"))
     world.tick()
     world.instructions += world.plane.drain_plan(KEY, ("worker-1",), world.now_ms)
     assert (record(world).trial, record(world).change_error) == (None, "the plan is being undeployed")

@@ -49,11 +49,10 @@ def test_what_the_manager_does_not_know_must_be_told() -> None:
 
 def test_a_driver_with_a_former_name_must_tell_all_until_it_has_the_new_one() -> None:
     world = World()
-    before = plan()
-    world.put(before)
+    world.put(plan())
     heard(world, WHOLE)
     key = PlanKey(KEY.tenant, "Renamed", KEY.id or KEY.plan)
-    world.instructions += world.plane.rename_plan(msgspec.structs.replace(before, key=key))
+    world.instructions += world.plane.rename_plan(plan(key=key))
     assert heard(world, REFERS).knows == 0, "the order to rename may be lost"
     assert heard(world, WHOLE).knows == 0
     renamed = msgspec.structs.replace(WHOLE.topologies[0], key=key)

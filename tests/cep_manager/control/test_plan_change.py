@@ -26,8 +26,8 @@ def world() -> World:
 
 def change(world: World, epoch: int, kind: ChangeKind = "update", workers: int | None = None) -> None:
     compiled = msgspec.structs.replace(COMPILED, state_shape=f"shape {epoch}")
-    changed = plan(epoch=epoch, text=f"text {epoch}", compiled=compiled)
-    world.put(msgspec.structs.replace(changed, change=kind, workers=workers))
+    changed = plan(epoch=epoch, text=f"text {epoch}", compiled=compiled, change=kind, workers=workers)
+    world.put(changed)
     world.tick()
 
 
@@ -52,7 +52,7 @@ def test_the_new_topology_starts_beside_the_former_one_whose_tasks_go_on(world: 
     assert pushed(world) == [SubmitTopology(KEY, 2, COMPILED.query_plan, 1, beside=True, deployed_ms=DEPLOYED_MS)]
     world.hear(drives(topology("running"), topology("starting", epoch=2)), task(epoch=1), task(epoch=2))
     found = record(world)
-    assert (found.state, found.epoch, found.text) == (PlanState.UPDATING, 1, plan().text)
+    assert (found.state, found.epoch, found.text) == (PlanState.UPDATING, 1, plan().stored.text)
     assert found.reason == "epoch 2 is to take over: the driver is starting its tasks"
     assert [one.latest.epoch for one in world.snapshot().tasks[KEY]] == [1]
 
@@ -85,7 +85,7 @@ def test_when_it_cannot_start_the_former_one_just_goes_on_and_the_status_says_wh
     found = record(world)
     assert (found.state, found.epoch, found.change_error) == (PlanState.ACTIVE, 1, reason)
     assert pushed(world) == [KillTopology(KEY, 2)]
-    assert settled(world) == [(2, 1, plan().text)]
+    assert settled(world) == [(2, 1, plan().stored.text)]
 
 
 def test_more_workers_than_the_cluster_has_slots_change_nothing(world: World) -> None:
@@ -102,8 +102,8 @@ def test_without_room_for_both_the_former_one_makes_room_and_comes_back_if_that_
     assert pushed(world) == [KillTopology(KEY, 1, drain=True)], "the new one begins from its last checkpoint"
     assert (record(world).epoch, record(world).text) == (2, "text 2")
     world.hear(drives(topology("failed", 2, "no such window")))
-    assert (record(world).text, record(world).change_error) == (plan().text, "no such window")
-    assert settled(world) == [(2, 1, plan().text)]
+    assert (record(world).text, record(world).change_error) == (plan().stored.text, "no such window")
+    assert settled(world) == [(2, 1, plan().stored.text)]
     assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY)]
     world.plane.epoch_raised(KEY, 3, world.now_ms)
     world.tick()
@@ -178,7 +178,7 @@ def test_a_plan_whose_tasks_take_several_slots_each_takes_over_like_any_other() 
     world = World()
     world.active()
     compiled = msgspec.structs.replace(COMPILED, cores=2, state_shape="another")
-    world.put(msgspec.structs.replace(plan(epoch=2, text="text 2", compiled=compiled), change="update"))
+    world.put(plan(epoch=2, text="text 2", compiled=compiled, change="update"))
     world.tick()
     world.hear(drives(topology("running"), topology("running", epoch=2), free=1), task(epoch=2, step="restored"))
     assert (record(world).state, record(world).epoch) == (PlanState.ACTIVE, 2)

@@ -18,7 +18,7 @@ INSTANCES = [component.instance for component in task().components]
 
 def rebalance(world: World, workers: int = 2, playback: bool = False) -> None:
     compiled = msgspec.structs.replace(COMPILED, playback=playback)
-    world.put(msgspec.structs.replace(plan(epoch=2, compiled=compiled), change="rebalance", workers=workers))
+    world.put(plan(epoch=2, compiled=compiled, change="rebalance", workers=workers))
     world.tick()
 
 
@@ -82,7 +82,7 @@ def test_state_goes_from_the_former_tasks_to_the_new_ones_which_then_take_over(w
 def test_a_topology_that_has_just_taken_over_can_itself_be_followed_at_once(world: World) -> None:
     world.hear(reports(2, step="restored"), reports(2, 1, "restored"))
     assert record(world).epoch == 2
-    world.put(msgspec.structs.replace(plan(epoch=3), change="rebalance", workers=1))
+    world.put(plan(epoch=3, change="rebalance", workers=1))
     assert told(world, reports(2, step="restored")) == ("work", ())
 
 
@@ -104,9 +104,9 @@ def test_the_former_topology_works_on_when_its_state_cannot_be_moved_in_time(wor
 
 def test_a_manager_that_comes_back_keeps_tasks_paused_whose_state_may_have_been_fetched() -> None:
     world = World()
-    former = msgspec.structs.replace(plan(epoch=1, sent_before=True))
-    changed = plan(epoch=2, sent_before=True)
-    world.put(msgspec.structs.replace(changed, change="rebalance", workers=2, former=former))
+    former = plan(epoch=1, sent_before=True)
+    changed = plan(epoch=2, sent_before=True, change="rebalance", workers=2)
+    world.put(msgspec.structs.replace(changed, former=former))
     assert told(world, reports(1, step="given")) == ("give", ())
     world.hear(both(), reports(2, step="restored"))
     assert record(world).epoch == 1
@@ -117,7 +117,7 @@ def test_a_manager_that_comes_back_keeps_tasks_paused_whose_state_may_have_been_
 def test_an_edit_that_leaves_the_stages_as_they_are_moves_their_state_too() -> None:
     world = World()
     world.active()
-    world.put(msgspec.structs.replace(plan(epoch=2, text="with another sink"), change="update"))
+    world.put(plan(epoch=2, text="with another sink", change="update"))
     world.tick()
     world.hear(both(), reports(2))
     assert told(world, reports(1)) == ("pause", ())
@@ -131,7 +131,7 @@ def test_state_is_moved_to_other_stages_and_under_event_time_too(why: str) -> No
         rebalance(world, workers=1, playback=True)
     else:
         compiled = msgspec.structs.replace(COMPILED, state_shape="another")
-        world.put(msgspec.structs.replace(plan(epoch=2, compiled=compiled), change="update"))
+        world.put(plan(epoch=2, compiled=compiled, change="update"))
     world.tick()
     world.hear(both(), reports(2))
     assert record(world).epoch == 1

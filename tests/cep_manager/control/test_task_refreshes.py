@@ -9,6 +9,7 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.protocol.registry import RegisterEndpoint, WorkerRegistered
 from cep_common.protocol.tasks import RefreshedTask, RefreshTasks, TaskRegistered, TasksRefreshed
 from cep_manager.plans.state import PlanState
+from cep_manager.plans.stored_plan import SettingsPatch
 
 REFERENCE = RefreshedTask(KEY, 1, 0, 0)
 HOSTED = msgspec.structs.replace(task(), stage_host="host-1")
@@ -84,7 +85,7 @@ def test_another_manager_asks_for_the_tasks_and_then_for_their_registrations() -
 def test_a_task_for_which_there_is_an_order_must_register() -> None:
     world = running()
     assert refresh(world, REFERENCE).again == ()
-    world.instructions += world.plane.set_statistics(KEY, "detail")
+    world.instructions += world.plane.change_settings(KEY, SettingsPatch(statistics="detail"))
     assert refresh(world).again == (0,)
     answer = world.hear(HOSTED)
     assert isinstance(answer, TaskRegistered)

@@ -106,7 +106,7 @@ def test_a_worker_of_another_system_does_nothing_here() -> None:
 
 
 def test_plans_that_people_undeploy_are_named_to_workers(world: World) -> None:
-    created_ms = world.snapshot().plans[KEY].created_ms
+    created_ms = world.snapshot().plans[KEY].stored.created_ms
     world.plane.remove_plan(KEY, world.now_ms)
     listed = world.hear(ListPlans())
     assert isinstance(listed, PlansListed)

@@ -20,6 +20,7 @@ from cep_manager.monitoring.metric_tables.names import of_part, of_plan, source_
 from cep_manager.monitoring.metric_tables.readings import read_plans
 from cep_manager.monitoring.metric_tables.recording import Recording
 from cep_manager.monitoring.metric_tables.tables import LONGEST_NAME
+from cep_manager.plans.stored_plan import PlanSettings
 
 NOON_MS = 1_767_225_600_000
 PREFIX = "org.wso2.siddhi.SiddhiApps.Storms"
@@ -27,7 +28,7 @@ PREFIX = "org.wso2.siddhi.SiddhiApps.Storms"
 
 def running_world(level: str = "basic") -> World:
     world = World(NO_QUOTAS)
-    world.put(msgspec.structs.replace(plan(), statistics=level))
+    world.put(plan(settings=PlanSettings(statistics=level)))
     world.hear(driver(), peer=b"driver")
     world.hear(driver(topology("running")), peer=b"driver")
     return world

@@ -37,7 +37,7 @@ def state(world: World, kind: OperationKind = "deploy", begun_ms: int = FIRST_MS
 
 def change(world: World, epoch: int = 2, workers: int = 2) -> None:
     """The running plan is to be rebalanced: its new topology begins beside the former one."""
-    version = msgspec.structs.replace(plan(epoch=epoch), change="rebalance", workers=workers, updated_ms=CHANGED_MS)
+    version = plan(epoch=epoch, change="rebalance", workers=workers, updated_ms=CHANGED_MS)
     world.put(version)
 
 
@@ -88,7 +88,7 @@ def test_a_change_that_cannot_start_fails_while_the_plan_runs_on(world: World) -
 def test_what_another_manager_began_is_told_by_this_one() -> None:
     """Only the stored plan is known to a manager that has just come to lead: with it, the time of its last change."""
     successor = World()
-    stored = msgspec.structs.replace(plan(epoch=2, sent_before=True), updated_ms=CHANGED_MS)
+    stored = plan(epoch=2, sent_before=True, updated_ms=CHANGED_MS)
     successor.put(stored)
     assert state(successor, "update", CHANGED_MS).state == "pending"
     successor.hear(driver(topology("running", epoch=2)), peer=b"driver")
@@ -136,7 +136,7 @@ def test_a_savepoint_that_the_driver_never_tells_of_fails(world: World) -> None:
 def test_newest_operations_come_first_and_only_so_many(world: World) -> None:
     world.put(plan())
     other = PlanKey(KEY.tenant, "Late")
-    world.put(msgspec.structs.replace(plan(key=other), updated_ms=CHANGED_MS))
+    world.put(plan(key=other, updated_ms=CHANGED_MS))
     world.put(plan(key=PlanKey(7, "Theirs")))
     found = operations_now(world.snapshot(), NOW_MS, KEY.tenant, 10)
     assert [(one.kind, one.plan) for one in found] == [("update", "Late"), ("deploy", "Storms")]

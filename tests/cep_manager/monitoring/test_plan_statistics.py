@@ -10,6 +10,7 @@ from storm_world import PER_SECOND, running_view
 from cep_common.monitoring.latency import bucket
 from cep_common.protocol.tasks import ComponentState, QueryReport
 from cep_manager.monitoring.plan_statistics import Activity, PlanStatistics, WindowStatistics, plan_statistics
+from cep_manager.plans.stored_plan import PlanSettings
 from cep_manager.web.app import create_app
 
 
@@ -68,7 +69,7 @@ def test_the_call_gives_them_for_a_plan_that_is_deployed() -> None:
 
 def test_queries_are_told_at_level_detail_those_of_a_stages_instances_together() -> None:
     world = World()
-    world.put(msgspec.structs.replace(plan(), statistics="detail"))
+    world.put(plan(settings=PlanSettings(statistics="detail")))
     counted = QueryReport("late", 100, 2_000, ((bucket(5_000_000), 100),))
     held = (ComponentState("query", "late", rows=3, bytes=64),)
     parts = tuple(

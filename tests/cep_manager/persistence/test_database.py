@@ -15,7 +15,8 @@ from cep_manager.accounts.user_store import UserStore
 from cep_manager.election.election import ReadLease
 from cep_manager.errors import PlanStoreError
 from cep_manager.persistence.database import Database
-from cep_manager.plans.store import PlanStore, StoredPlan, StoredVersion
+from cep_manager.plans.store import PlanStore
+from cep_manager.plans.stored_plan import StoredPlan, StoredVersion
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.registry import RemovedPlan
 from cep_manager.errors import NotLeaderError, PlanExistsError
 from cep_manager.persistence.database import Database
-from cep_manager.plans.store import REMOVED_KNOWN_MS, PlanStore, StoredPlan, StoredVersion
+from cep_manager.plans.store import REMOVED_KNOWN_MS, PlanStore
+from cep_manager.plans.stored_plan import PlanSettings, SettingsPatch, StoredPlan, StoredVersion
 
 OTHER = PlanKey(KEY.tenant, "Gales")
 
@@ -109,7 +110,7 @@ def test_what_is_not_there_is_neither_changed_nor_renamed_nor_removed(store: Pla
     assert store.restart(KEY, "before") is None
     assert not store.remove(KEY)
     store.settle(KEY, 1, StoredVersion("text", 1, 1))
-    store.set_intake(KEY, intake=False)
+    store.change_settings(KEY, SettingsPatch(intake=False))
     assert store.plans() == ()
 
 
@@ -226,12 +227,20 @@ def test_what_a_restarted_plan_begins_from_outlives_the_end_of_an_earlier_change
 
 def test_a_renamed_plan_is_there_once_with_all_that_was_set(store: PlanStore) -> None:
     store.add(KEY, "first", now_ms=5)
-    store.set_intake(KEY, intake=False)
+    store.change_settings(KEY, SettingsPatch(intake=False))
     changed_to(store, "second", FIRST, workers=2)
     store.settle(KEY, 2, StoredVersion("second", 7, 2, 2))
     renamed = store.rename(KEY, "Gales", "renamed", now_ms=9)
     assert renamed == StoredPlan(
-        KEY, "renamed", 2, created_ms=5, updated_ms=9, intake=False, workers=2, counted=2, former_names=("Storms",)
+        KEY,
+        "renamed",
+        2,
+        created_ms=5,
+        updated_ms=9,
+        settings=PlanSettings(intake=False),
+        workers=2,
+        counted=2,
+        former_names=("Storms",),
     )
     assert (renamed.key.plan, renamed.key.identity) == ("Gales", "Storms")
     assert store.plans() == (renamed,)
@@ -286,11 +295,8 @@ WRITES = {
     "add": lambda store: store.add(OTHER, "text", now_ms=1),
     "change": lambda store: store.change(KEY, "update", "other", None, None, now_ms=1),
     "settle": lambda store: store.settle(KEY, 1, FIRST),
-    "set_intake": lambda store: store.set_intake(KEY, intake=False),
+    "change_settings": lambda store: store.change_settings(KEY, SettingsPatch(intake=False)),
     "set_draining": lambda store: store.set_draining(KEY, ("w1",)),
-    "set_trace": lambda store: store.set_trace(KEY, trace=True),
-    "set_statistics": lambda store: store.set_statistics(KEY, "off"),
-    "set_origin": lambda store: store.set_origin(KEY, "file"),
     "rename": lambda store: store.rename(KEY, "Gales", "text", now_ms=1),
     "restart": lambda store: store.restart(KEY, "before"),
     "begun": lambda store: store.begun(KEY, 1),

@@ -104,7 +104,7 @@ def changing(slots: int, workers: int, others: int) -> World:
     world.hear(driver(), peer=b"driver")
     world.hear(both(), peer=b"driver")
     world.taken(PushToDriver)
-    world.put(msgspec.structs.replace(plan(ONE, epoch=2), change="rebalance", workers=workers))
+    world.put(plan(ONE, epoch=2, change="rebalance", workers=workers))
     world.tick()
     return world
 

@@ -20,6 +20,7 @@ from cep_manager.errors import (
     QuotaError,
 )
 from cep_manager.events.model import TailFilter
+from cep_manager.plans.stored_plan import PlanSettings
 from cep_manager.web.api.failures import HTTP_STATUS, status_of
 from cep_manager.web.app import create_app
 
@@ -434,7 +435,7 @@ def test_undeploying_asks_once_and_says_what_is_lost(client: FlaskClient, view: 
 def test_the_life_cycle_is_in_the_plans_page(
     client: FlaskClient, view: FakeView, action: str, form: dict[str, str], done: str, notice: str
 ) -> None:
-    view.world.put(msgspec.structs.replace(plan(epoch=2), intake=action != "activate", trace=action == "untrace"))
+    view.world.put(plan(epoch=2, settings=PlanSettings(intake=action != "activate", trace=action == "untrace")))
     page = client.get("/plans/Storms").get_data(as_text=True)
     assert f'action="/plans/Storms/{action}"' in page
     answer = client.post(f"/plans/Storms/{action}", data=form)

@@ -28,6 +28,7 @@ from cep_manager.monitoring.overview.plan_list import PlanFilter, matching
 from cep_manager.monitoring.plan_model import PlanDetails, PlanSummary
 from cep_manager.monitoring.status import PlanStatus
 from cep_manager.plans.outcomes import Outcome
+from cep_manager.plans.stored_plan import SettingsPatch
 from cep_manager.web.api.calls import Api, Media, json_body, plan_key, plan_text
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.api.routes.operations import (
@@ -210,7 +211,7 @@ def _reading_routes(api: Api, view: ManagerView) -> None:
 def _life_cycle_routes(api: Api, view: ManagerView) -> None:
     @api.post("/plans/<name>/activate", "Workers take events in for the plan again", answers=Outcome, fails=_CHANGE)
     def activate_plan(name: str) -> Outcome:
-        return view.set_intake(plan_key(view, name), intake=True)
+        return view.change_settings(plan_key(view, name), SettingsPatch(intake=True))
 
     @api.post(
         "/plans/<name>/deactivate",
@@ -219,7 +220,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
         fails=_CHANGE,
     )
     def deactivate_plan(name: str) -> Outcome:
-        return view.set_intake(plan_key(view, name), intake=False)
+        return view.change_settings(plan_key(view, name), SettingsPatch(intake=False))
 
     @api.post(
         "/plans/<name>/trace",
@@ -229,7 +230,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
         fails=_CHANGE,
     )
     def trace_plan(name: str, body: TraceRequest) -> Outcome:
-        return view.set_trace(plan_key(view, name), body.on)
+        return view.change_settings(plan_key(view, name), SettingsPatch(trace=body.on))
 
     @api.post(
         "/plans/<name>/release",

@@ -12,6 +12,7 @@ from cep_manager.errors import BadRequestError, PlanStoreError, UnknownPlanError
 from cep_manager.monitoring.metric_tables.history import MOST_STEPS, Metric, PlanHistory, Wanted
 from cep_manager.monitoring.plan_statistics import PlanStatistics, plan_statistics
 from cep_manager.plans.outcomes import Outcome
+from cep_manager.plans.stored_plan import SettingsPatch
 from cep_manager.web.api.calls import Api, json_body, plan_key
 from cep_manager.web.ports import ManagerView
 
@@ -74,7 +75,7 @@ def statistics_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError, PlanStoreError),
     )
     def set_statistics_level(name: str, body: StatisticsQuery) -> Outcome:
-        return view.set_statistics(plan_key(view, name), body.level)
+        return view.change_settings(plan_key(view, name), SettingsPatch(statistics=body.level))
 
     @api.get(
         "/plans/<name>/history",

@@ -12,6 +12,7 @@ from cep_manager.authoring.samples import samples
 from cep_manager.errors import BadRequestError, NotLeaderError, PlanStoreError
 from cep_manager.monitoring.overview.plan_list import PlanFilter, matching, plan_page
 from cep_manager.monitoring.status import plan_status
+from cep_manager.plans.stored_plan import SettingsPatch
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.console.page import Page, fragment, link, notice_of_deed, page
 from cep_manager.web.console.texts.plan_list import PAGE, PlanLists, present_plans
@@ -62,7 +63,7 @@ def _act(view: ManagerView, key: PlanKey, action: str) -> None:
     if action == "undeploy":
         view.undeploy(key)
     else:
-        view.set_intake(key, intake=action == "activate")
+        view.change_settings(key, SettingsPatch(intake=action == "activate"))
 
 
 def _do(names: list[str], act: Callable[[str], None]) -> list[str]:
