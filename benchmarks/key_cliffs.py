@@ -28,7 +28,7 @@ from siddhi.language.parser import parse
 
 BATCH = 4_096
 KEYS = (0, 1, 1_000, 100_000)
-"""Instances of the partition; 0 is no partition."""
+"""Instances of the partition; 0: none."""
 _STREAM = "define stream S (symbol string, price double, volume long, ts long, k long); "
 _COMPILED = ("compiled", "whole batches")
 _NAMES = pa.array([f"S{number}" for number in range(100)])

@@ -59,7 +59,7 @@ class DatabaseConfig(msgspec.Struct, frozen=True):
 class AccountsConfig(msgspec.Struct, frozen=True):
     """Whether people log in, and for how long; and how long it is kept what they did.
 
-    `worker_token` is a file with a token by which the manager sends events, and deals with those that failed, at
+    `worker_token` is a file with a token by which the manager sends events, and handles those that failed, at
     workers that ask for one: for people, whom workers do not know.
     """
 

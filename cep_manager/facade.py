@@ -328,7 +328,7 @@ class ManagerFacade:
         if age_ms >= self._config.control.lease_ms:
             message = f"the control loop has not moved for {age_ms} ms"
             return Health(ok=False, message=message, loop_age_ms=age_ms, leads=leads)
-        return Health(ok=True, message="ok" if leads else "ok: stands by", loop_age_ms=age_ms, leads=leads)
+        return Health(ok=True, message="ok" if leads else "ok: standby", loop_age_ms=age_ms, leads=leads)
 
     def _info(self) -> ManagerInfo:
         return ManagerInfo(

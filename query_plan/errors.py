@@ -15,4 +15,4 @@ class QueryPlanError(SiddhiError):
 
 
 class QueryPlanXmlError(QueryPlanError):
-    """A text that is no query plan, or a query plan that cannot be written."""
+    """A text that is not a query plan, or a query plan that cannot be written."""

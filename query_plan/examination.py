@@ -39,7 +39,7 @@ class Examination:
     """The result of examining a plan.
 
     `findings` are all errors and warnings, in order of position, those about the whole plan first. `compiled` is None
-    exactly when there is an error. `syntax` is None when the text is no SiddhiQL.
+    exactly when there is an error. `syntax` is None when the text is not SiddhiQL.
     """
 
     findings: tuple[Finding, ...]

@@ -1,7 +1,7 @@
 """The query plan: which stages a topology has, what each of them runs, and how events find their instance.
 
 A plan is a receiver stage, processing stages (one for each execution group), triggers and a publisher stage. Stages are
-linked by stream id alone: whoever gives out a stream feeds everyone who takes it in. Streams, tables and queries are
+linked by stream id alone: anyone who gives out a stream feeds everyone who takes it in. Streams, tables and queries are
 nodes of the syntax tree, so plans compare by meaning.
 """
 
@@ -85,7 +85,7 @@ class ReceiverStage:
 
 
 SyncRole = Literal["", "entry", "log", "replica"]
-"""The part of a stage in a group with shared state: it takes events in, puts them into one order, or keeps the state.
+"""The part of a stage in a group with shared state: it accepts events, puts them into one order, or keeps the state.
 
 Stages of other groups have none.
 """

@@ -244,14 +244,14 @@ def _validated(text: str) -> etree._Element:
     try:
         root = etree.fromstring(text.encode("utf-8", "surrogatepass"), parser)
     except etree.XMLSyntaxError as refused:
-        raise _refused("xml-malformed", f"the text is no XML: {refused.msg}", None, refused.lineno) from refused
+        raise _refused("xml-malformed", f"the text is not XML: {refused.msg}", None, refused.lineno) from refused
     if root.getroottree().docinfo.internalDTD is not None:
         raise _refused("xml-doctype", "a query plan has no document type", "remove the DOCTYPE", 1)
     schema = _schema()
     if not schema.validate(root):
         raise QueryPlanXmlError(
             [
-                _problem("xml-invalid", f"the XML is no query plan: {entry.message}", None, entry.line)
+                _problem("xml-invalid", f"the XML is not a query plan: {entry.message}", None, entry.line)
                 for entry in cast("Iterable[etree._LogEntry]", schema.error_log)
             ]
         )
@@ -302,16 +302,16 @@ def _read_key(
     """Return the key of a partition of `stream`, of the form that `kind` needs."""
     form = ast.RangePartition if kind is GroupingKind.RANGES else ast.ValuePartition
     name = name_text(stream.id)
-    query = f"partition with ({text} of {name}) begin from {name} insert into {name}; end;"
+    query = f"partition with ({text} of {name}) start from {name} insert into {name}; end;"
     try:
         elements = parse(_SOME_DEFINITION + query).elements
     except SiddhiParseError as refused:
         raise _inside(element, refused) from refused
     partition = elements[0] if len(elements) == 1 else None
     if not isinstance(partition, ast.Partition) or len(partition.queries) > 1:
-        raise _refused("xml-invalid", f"{stream.id}: '{text}' is no partition key", None, _line(element))
+        raise _refused("xml-invalid", f"{stream.id}: '{text}' is not a partition key", None, _line(element))
     if len(partition.keys) > 1 or not isinstance(partition.keys[0], form):
-        raise _refused("xml-invalid", f"{stream.id}: '{text}' is no key for {kind.value}", None, _line(element))
+        raise _refused("xml-invalid", f"{stream.id}: '{text}' is not a key for {kind.value}", None, _line(element))
     return partition.keys[0]
 
 

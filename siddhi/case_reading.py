@@ -46,7 +46,7 @@ class MalformedCaseError(SiddhiRuntimeError):
 def load_cases(path: str | Path) -> Iterator[Case]:
     """Yield the cases of a JSON-lines file, plain or compressed as `.gz` or `.xz`, in order.
 
-    A line that is no case yields one with a `fault`, and so does a file that is cut off or cannot be decompressed:
+    A line that is not a case yields one with a `fault`, and so does a file that is cut off or cannot be decompressed:
     nothing is raised for the contents of the file.
 
     Raises:
@@ -70,7 +70,7 @@ def _read_case(line: bytes, where: str) -> Case:
     except (ValueError, RecursionError) as error:
         return _faulty(where, f"{where}: is not JSON: {error}")
     if not isinstance(document, dict):
-        return _faulty(where, f"{where}: is no JSON object")
+        return _faulty(where, f"{where}: is not a JSON object")
     case_id = document.get("id")
     name = case_id if isinstance(case_id, str) else where
     fault = _fault(document)
@@ -87,7 +87,7 @@ def _fault(document: Mapping[str, Any]) -> str:
     """Return what `document` lacks to be a case, nothing if it lacks nothing."""
     missing = [key for key in ("id", "app", "events") if key not in document]
     if missing:
-        return f"is no case, it has no {' and no '.join(missing)}"
+        return f"is not a case, it has no {' and no '.join(missing)}"
     for key in ("id", "app"):
         if not isinstance(document[key], str):
             return f"{key} must be a text"
@@ -171,7 +171,7 @@ def _check_sent(event: Mapping[str, Any], app: AnalysedApp, where: str) -> None:
         raise MalformedCaseError(f"{where}: has neither stream and data (or batch), nor advance_time, nor query")
     schema = schema_of(app, stream) if isinstance(stream, str) else None
     if schema is None:
-        raise MalformedCaseError(f"{where}: stream {json.dumps(stream)} is no stream of the app that takes events")
+        raise MalformedCaseError(f"{where}: stream {json.dumps(stream)} is not a stream of the app that takes events")
     if "data" in event:
         _check_row(event, schema, where)
         return

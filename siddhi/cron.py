@@ -56,7 +56,7 @@ class _Field:
         values = f"{self.low} to {self.high}"
         if self.names:
             values += f" or {self.names[0]} to {self.names[-1]}"
-        raise CronError(f"'{text}' is no value of {self.name}", f"{self.name} go from {values}")
+        raise CronError(f"'{text}' is not a value of {self.name}", f"{self.name} go from {values}")
 
     def translated(self, text: str) -> str:
         """Return the field `text` as croniter reads it."""

@@ -1,10 +1,10 @@
 """The errors of SiddhiQL: everything wrong with a text at once, each problem with its place and a way out.
 
 SiddhiError
-├── SiddhiParseError      the text is no SiddhiQL
+├── SiddhiParseError      the text is not SiddhiQL
 ├── SiddhiAnalysisError   it is, but it does not make sense
 └── SiddhiRuntimeError    it made sense and failed while running
-    └── SnapshotError     bytes are no state that the app could go on from
+    └── SnapshotError     bytes are not state that the app could continue from
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SiddhiRuntimeError(SiddhiError):
 
 
 class SnapshotError(SiddhiRuntimeError):
-    """An app cannot go on from these bytes.
+    """An app cannot continue from these bytes.
 
     Codes: `snapshot-unknown` (no snapshot at all), `snapshot-format` (of another version of the engine),
     `snapshot-torn` (cut off or changed), `snapshot-damaged` (whole, but no engine writes such a thing),

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 DEEPEST = 64
-"""So many lists and maps may stand within each other, the outermost included."""
-TOO_DEEP = f"more than {DEEPEST} lists and maps stand within each other"
+"""So many lists and maps may are nested in each other, the outermost included."""
+TOO_DEEP = f"more than {DEEPEST} lists and maps are nested in each other"
 _NESTING = frozenset({list, dict, tuple, set, frozenset})
 
 
 class ObjectError(ValueError):
-    """A text that is no object; the message says why."""
+    """A text that is not an object; the message says why."""
 
 
 class TooDeepError(ObjectError):
@@ -48,7 +48,7 @@ def write_object(value: object) -> bytes:
     """Return the JSON text of an object.
 
     Keys of maps that are null or a bool are written as texts, as in Java, and half a pair of surrogates as `?`. Raise
-    TypeError for a value that is no object.
+    TypeError for a value that is not an object.
     """
     try:
         return msgspec.json.encode(value)

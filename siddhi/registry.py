@@ -169,7 +169,7 @@ class Registry:
             ValueError: there is one of that name.
         """
         if language.name in self._languages:
-            raise ValueError(f"the script language '{language.name}' is there twice")
+            raise ValueError(f"the script language '{language.name}' is defined twice")
         self._languages[language.name] = language
 
     def script_language(self, name: str) -> ScriptLanguage | None:

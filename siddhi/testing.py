@@ -95,7 +95,7 @@ def _analysed(text: str) -> AnalysedApp:
 
 
 Between = Callable[[AppRuntime], AppRuntime]
-"""Gives for the app that runs the one that goes on: itself, or one restored from its snapshot."""
+"""Gives for the app that runs the one that continues: itself, or one restored from its snapshot."""
 
 
 def restored(runtime: AppRuntime) -> AppRuntime:
@@ -214,7 +214,7 @@ def _play(case: Case, app: AnalysedApp, batch_rows: int | None, between: Between
 def _schema(app: AnalysedApp, source: str) -> Schema:
     schema = schema_of(app, source)
     if schema is None:
-        raise MalformedCaseError(f"'{source}' is no stream of the app that takes events")
+        raise MalformedCaseError(f"'{source}' is not a stream of the app that takes events")
     return schema
 
 

@@ -14,8 +14,8 @@ _PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 
 PORTS = 13_000 // _PROCESSES
 FIRST_PORT = 18_000 + _PROCESS * PORTS
-"""This process has ports of its own, below those that the system gives to outgoing connections and to whoever asks for
-any, and above the ranges of conf/*.yaml: others might take one before it is listened on, or after its owner died."""
+"""This process has ports of its own, below those that the system gives to outgoing connections and to anyone who asks
+for any, and above the ranges of conf/*.yaml: others might take one before its owner listens, or after it died."""
 
 _places = itertools.count(secrets.randbelow(PORTS))
 """One after the other, so that two who have not listened yet are not told the same."""

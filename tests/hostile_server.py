@@ -1,4 +1,4 @@
-"""A server that answers whoever connects with whatever a test wants."""
+"""A server that answers anyone who connects with whatever a test wants."""
 
 from __future__ import annotations
 

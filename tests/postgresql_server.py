@@ -26,7 +26,7 @@ class NoServerError(Exception):
 
 
 class PostgresqlServer:
-    """A server that listens on 127.0.0.1; whoever reaches it may do anything."""
+    """A server that listens on 127.0.0.1; anyone who reaches it may do anything."""
 
     def __init__(self, port: int, server: subprocess.Popen[bytes]) -> None:
         self._server = server

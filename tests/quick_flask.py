@@ -1,5 +1,5 @@
 """Flask applications made quickly: a process of tests makes hundreds, all with the same addresses and pages, and nearly
-all of the time went into compiling these anew for each."""
+all of the time went into compiling these again for each."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ STATE_UNREADABLE = "state-unreadable"
 
 
 class TopologyError(CepError):
-    """A topology that cannot be built or go on; `reason_code` is stable (`not-supported`, `stale-epoch`, …)."""
+    """A topology that cannot be built or continue; `reason_code` is stable (`not-supported`, `stale-epoch`, …)."""
 
     code = "topology"
 

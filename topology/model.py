@@ -50,7 +50,7 @@ class Consumer:
 
 @dataclass(frozen=True)
 class Topology:
-    """`plan` laid out over `tasks` tasks, as deployment `epoch` of `key`, started anew `attempt` times."""
+    """`plan` laid out over `tasks` tasks, as deployment `epoch` of `key`, started again `attempt` times."""
 
     key: PlanKey
     epoch: int

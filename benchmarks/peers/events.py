@@ -9,7 +9,7 @@ import pyarrow as pa
 
 SYMBOLS = 100
 _DRAWN = 1 << 17
-"""After so many events, symbols, prices and volumes begin again; times go on."""
+"""After so many events, symbols, prices and volumes begin again; times continue."""
 
 _draw = np.random.default_rng(7)
 _symbols = _draw.integers(0, SYMBOLS, _DRAWN).astype(np.int32)

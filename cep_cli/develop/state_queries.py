@@ -29,7 +29,7 @@ def query_command(plan: str, query: str, limit: int, as_json: bool, client: Mana
     QUERY is an on-demand query that reads one of them, such as "from Limits on most > 100 select symbol, most".
     """
     if not is_text(query):
-        raise click.UsageError("QUERY is no text in UTF-8")
+        raise click.UsageError("QUERY is not text in UTF-8")
     answer = client.query(plan, query, limit)
     if as_json:
         click.echo(json.dumps(answer))

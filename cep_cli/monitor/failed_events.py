@@ -107,7 +107,7 @@ def _miss(plan: str, choice: dict[str, Any], found: int) -> None:
     """Raise CommandRefusedError when fewer entries were `found` than were named."""
     missing = len(set(choice.get("ids", ()))) - found
     if missing > 0:
-        raise CommandRefusedError(f"{missing} of these ids are no entries of {plan}: see `cep errors {plan}`")
+        raise CommandRefusedError(f"{missing} of these ids are not entries of {plan}: see `cep errors {plan}`")
 
 
 def _entry_lines(entry: Any) -> list[str]:

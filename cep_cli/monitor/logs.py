@@ -36,14 +36,14 @@ def processes_command(as_json: bool, client: ManagerClient) -> None:
     for one in processes:
         state = "" if one["live"] else f"  silent for {one['silent_ms'] / 1_000:.0f} s"
         state += "" if one["readable"] else "  its log cannot be read"
-        process = f"  process {one['process_id']}" if one["process_id"] else "  stands by"
+        process = f"  process {one['process_id']}" if one["process_id"] else "  standby"
         click.echo(f"{one['id']}  {one['host']}{process}{state}")
 
 
 @click.command("logs")
 @click.argument("process", required=False)
 @click.option("--plan", default="", help="All of this plan's tasks, and of other processes what mentions it.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--follow", "-f", is_flag=True, help="Continue with what comes, until Ctrl-C.")
 @click.option(
     "--level", type=click.Choice(LEVELS, case_sensitive=False), default="DEBUG", help="Of at least this level."
 )

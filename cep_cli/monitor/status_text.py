@@ -17,7 +17,7 @@ def plan_line(plan: Any) -> str:
 
 
 def managers_status(managers: list[Any]) -> str:
-    """Return who leads since when, and who stands by."""
+    """Return who leads since when, and who is on standby."""
     return "\n".join(["Managers :", *(f"\t{_manager(manager)}" for manager in managers)])
 
 
@@ -30,7 +30,7 @@ def _manager(manager: Any) -> str:
         case "silent":
             return f"{where} : silent for {manager['silent_ms'] // 1000} s"
         case _:
-            return f"{where} : stands by"
+            return f"{where} : standby"
 
 
 def plan_status(plan: Any) -> str:
@@ -109,7 +109,7 @@ def _notes(status: Any) -> list[str]:
     if topology["undeploying"]:
         notes.append(f"\tis being undeployed: {topology['undeploying']}")
     if not topology["intake"] and topology["state"] != "inactive":
-        notes.append("\tdeactivated: it takes no events in when it runs")
+        notes.append("\tdeactivated: it accepts no events when it runs")
     if topology["trace"]:
         notes.append("\ttraced: workers write its events to their logs")
     if topology["change_error"]:
@@ -135,7 +135,7 @@ def _time(plan: str, topology: Any) -> list[str]:
     """Return what time waits for, and what came too late for it."""
     lines = [f"\twaiting for {what}" for what in topology["waits_for"]]
     if topology["awaited"]:
-        lines.append(f"\t\tto go on without: cep release {plan} {' '.join(topology['awaited'])}")
+        lines.append(f"\t\tto continue without: cep release {plan} {' '.join(topology['awaited'])}")
     late = topology["late"]
     return [*lines, *(f"\tlate: {one['events']} events of {one['stream']} came behind the clock" for one in late)]
 

@@ -20,7 +20,7 @@ def wal_command() -> None:
 
     Workers keep accepted events in write-ahead logs. When a plan is missing that nobody has undeployed, as after the
     manager's database was lost, they set aside what they have of it and delete it after some days
-    (wal.orphan_retention_ms). When the plan is back, its events go on by themselves.
+    (wal.orphan_retention_ms). When the plan is back, its events continue by themselves.
     """
 
 

@@ -92,7 +92,7 @@ class PairNode:
                 os.kill(process, signal.SIGSTOP)
 
     def wake(self) -> None:
-        """Let its processes go on."""
+        """Let its processes continue."""
         stopped, self.stopped = self.stopped, []
         for process in stopped:
             with contextlib.suppress(ProcessLookupError):

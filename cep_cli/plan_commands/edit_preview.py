@@ -13,9 +13,9 @@ from query_plan.annotations import read_header
 from siddhi.language.parser import parse
 
 FATES = {
-    "mapped": "would go on in their new form",
+    "mapped": "would continue in their new form",
     "failed": "would become failed events",
-    "kept": "would go on as they are",
+    "kept": "would continue as they are",
 }
 
 

@@ -21,7 +21,7 @@ def _read_values(_context: click.Context, _option: click.Parameter, given: tuple
             raise click.BadParameter(f"{name} is not in the environment; write {name}=VALUE")
         values[name] = value if written else os.environ[name]
         if not is_text(values[name]):
-            raise click.BadParameter(f"the value of {name} is no text in UTF-8")
+            raise click.BadParameter(f"the value of {name} is not text in UTF-8")
     return values
 
 
@@ -43,12 +43,12 @@ SET_OPTION = click.option(
 def read_plan(file: Path, values: Mapping[str, str]) -> str:
     """Return the text of `file` with every `${NAME}` of which `values` tell replaced.
 
-    UsageError for names that are not there and for a file that is no text, OSError when it cannot be read.
+    UsageError for names that are not there and for a file that is not text, OSError when it cannot be read.
     """
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise click.UsageError(f"{file} is no text in UTF-8: {error.reason} at byte {error.start}") from error
+        raise click.UsageError(f"{file} is not text in UTF-8: {error.reason} at byte {error.start}") from error
     if needless := values.keys() - variables_in(text):
         raise click.UsageError(f"--set {min(needless)}: there is no ${{{min(needless)}}} in {file}")
     return replace_variables(text, values)

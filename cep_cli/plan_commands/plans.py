@@ -20,12 +20,12 @@ from cep_cli.terminal import printable
 from query_plan.plan_names import named_after
 
 DRAIN_S = 60.0
-"""How long `cep undeploy` waits for a plan to process accepted events; it goes on by itself after that."""
+"""How long `cep undeploy` waits for a plan to process accepted events; it continues by itself after that."""
 SHOWN_EVERY_S = 2.0
 
 
 FROM_OPTION = click.option(
-    "--from", "savepoint", metavar="SAVEPOINT", default="", help="Begin from this savepoint; none: with empty state."
+    "--from", "savepoint", metavar="SAVEPOINT", default="", help="Start from this savepoint; none: with empty state."
 )
 
 
@@ -69,8 +69,8 @@ def deploy_command(
 
 @click.command("undeploy")
 @click.argument("plan")
-@click.option("--drain", "discard", flag_value="", default=True, help="Work off what was accepted first (default).")
-@click.option("--discard", "discard", flag_value="yes", help="Drop what was accepted and is not worked off yet.")
+@click.option("--drain", "discard", flag_value="", default=True, help="Process what was accepted first (default).")
+@click.option("--discard", "discard", flag_value="yes", help="Drop what was accepted and is not processed yet.")
 @click.option(
     "--wait", "wait_s", type=float, default=DRAIN_S, show_default=True, help="Wait so many seconds until it is gone."
 )
@@ -80,7 +80,7 @@ def deploy_command(
 def undeploy_command(plan: str, discard: str, wait_s: float, as_json: bool, client: ManagerClient) -> None:
     """Remove PLAN and its checkpoints, and end its topology.
 
-    Its savepoints stay. It takes no more events in, and goes once those that were accepted are worked off and
+    Its savepoints stay. It accepts no more events, and goes once those that were accepted are processed and
     delivered.
     """
     done = client.undeploy(plan, bool(discard))
@@ -126,7 +126,7 @@ def _wait_until_gone(client: ManagerClient, plan: str, wait_s: float) -> bool:
 @manager_options
 @with_readable_errors
 def activate_command(plan: str, as_json: bool, client: ManagerClient) -> None:
-    """Let workers take events in for PLAN again."""
+    """Let workers accept events for PLAN again."""
     _tell(client, client.act(plan, "activate"), 0, as_json)
 
 
@@ -136,7 +136,7 @@ def activate_command(plan: str, as_json: bool, client: ManagerClient) -> None:
 @manager_options
 @with_readable_errors
 def deactivate_command(plan: str, as_json: bool, client: ManagerClient) -> None:
-    """Let workers take no more events in for PLAN; its state is kept."""
+    """Let workers accept no more events for PLAN; its state is kept."""
     _tell(client, client.act(plan, "deactivate"), 0, as_json)
 
 
@@ -169,7 +169,7 @@ def statistics_command(plan: str, level: str, as_json: bool, client: ManagerClie
 @manager_options
 @with_readable_errors
 def release_command(plan: str, streams: tuple[str, ...], as_json: bool, client: ManagerClient) -> None:
-    """Let the event time of PLAN go on without the first event of STREAMS, or of all that it waits for."""
+    """Let the event time of PLAN continue without the first event of STREAMS, or of all that it waits for."""
     _tell(client, client.act(plan, "release", streams=streams), 0, as_json)
 
 

@@ -24,7 +24,7 @@ from siddhi.language.variables import replace_variables, variables_in
 
 SUFFIX = ".siddhiql"
 LARGEST_BYTES = 1_048_576
-"""A larger file is no plan, as for the watched folder."""
+"""A larger file is not a plan, as for the watched folder."""
 MOST_SHOWN = 50
 """So many unchanged plans are not worth a line each; so many others are."""
 MARKS = {"add": "+", "update": "~", "rename": "~", "restart": "~", "activate": "~", "remove": "-", "keep": " "}
@@ -152,7 +152,7 @@ def _name_of(folder: Path) -> str:
 
 
 def _read(folder: Path, values: dict[str, str]) -> list[dict[str, str]]:
-    """Return the plans in the folder. UsageError for what is no text, and for values that no plan asks for."""
+    """Return the plans in the folder. UsageError for what is not text, and for values that no plan asks for."""
     found, used = [], set()
     for path in sorted(folder.rglob(f"*{SUFFIX}")):
         file = path.relative_to(folder)
@@ -163,7 +163,7 @@ def _read(folder: Path, values: dict[str, str]) -> list[dict[str, str]]:
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
-            raise click.UsageError(f"{path} is no text in UTF-8: {error.reason} at byte {error.start}") from error
+            raise click.UsageError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from error
         text = named_after(text, path.stem)
         asked = values.keys() & variables_in(text)
         used |= asked
@@ -304,7 +304,7 @@ def _show(report: dict[str, Any], as_json: bool) -> None:
         events = sum(one["waiting_events"] for one in waiting)
         results = sum(one["waiting_results"] for one in waiting)
         click.echo(
-            f"{len(waiting)} of the removed plans still work off {events:,} accepted events and {results:,} results; "
+            f"{len(waiting)} of the removed plans still process {events:,} accepted events and {results:,} results; "
             "they go by themselves then"
         )
 
@@ -317,7 +317,7 @@ def _would(change: dict[str, Any]) -> str:
         "rename": f"would be renamed from {change['former']}",
         "restart": "would be restarted",
         "activate": "is being undeployed, and would be kept",
-        "remove": "would be undeployed, once what was accepted is worked off",
+        "remove": "would be undeployed, once what was accepted is processed",
     }
     state = change["message"].rpartition("; ")[2] if change["action"] in ("update", "restart") else ""
     return words[change["action"]] + (f"; {state}" if state else "")

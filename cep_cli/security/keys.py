@@ -17,7 +17,7 @@ from cep_common.security.keys import write_client_key, write_keys
 def keys_command(folder: Path) -> None:
     """Make a pair of keys for each role (manager, driver, stage, worker, client) in FOLDER.
 
-    ROLE.key is public, ROLE.key_secret is for the processes of that role alone. Files that are there already are not
+    ROLE.key is public, ROLE.key_secret is for the processes of that role alone. Files that already exist are not
     overwritten.
     """
     for path in write_keys(folder):

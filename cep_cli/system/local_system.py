@@ -56,7 +56,7 @@ OPEN = {
 }
 """What plans may reach where everybody who reaches the system is its one user: what that user may."""
 NOT_AGAIN = 2
-"""The exit code of a process whose configuration must be changed first: starting it again would be no use."""
+"""The exit code of a process whose configuration must be changed first: starting it again would be useless."""
 
 PORT_VARIABLES = {
     "control": "CEP_MANAGER__CONTROL__PORT",
@@ -87,7 +87,7 @@ class Ports(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Ports:
-        """Return the usual ones but for those that `environment` sets. ConfigError names a variable that is no port."""
+        """Return the default ports, except those that `environment` sets. Raises ConfigError for what is not a port."""
         ports: dict[str, int] = {}
         for name, variable in PORT_VARIABLES.items():
             if variable in environment:

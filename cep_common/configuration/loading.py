@@ -110,7 +110,7 @@ def _set(values: dict[str, Any], key: tuple[str, ...], value: Any, kind: type[ms
         if not isinstance(inner, dict):
             if _is_group(_field_type(kind, key[:depth])):
                 return
-            raise ConfigError(f"{variable}: {'.'.join(key)}: {part} is no group of keys")
+            raise ConfigError(f"{variable}: {'.'.join(key)}: {part} is not a group of keys")
         values = inner
     values[key[-1]] = value
 

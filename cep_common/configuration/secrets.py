@@ -1,6 +1,6 @@
 """Secrets by name: `${secret:NAME}` in a plan is a file of the operator's on the host that uses it.
 
-    <folder>/<tenant>/<NAME>        the value; one last line end is no part of it
+    <folder>/<tenant>/<NAME>        the value; one last line end is not part of it
 
 Plans, messages, databases and logs have the reference alone. What is resolved is covered in the process's log.
 """
@@ -45,7 +45,7 @@ def with_sample(text: str, sample: str) -> str:
 def name_fault(text: str) -> str:
     """Return what is wrong with the names in the text, or nothing."""
     wrong = [name for name in names_in(text) if _NAME.fullmatch(name) is None]
-    return f"{wrong[0][:80]!r} is no name of a secret: letters, digits, _, - and . make one" if wrong else ""
+    return f"{wrong[0][:80]!r} is not a name of a secret: letters, digits, _, - and . make one" if wrong else ""
 
 
 class Secrets:
@@ -96,6 +96,6 @@ class Secrets:
         try:
             text = value.decode().removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:
-            raise ConfigError(f"the secret {name} is no text") from None
+            raise ConfigError(f"the secret {name} is not text") from None
         cover_values((text,))
         return text

@@ -57,7 +57,7 @@ def told(
 
 
 class _Told(Collector):
-    """Families that are told anew for each scrape."""
+    """Families that are told again for each scrape."""
 
     def __init__(self, tell: Callable[[], Iterable[Metric]]) -> None:
         self._tell = tell

@@ -1,4 +1,4 @@
-"""A process's view of its node's role, and the end of the process when the node is not active any more."""
+"""A process's view of its node's role, and the end of the process when the node is no longer active."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 LOOK_S = 0.02
 FENCED = 75
-"""Exit code of a process whose node is not active any more (EX_TEMPFAIL): the supervisor starts it again as passive."""
+"""Exit code of a process whose node is no longer active (EX_TEMPFAIL): the supervisor starts it again as passive."""
 
 
 def monotonic_ms() -> int:
@@ -76,7 +76,7 @@ class RoleWatch:
             self._look()
             if not self.holds():
                 logger.error(
-                    "the node is not active any more, this process ends: token=%d role=%s", self._token, self.role
+                    "the node is no longer active, this process ends: token=%d role=%s", self._token, self.role
                 )
                 logging.shutdown()
                 self._ended(FENCED)

@@ -49,13 +49,13 @@ FORMER_SAVEPOINT = "former-"
 follows. Nobody else names one so."""
 UNREADABLE_SAVEPOINT = "unreadable-"
 """So begins the name of a savepoint in which the newest checkpoint of another version is kept, once its plan was told
-to begin from something else; its number follows. Nobody else names one so."""
+to start from something else; its number follows. Nobody else names one so."""
 
 
 class SavepointReport(msgspec.Struct, frozen=True):
     """A savepoint that is kept, was requested, or `failed` for the reason `error`.
 
-    For one that is kept, `error` says why it could not be deleted. `unreadable` says why no plan can begin from it:
+    For one that is kept, `error` says why it could not be deleted. `unreadable` says why no plan can start from it:
     another version of the software wrote it.
     """
 
@@ -74,10 +74,10 @@ class TopologyReport(msgspec.Struct, frozen=True):
 
     `reason` says why it waits, restarts or failed. `restarts` is also the attempt that runs now, `spans` which
     results are final (of the newest attempts only), `checkpoints` the newest, oldest first. `begun_from` is the
-    checkpoint that it began from, 0 when without state; `failed_checkpoints` counts those that failed. `failures` say
+    checkpoint that it started from, 0 when without state; `failed_checkpoints` counts those that failed. `failures` say
     how topologies of the plan under this driver ended. While it is `current`, its newest checkpoints hold all that
     there is in it, and no further ones are taken. `deployed_ms`: as in `submit-topology`. `unreadable` says that
-    the plan cannot begin from its newest checkpoint, since another version of the software wrote it, and what to do;
+    the plan cannot start from its newest checkpoint, since another version of the software wrote it, and what to do;
     empty: it can, as far as is known.
     """
 
@@ -190,9 +190,9 @@ class SubmitTopology(Message, frozen=True):
     """Orders the driver to run `query_plan` (XML) as the plan's topology, in `workers` tasks, under `epoch`.
 
     It starts after topologies of older epochs have ended, or, `beside` them, until the manager has one of both
-    killed. It begins from the plan's newest checkpoint, from the savepoint that `restore` names, or, if that is
+    killed. It starts from the plan's newest checkpoint, from the savepoint that `restore` names, or, if that is
     `none`, without state. `restore` applies unless the plan has begun under `restore_epoch` (0: `epoch`) or a later
-    epoch: then the topology begins from the newest checkpoint since. The plan was first deployed at `deployed_ms` (0:
+    epoch: then the topology starts from the newest checkpoint since. The plan was first deployed at `deployed_ms` (0:
     unknown): checkpoints of a plan of its name that was deployed at another time are not its own.
 
     A plan whose `host` is `shared` has one task, which runs in a stage host with those of the tenant's other plans,
@@ -239,7 +239,7 @@ class KillTopology(Message, frozen=True):
     drain: bool = False
     """A last checkpoint is taken first."""
     forget: int = 0
-    """The plan's last epoch when it is not deployed any more: its checkpoints go. 0: they stay."""
+    """The plan's last epoch when it is no longer deployed: its checkpoints go. 0: they stay."""
     token: int = 0
     deployed_ms: int = 0
     """Whose checkpoints go: as in `submit-topology`."""

@@ -62,8 +62,8 @@ class LinkOpened(Message, frozen=True):
 
     The server has taken the sender's log up to `position` already, and wants what follows. `secures` says that it
     will report with `secured` what may be forgotten; otherwise what is acknowledged may be. `now_ms` is the server's
-    time of day; 0: not sent. A server that `goes_back` begins from a checkpoint: it wants what follows `position`
-    even if a later checkpoint held it, since that cannot be read any more.
+    time of day; 0: not sent. A server that `goes_back` starts from a checkpoint: it wants what follows `position`
+    even if a later checkpoint held it, since that can no longer be read.
     """
 
     TYPE = "link-opened"

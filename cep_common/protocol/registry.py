@@ -269,7 +269,7 @@ class Connector(msgspec.Struct, frozen=True):
     """A source or sink of a stream, from `@source`/`@sink` in the plan: `type`, its options, and its mapper's.
 
     One that `carries` events from one execution group to another was made by the planner: the source works while the
-    plan takes nothing in from outside, too.
+    plan accepts no events from outside, too.
     """
 
     stream: str

@@ -87,7 +87,7 @@ class ComponentReport(msgspec.Struct, frozen=True):
     """Events that came behind the clock, whether they were dropped or processed as they came."""
     awaits: tuple[str, ...] = ()
     """What time waits for: under event time streams that have not had their first event, under the system clock
-    senders whose waiting events must be worked off first."""
+    senders whose waiting events must be processed first."""
     behind_ms: int = 0
     """How far processing time is behind the time of day, under the system clock."""
 
@@ -134,7 +134,7 @@ class RegisterTask(Message, frozen=True):
     Its process holds `memory_bytes` of memory of its own, and has used `cpu_ms` of processor time since the task
     started, `up_ms` ago. `state_transfer` says how far it has got with giving its state (at `state_endpoint`) to a
     topology that is to take over, or with taking it. `attempt` is how often the driver had restarted the topology,
-    `left` what its instances could not take over of the state that they began from, for people. `samples` are events
+    `left` what its instances could not take over of the state that they started from, for people. `samples` are events
     that were sampled since the last registration. The counters of `components` are `counted_ago_ms` old. A task in a
     `stage_host` shares its process with those of other plans: `cpu_ms` is its own, and `memory_bytes` its part, the
     process's memory divided by the tasks in it.
@@ -164,7 +164,7 @@ class TaskRegistered(Message, frozen=True):
     """Answers `RegisterTask`.
 
     `order` says what the task is to do: `stand-by` until another topology's place is its own, `work`, `pause` (take
-    no events in, fire no timers) or then `give` its state. `sources` are where a task that stands by gets it.
+    no events in, fire no timers) or then `give` its state. `sources` are where a task that is on standby gets it.
     `managers` are all known managers, the leader first. `statistics` is the level at which its stages count,
     `samples` what to sample now. The first events of the streams `released` are not waited for.
     """
@@ -219,7 +219,7 @@ class TasksRefreshed(Message, frozen=True):
 
 
 class FetchState(Message, frozen=True):
-    """A task that stands by asks for the state of component instance `instance` of the plan's topology of `epoch`."""
+    """A standby task asks for the state of component instance `instance` of the plan's topology of `epoch`."""
 
     TYPE = "fetch-state"
     key: PlanKey

@@ -40,7 +40,7 @@ def refuse_database(text: str | URL, guard: Guard, use: FileUse = "sink") -> str
     if backend == "sqlite":
         return _refuse_sqlite(url, driver, guard, use)
     if backend not in SERVERS or driver not in SERVERS[backend]:
-        return f"{backend}+{driver} is no database that plans may use; these are sqlite, {', '.join(SERVERS)}"
+        return f"{backend}+{driver} is not a database that plans may use; these are sqlite, {', '.join(SERVERS)}"
     host = url.host or "localhost"
     port = url.port or DEFAULT_PORTS[backend][0]
     return guard.refuse_url(backend, host, port)
@@ -57,7 +57,7 @@ def host_of(url: URL) -> tuple[str, str, int] | None:
 def _refuse_sqlite(url: URL, driver: str, guard: Guard, use: FileUse) -> str:
     file = url.database or ""
     if driver != "pysqlite":
-        return f"sqlite+{driver} is no database that plans may use; write sqlite:///…"
+        return f"sqlite+{driver} is not a database that plans may use; write sqlite:///…"
     if file in ("", ":memory:"):
         return ""
     if file.casefold().startswith("file:"):

@@ -45,7 +45,7 @@ def refuse_file(path: str, folders: Iterable[str], protected: Iterable[str], res
         here: Whether it is; then its content is looked at as well.
     """
     if "\0" in path:
-        return "is no name of a file"
+        return "is not a name of a file"
     real = resolve(path)
     # `//x` is a path of its own to Python, and the same as `/x` to the kernel.
     real = "/" + real.lstrip("/") if real.startswith("//") else real

@@ -103,7 +103,7 @@ class Guard:
         found = address_in(address)
         shown = f"{scheme}://{host}:{port}"
         if found is None:
-            return f"{shown} may not be called: {address} is no address"
+            return f"{shown} may not be called: {address} is not an address"
         if is_forbidden(found):
             return f"{shown} may not be called: {found} is for this host's network alone"
         if found.is_loopback and not self._urls[use].allow_loopback(scheme, host, port):

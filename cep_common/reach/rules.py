@@ -85,13 +85,13 @@ class UrlRule:
                 network = ipaddress.ip_network(host.replace("[", "").replace("]", ""))
             except ValueError:
                 if "/" in host:
-                    raise ValueError(f"{text!r}: {host} is no block of addresses") from None
+                    raise ValueError(f"{text!r}: {host} is not a block of addresses") from None
         ports = None
         if port not in (None, "*"):
             first, _, last = port.partition("-")
             ports = int(first), int(last or first)
             if not 1 <= ports[0] <= ports[1] <= 65_535:
-                raise ValueError(f"{text!r}: {port} is no port")
+                raise ValueError(f"{text!r}: {port} is not a port")
         scheme = found["scheme"] or "*"
         if port is None and scheme in DEFAULT_PORTS and len(DEFAULT_PORTS[scheme]) == 1:
             ports = (DEFAULT_PORTS[scheme][0], DEFAULT_PORTS[scheme][0])

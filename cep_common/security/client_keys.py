@@ -152,7 +152,7 @@ def new_client_key(name: str, tenant: int, send: Iterable[str], listen: Iterable
     key = ClientKey(name, public, tenant, tuple(send), tuple(listen))
     for pattern in (*key.send, *key.listen):
         if not pattern or not pattern.isascii() or not pattern.isprintable() or '"' in pattern:
-            raise ConfigError(f"{pattern!r}: is no pattern of stream names, such as Storms/Departures or 'Storms/*'")
+            raise ConfigError(f"{pattern!r}: is not a pattern of stream names, such as Storms/Departures or 'Storms/*'")
     if not (key.send or key.listen):
         raise ConfigError("the key may do nothing: name streams with --send and --listen ('*': all of the tenant)")
     return key, secret

@@ -91,7 +91,9 @@ def open_context(config: SecurityConfig, role: Role, listens: dict[str, str] | N
     context.set(zmq.MAX_SOCKETS, MOST_SOCKETS)
     context.insecure = config.insecure
     if config.insecure:
-        logger.warning("INSECURE: whoever reaches this process may speak to it; role=%s security.insecure=true", role)
+        logger.warning(
+            "INSECURE: anyone who reaches this process may speak to it; role=%s security.insecure=true", role
+        )
     if keyring is not None:
         context.guard(keyring)
     return context

@@ -70,7 +70,7 @@ def write_keys(folder: Path, roles: Iterable[Role] = Role) -> list[Path]:
     pairs = [(public_file(folder, role), secret_file(folder, role)) for role in roles]
     there = [path for pair in pairs for path in pair if path.exists()]
     if there:
-        raise ConfigError(f"{there[0]}: is there already; keys are not overwritten: name another folder")
+        raise ConfigError(f"{there[0]}: already exists; keys are not overwritten: name another folder")
     try:
         folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         for public_path, secret_path in pairs:
@@ -98,7 +98,7 @@ def write_client_key(folder: Path, to: Path, key: ClientKey, secret: bytes) -> l
     handed = [to / worker.name, public_file(to, Role.CLIENT), secret_file(to, Role.CLIENT)]
     for path in (bounded, *handed):
         if path.exists():
-            raise ConfigError(f"{path}: is there already; keys are not overwritten: take another name or folder")
+            raise ConfigError(f"{path}: already exists; keys are not overwritten: take another name or folder")
     try:
         bounded.parent.mkdir(mode=0o755, exist_ok=True)
         to.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ class SocketKind(StrEnum):
     HOSTS = "stage hosts"
     RECEIVER = "events of workers"
     EXCHANGE = "other tasks of the topology"
-    STATE = "whoever takes over its state"
+    STATE = "anyone who takes over its state"
     OUTFLOW = "results of topologies"
     INGRESS = "events of clients"
     EGRESS = "listeners"

@@ -56,7 +56,7 @@ class TokenFile:
         except OSError as error:
             raise ConfigError(f"{self._path}: cannot be read: {error.strerror}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{self._path}: is no file of tokens: {error}") from error
+            raise ConfigError(f"{self._path}: is not a file of tokens: {error}") from error
 
     def create(self, name: str, role: AccessRole, tenant: int | None, now_ms: int) -> str:
         """Create a token of `name` and return it, this once. Raise InputError when there is one of that name."""

@@ -87,7 +87,7 @@ class Channel(SharedSocket):
 
     def unread(self, now_ms: int) -> bool:
         """Return whether something waits here, or may: more has come for all channels than is handed out at once."""
-        self._listener.pump(now_ms)  # what other channels get is no reason to wait for this one
+        self._listener.pump(now_ms)  # what other channels get is not a reason to wait for this one
         return self.has_input or readable(self._listener.socket)
 
     def put(self, message: list[bytes]) -> None:
@@ -207,7 +207,7 @@ class SharedListener:
         if self._channels.get(channel.name) is not channel:
             return
         del self._channels[channel.name]
-        # Copies: a stage that cannot be built closes its channel, which nobody knows yet, while the loop goes on.
+        # Copies: a stage that cannot be built closes its channel, which nobody knows yet, while the loop continues.
         for peer, known in list(self._peers.items()):
             for number in [one for one, name in list(known.links.items()) if name == channel.name]:
                 del known.links[number]

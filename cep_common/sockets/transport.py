@@ -151,7 +151,7 @@ def receive_frames(socket: zmq.Socket[bytes], flags: int = 0) -> list[zmq.Frame]
 def send_now(socket: zmq.Socket[bytes] | SharedSocket, frames: Sequence[Any], copy: bool = True) -> bool:
     """Send the message, and return whether that was possible.
 
-    A peer that is refused loses the connection for good, and ZeroMQ would wait for another one for ever.
+    A peer that is refused loses the connection for good, and ZeroMQ would wait for another one forever.
     """
     try:
         socket.send_multipart(frames, flags=zmq.NOBLOCK, copy=copy)
@@ -259,7 +259,7 @@ class ControlClient:
                 self._silences.pop(following, None)
                 return self._accepted(answer)
             following = self._next(asked, named)
-        # Whoever answered may come to lead; whoever did not costs time.
+        # Anyone who answered may come to lead; anyone who did not costs time.
         self._turn_to(standing_by[-1] if standing_by else self._after(self._manager))
         names = ", ".join(f"{manager.host}:{manager.port}" for manager in asked)
         if standing_by:
@@ -386,7 +386,7 @@ class ControlServer:
         The peer of an invalid message is answered with `rejected`.
 
         Raises:
-            DecodeError: For anything that is no message.
+            DecodeError: For anything that is not a message.
             UnauthorisedError: For what the peer's role may not send.
         """
         received = receive_frames(self.socket)

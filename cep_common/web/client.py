@@ -114,7 +114,7 @@ class Answer:
         try:
             return json.loads(self.content())
         except (ValueError, RecursionError) as error:
-            raise AnswerError(f"its answer is no JSON: {type(error).__name__}") from error
+            raise AnswerError(f"its answer is not JSON: {type(error).__name__}") from error
 
 
 class WebClient:

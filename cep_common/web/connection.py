@@ -36,8 +36,8 @@ HANDSHAKE_S = 10.0
 BODY_GRACE_S = 5
 """Seconds during which a body has no lower limit of speed."""
 LINGER_S, LINGER_BYTES = 2.0, 1_048_576
-"""Seconds and bytes for which a client whose request is refused may go on sending, so that it can read the answer; if
-the connection were closed at once, it would see a reset only."""
+"""Seconds and bytes for which a client whose request is refused may continue sending, so that it can read the answer;
+if the connection were closed at once, it would see a reset only."""
 HEAD_BYTES = 65_536
 MOST_HEADERS = 200
 MOST_PIPELINED = 256
@@ -159,7 +159,7 @@ class ClientConnection(asyncio.Protocol):
             if isinstance(error, httptools.HttpParserCallbackError):
                 logger.exception("a request could not be read: address=%s", self.address)
             if not self._ending:
-                self._refuse(BodyRefusal(400, "bad-request", f"this is no valid request: {_cause(error)}"))
+                self._refuse(BodyRefusal(400, "bad-request", f"this is not a valid request: {_cause(error)}"))
         if self._in_head and not self._ending:
             self._head_bytes += 0 if self._begins else len(data)
             if self._head_bytes > HEAD_BYTES:

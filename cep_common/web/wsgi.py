@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 WsgiApp = Callable[..., Any]
 
 STOPPING = "cep.stopping"
-"""Where a request's environment has the event that is set when the server stops: answers that go on and on end then."""
+"""Where a request's environment has the event that is set when the server stops: endless answers end then."""
 
 AT_ONCE_BYTES = 65_536
 """So much of an answer is joined before it is sent."""

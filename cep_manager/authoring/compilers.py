@@ -71,7 +71,7 @@ class PlanCompilers:
         return answer.preview
 
     def check(self, text: str) -> None:
-        """Raise PlanInvalidError when `text` is no SiddhiQL without errors, PlansBusyError, PlanTooCostlyError."""
+        """Raise PlanInvalidError when `text` is not SiddhiQL without errors, PlansBusyError, PlanTooCostlyError."""
         self._answer(self._looking, "checked", text)
 
     def compile(self, text: str, reaches: WorkerReach = UNKNOWN, *, looking: bool = False) -> CompiledPlan:

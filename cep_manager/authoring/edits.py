@@ -74,7 +74,7 @@ class EditPreviews:
         )
         answer: EditAnswer = msgspec.json.decode(written, type=EditAnswer)
         if isinstance(answer, EditRefused):
-            raise TrialFailedError(f"what the edit keeps cannot be told: {answer.message}")
+            raise TrialFailedError(f"what the edit keeps cannot be determined: {answer.message}")
         return tuple(EditedPart(one.stage, one.kind, one.name, one.kept, one.reason, None) for one in answer.parts)
 
 

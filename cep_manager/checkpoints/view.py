@@ -61,7 +61,7 @@ class CheckpointSummary(msgspec.Struct, frozen=True):
 class CheckpointList(msgspec.Struct, frozen=True):
     """The checkpoints of a plan that are remembered, oldest first, of earlier epochs too.
 
-    `begun_from` is the one that the present attempt of its topology of `epoch` began from, 0: without state.
+    `begun_from` is the one that the present attempt of its topology of `epoch` started from, 0: without state.
     `last_complete` is the newest that is whole, 0: there is none. `settings` say how checkpoints are taken; None while
     no driver is known. `kept_savepoint` is the one with the newest of what other plans of the name have left in the
     store; empty: there is none.
@@ -106,7 +106,7 @@ class CheckpointOverview(msgspec.Struct, frozen=True):
 class SavepointView(msgspec.Struct, frozen=True):
     """A savepoint of a plan, which need not be deployed; `state` is `taking`, `stored` or `failed`.
 
-    `unreadable` says why no plan can begin from it: another version of the software wrote it; empty: one can.
+    `unreadable` says why no plan can start from it: another version of the software wrote it; empty: one can.
     """
 
     plan: str
@@ -202,12 +202,12 @@ def require_savepoint(snapshot: ClusterSnapshot, key: PlanKey, name: str) -> Non
 
 
 def usable_savepoints(snapshot: ClusterSnapshot, key: PlanKey) -> list[str]:
-    """Return the names of the plan's savepoints that it can begin from, oldest first."""
+    """Return the names of the plan's savepoints that it can start from, oldest first."""
     return [one.name for one in _savepoints(snapshot, key) if one.state == "stored" and not one.unreadable]
 
 
 def unreadable_state(snapshot: ClusterSnapshot, record: PlanRecord) -> str:
-    """Return why the plan cannot begin from its newest checkpoint, and what to do.
+    """Return why the plan cannot start from its newest checkpoint, and what to do.
 
     Empty: it can, as far as that is known.
     """

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 LARGEST_BYTES = 1_048_576
-"""A larger file is no plan; nobody should wait while it is read."""
+"""A larger file is not a plan; nobody should wait while it is read."""
 
 
 class FilePlans(Protocol):

@@ -99,7 +99,7 @@ class PlanChanges:
             return _undeployed(key, left, draining=False)
         if record.compiled is None:
             raise CannotDrainError(
-                f"{key.plan} cannot run ({record.unusable}), so nothing can work off what workers accepted for it: "
+                f"{key.plan} cannot run ({record.unusable}), so nothing can process what workers accepted for it: "
                 "deploy a text that can run in its place, or undeploy it with discard to drop those events"
             )
         if record.draining is None:
@@ -114,12 +114,12 @@ class PlanChanges:
         self._note_draft(with_stored(record, draining=None))
 
     def check_restore(self, key: PlanKey, restore: str) -> None:
-        """Raise UnknownSavepointError unless the plan can begin from `restore`."""
+        """Raise UnknownSavepointError unless the plan can start from `restore`."""
         if restore and restore != NO_SAVEPOINT:
             require_savepoint(self.snapshot(), key, restore)
 
     def _require_beginning(self, record: PlanRecord, restore: str) -> None:
-        """Raise StateUnreadableError before anything is stopped, unless it is said what the plan begins from."""
+        """Raise StateUnreadableError before anything is stopped, unless it is said what the plan starts from."""
         if not restore and not record.stored.restore:
             require_readable_state(self.snapshot(), record)
 
@@ -354,7 +354,7 @@ def _topics_needed(snapshot: ClusterSnapshot) -> dict[tuple[int, str], frozenset
 def refuse_draining(record: PlanRecord) -> None:
     if record.draining is not None:
         raise ChangeUnderWayError(
-            f"{record.key.plan} is being undeployed and works off what it has ({record.drain_reason}); wait until it "
+            f"{record.key.plan} is being undeployed and processes what it has ({record.drain_reason}); wait until it "
             "is gone, activate it to keep it, or undeploy it with discard"
         )
 
@@ -420,10 +420,10 @@ def _waiting(left: Unprocessed) -> list[str]:
 def _undeployed(key: PlanKey, left: Unprocessed, *, draining: bool) -> Undeployed:
     waits = " and ".join(_waiting(left))
     if draining:
-        until = f"{waits} are worked off" if waits else "its stages have finished"
-        what = f"is being undeployed: it takes nothing in, and goes when {until}"
+        until = f"{waits} are processed" if waits else "its stages have finished"
+        what = f"is being undeployed: it accepts no events, and goes when {until}"
     else:
-        what = "was undeployed" + (f"; {waits} had not been worked off and are dropped" if waits else "")
+        what = "was undeployed" + (f"; {waits} had not been processed and are dropped" if waits else "")
     return Undeployed(
         plan=key.plan,
         tenant=key.tenant,

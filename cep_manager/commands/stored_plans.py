@@ -52,6 +52,6 @@ class StoredPlans:
             except PlanInvalidError as error:
                 reason = error.message
                 logger.error("stored plan is unusable plan=%s reason=%r", key.topology(), reason)  # noqa: TRY400
-                found = f"the stored text cannot be compiled any more: {reason}"
+                found = f"the stored text can no longer be compiled: {reason}"
         self._compiled[text] = found
         return found

@@ -331,7 +331,7 @@ class ControlPlane:
     def drain_plan(self, key: PlanKey, workers: tuple[str, ...] | None, now_ms: int) -> list[Instruction]:
         """Stop the plan's intake and remove the plan when nothing of it is left.
 
-        With None it goes on after all.
+        With None it continues after all.
         """
         self._revision += 1
         instructions = self._deployments.drain(key, workers, self._members.live_driver(now_ms))

@@ -150,7 +150,7 @@ class ManagerControlLoop:
         else:
             self._server.close()
         if self.node is not None:
-            self.node.close()  # before the lease is given back: nothing of this node is active then
+            self.node.close()  # before the lease is returned: nothing of this node is active then
         self._store_thread.shutdown(wait=True)
         self._leadership.close()
         self._wake_reader.close()
@@ -203,7 +203,7 @@ class ManagerControlLoop:
     def remove_plan(self, key: PlanKey, drain: bool = False) -> None:
         """Stop running the plan; snapshots no longer show it on return.
 
-        With `drain` its topology first works off what it has taken in. Raises ManagerUnavailableError.
+        With `drain` its topology first processes what it has taken in. Raises ManagerUnavailableError.
         """
         self._commands.do(lambda now_ms: self._plane.remove_plan(key, now_ms, drain=drain))
 
@@ -307,7 +307,7 @@ class ManagerControlLoop:
 
     def _has_news(self) -> bool:
         """Return whether something has happened that a look at all plans would deal with."""
-        # A standby does not look at plans: what a former leader has not dealt with stays, and must not keep it busy.
+        # A standby does not look at plans: what a former leader has not handled stays, and must not keep it busy.
         return self._plane.news and self._leadership.leads()
 
     def _tick(self) -> None:
@@ -412,7 +412,7 @@ class ManagerControlLoop:
         for command in self._commands.take():
             if not self._leadership.leads():
                 # The lease may have ended after the caller's check; the loop's own check counts.
-                command.done.set_exception(NotLeaderError("this manager does not lead any more"))
+                command.done.set_exception(NotLeaderError("this manager no longer leads"))
                 continue
             try:
                 self._carry_out(command.run(self._clock.monotonic_ms()))

@@ -51,7 +51,7 @@ def is_secured(report: WorkerPlanReport) -> bool:
 
 
 def brings_back(report: RegisterWorker, former: RegisterWorker) -> bool:
-    """Return whether the worker has what the `former` one of its name had: its folder, or a copy that it began from.
+    """Return whether the worker has what the `former` one of its name had: its folder, or a copy that it started from.
 
     One that does not tell its identity is believed to have it.
     """

@@ -14,7 +14,7 @@ from cep_manager.control.registry import EndpointRegistry
 
 
 class RunFence:
-    """Asked before a message of a topology, or about one, is dealt with.
+    """Asked before a message of a topology, or about one, is handled.
 
     Workers speak for epochs, a topology's own stages for one attempt of theirs.
     """

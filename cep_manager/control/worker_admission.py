@@ -58,7 +58,7 @@ class WorkerAdmission:
         self._strangers: dict[tuple[str, str], Stranger] = {}
 
     def is_foreign(self, message: RegisterWorker, now_ms: int) -> bool:
-        """Return whether the worker serves another system: it is no worker of ours."""
+        """Return whether the worker serves another system: it is not a worker of ours."""
         foreign = bool(message.system and self._system and message.system != self._system)
         if foreign:
             self._note(Stranger("other-system", message, now_ms))

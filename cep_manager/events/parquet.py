@@ -47,5 +47,5 @@ def _run(file: bytes, attributes: tuple[tuple[str, str], ...]) -> bytes:
     if done.returncode == REFUSED:
         raise EventFileError(done.stderr.decode(errors="replace").strip())
     if done.returncode:
-        raise EventFileError("the file is no Parquet file that can be read, or holds too much to be read at once")
+        raise EventFileError("the file is not a Parquet file that can be read, or holds too much to be read at once")
     return done.stdout

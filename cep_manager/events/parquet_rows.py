@@ -67,7 +67,7 @@ def events(file: BinaryIO, attributes: list[tuple[str, str]]) -> Iterator[str]:
     try:
         opened = pq.ParquetFile(pa.BufferReader(file.read()))
     except (pa.ArrowException, OSError) as error:
-        raise RowsRefusedError(f"this is no Parquet file: {str(error).splitlines()[0]}") from error
+        raise RowsRefusedError(f"this is not a Parquet file: {str(error).splitlines()[0]}") from error
     columns = opened.schema_arrow.names
     lacking = [name for name, _ in attributes if name not in columns]
     if lacking:

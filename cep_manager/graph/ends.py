@@ -193,7 +193,7 @@ def connections(workers: WorkerReports) -> Iterator[GraphConnection]:
             )
         received = sum(outflow.received_events for outflow in report.outflow)
         for publisher in report.publishers:
-            # The worker counts by stream; with several publishers it cannot be told who sent what.
+            # The worker counts by stream; with several publishers it cannot be determined who sent what.
             alone, link = len(report.publishers) == 1, _link(report, publisher)
             yield GraphConnection(
                 direction="outflow",

@@ -27,7 +27,7 @@ FlowKind = Literal["source", "stream", "plan", "sink"]
 
 _SOURCES, _IMPORTED, _PLANS, _EXPORTED, _SINKS = range(5)
 _DEPTH_LAYERS = 5
-"""All that belongs to a plan stands in front of what belongs to those that it feeds."""
+"""All that belongs to a plan precedes what belongs to those that it feeds."""
 _IN_MEMORY = "inMemory"
 _RUNNING = (
     PlanState.ACTIVE,

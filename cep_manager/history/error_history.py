@@ -23,7 +23,7 @@ MOST_GROUPS = 64
 """Groups that are remembered of each plan, and of all processes; the one seen last longest ago goes first."""
 MOST_REPORTERS = 1_024
 """Reporters that are remembered of each group; the one that had news last longest ago goes first. There must be room
-for all that live: one that was forgotten counts anew with its next report."""
+for all that live: one that was forgotten counts again with its next report."""
 MOST_PLACES = 64
 """Places that are remembered of each group; the one seen last longest ago goes first."""
 SHOWN_PLACES = 16

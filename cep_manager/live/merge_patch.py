@@ -11,7 +11,7 @@ CLOCKS = frozenset({"since_ms", "interrupted_ms", "silent_ms", "up_ms", "now_ms"
 def merge_patch(before: Any, after: Any) -> Any:
     """Return the merge patch from `before` to `after`; `{}` when both are equal.
 
-    Lists are replaced as a whole. A null member cannot be told from a missing one: readers take missing members for
+    Lists are replaced as a whole. A null member is like a missing one: readers take missing members for
     null.
     """
     if not (isinstance(before, dict) and isinstance(after, dict)):

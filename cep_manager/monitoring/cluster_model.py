@@ -225,7 +225,7 @@ class Overview(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """`ok` is False when the control loop has not moved for a lease. One manager `leads`, the others stand by."""
+    """`ok` is False when the control loop has not moved for a lease. One manager `leads`, the others are on standby."""
 
     ok: bool
     message: str

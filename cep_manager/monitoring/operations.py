@@ -135,7 +135,7 @@ def _changes(record: PlanRecord) -> list[OperationId]:
 def _change(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
     record = snapshot.plans.get(asked.key)
     if record is None:
-        return _told(asked, "superseded", f"{asked.key.plan} is not deployed any more under that name")
+        return _told(asked, "superseded", f"{asked.key.plan} is no longer deployed under that name")
     trial = record.trial
     if trial is not None and trial.version.updated_ms == asked.begun_ms and asked.kind != "restart":
         return _told(asked, "pending" if trial.submission is Submission.NEW else "running", trial.reason)
@@ -143,7 +143,7 @@ def _change(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
     if newest_ms > asked.begun_ms:
         return _told(asked, "superseded", f"{asked.key.plan} was changed again")
     if record.stored.updated_ms < asked.begun_ms and asked.kind != "restart":
-        why = record.change_error or "the manager that tried it does not lead any more; its log says why"
+        why = record.change_error or "the manager that tried it no longer leads; its log says why"
         return _failed(asked, "change-failed", why, f"the change failed and the previous version keeps running: {why}")
     return _version(record, asked)
 

@@ -115,7 +115,9 @@ class NodeAgent:
             try:
                 self._turn()
             except OSError as error:  # the deadline passes then, and the node is passive
-                paced_logger.problem("role", "the node's role cannot be told: folder=%s reason=%s", self._folder, error)
+                paced_logger.problem(
+                    "role", "the node's role cannot be determined: folder=%s reason=%s", self._folder, error
+                )
 
     def _turn(self) -> None:
         token, until_ms = self._leadership.tenure()

@@ -122,7 +122,7 @@ class Database:
         if "locked" in cause:
             advice = "; another process holds it: end that process, or raise database.timeout_ms"
         elif "is full" in cause or "No space left" in cause:
-            advice = "; it is full: make room on its disk, the manager goes on by itself then"
+            advice = "; it is full: make room on its disk, the manager continues by itself then"
         elif "not a database" in cause or "malformed" in cause:
             advice = f"; the file is damaged: {DAMAGED_ADVICE}"
         elif "unable to open" in cause or "readonly" in cause:

@@ -32,7 +32,7 @@ PLANS = Table(
     Column("origin", Text, nullable=False),
     Column("trace", Boolean),
     Column("statistics", String(16)),
-    # What it begins from until it has run: a savepoint, `none`, or empty: its newest checkpoint.
+    # What it starts from until it has run: a savepoint, `none`, or empty: its newest checkpoint.
     Column("restore", String(64), nullable=False, server_default=""),
     # The epoch under which that was ordered; 0 when it was not.
     Column("restore_epoch", BigInteger, nullable=False, server_default="0"),

@@ -107,7 +107,7 @@ class PlanFolder:
     def problems(self) -> tuple[FileProblem, ...]:
         """Return every file whose text is not what runs, in order of names.
 
-        Of names that are no text, bytes are shown.
+        Of names that are not text, bytes are shown.
         """
         return tuple(FileProblem(_as_text(name), problem) for name, problem in sorted(self._problems.items()))
 
@@ -115,7 +115,7 @@ class PlanFolder:
 def origin_of(name: str, contents: bytes) -> FileOrigin:
     """Return the origin of a plan that is deployed from the file called `name` with `contents`.
 
-    ValueError when the name is no text: the plan store could not keep it.
+    ValueError when the name is not text: the plan store could not keep it.
     """
     if _as_text(name) != name:
         raise ValueError("the file's name is not UTF-8; rename it")

@@ -231,7 +231,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
         return self.compiled.statistics if self.compiled is not None else "basic"
 
     def takes_in(self) -> bool:
-        """Return whether workers take events in for the plan."""
+        """Return whether workers accept events for the plan."""
         return self.stored.settings.intake and self.draining is None
 
     def change(self) -> ChangeKind | None:

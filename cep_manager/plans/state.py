@@ -42,7 +42,7 @@ class PlanState(str, Enum):
     """It is active, and a sink or source of it, or a worker's log, does not work. Shown only, see
     `cep_manager.monitoring.degraded`: what happens next is decided as for an active one."""
     INACTIVE = "inactive"
-    """Every task runs and keeps its state; workers take no events in for it."""
+    """Every task runs and keeps its state; workers accept no events for it."""
     RESTARTING = "restarting"
     """It has run and lost something, or was ordered to restart; it is being brought back."""
     REBALANCING = "rebalancing"
@@ -52,7 +52,7 @@ class PlanState(str, Enum):
     FAILED = "failed"
     """It does not run and will not by itself; a person must act."""
     DRAINING = "draining"
-    """It is being undeployed: it takes no events in and works off those that were accepted."""
+    """It is being undeployed: it accepts no events and processes those that were accepted."""
     KILLED = "killed"
     """It was undeployed; the manager forgets it."""
 
@@ -162,7 +162,7 @@ def _running(observation: Observation) -> tuple[StateSignal, str]:
     if observation.change is not None:
         return signal_of(observation.change), observation.change_reason
     if not observation.intake:
-        return StateSignal.PAUSED, "deactivated: workers take no events in for it until it is activated"
+        return StateSignal.PAUSED, "deactivated: workers accept no events for it until it is activated"
     return StateSignal.COMPLETE, ""
 
 

@@ -58,11 +58,11 @@ class StoredPlan(msgspec.Struct, frozen=True):
     """A plan in the store; times are milliseconds since 1970.
 
     `workers` None leaves their number to the text, and then to the configuration; so does `host` with where it runs.
-    While a change is not settled, `change` is its kind and `former` the plan before it: that runs until the new form runs. `restore` says what the
-    plan starts from, until it has run (see `submit-topology` in the protocol), and `restore_epoch` the epoch under
-    which that was ordered, 0 when it was not. `counted` is the newest epoch of it, at least `epoch`. While it is being
-    undeployed, `draining` lists the workers that may have had events of it. `former_names` are names that it had before
-    it was renamed, and that no plan has now.
+    While a change is not settled, `change` is its kind and `former` the plan before it: that runs until the new form
+    runs. `restore` says what the plan starts from, until it has run (see `submit-topology` in the protocol), and
+    `restore_epoch` the epoch under which that was ordered, 0 when it was not. `counted` is the newest epoch of it, at
+    least `epoch`. While it is being undeployed, `draining` lists the workers that may have had events of it.
+    `former_names` are names that it had before it was renamed, and that no plan has now.
     """
 
     key: PlanKey

@@ -90,7 +90,7 @@ def asked_stage(plan: QueryPlan, text: str, scripts: ScriptPolicy) -> Processing
 
 def _query_plan(record: PlanRecord) -> QueryPlan:
     if record.compiled is None:
-        raise PlanNotRunningError(f"the text of {record.key.plan} cannot be compiled any more")
+        raise PlanNotRunningError(f"the text of {record.key.plan} can no longer be compiled")
     return read_xml(record.compiled.query_plan)
 
 
@@ -113,7 +113,7 @@ def _stage_of(plan: QueryPlan, query: OnDemandQuery) -> ProcessingStage:
     source = str(query.source)
     if source not in stages:
         there = f"there are: {', '.join(sorted(stages))}" if stages else "the plan has none"
-        message = f"'{source}' is no table, named window or aggregation that a query of {plan.name} uses"
+        message = f"'{source}' is not a table, named window or aggregation that a query of {plan.name} uses"
         raise SiddhiAnalysisError(Problem("unknown-source", message, did_you_mean(source, stages) or there, query.span))
     return stages[source]
 

@@ -179,7 +179,7 @@ class ManagerView(Protocol):
     def undeploy(self, key: PlanKey, discard: bool = False) -> Undeployed:
         """Remove the plan, its topology and its checkpoints; its savepoints stay.
 
-        It takes no events in from now on, and is removed once everything accepted is processed and delivered; with
+        It accepts no events from now on, and is removed once everything accepted is processed and delivered; with
         `discard` it goes at once, and what waits in workers is dropped and counted. Raises UnknownPlanError,
         CannotDrainError.
         """

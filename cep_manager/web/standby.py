@@ -77,4 +77,4 @@ def _there(leader: ManagerMember) -> str:
 def _told(leader: ManagerMember | None) -> str:
     if leader is None:
         return "no manager leads at the moment; ask again"
-    return f"this manager stands by and has changed nothing; the leader is at {leader.http_address}"
+    return f"this manager is on standby and has changed nothing; the leader is at {leader.http_address}"

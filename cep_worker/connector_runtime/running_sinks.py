@@ -41,7 +41,7 @@ paced_logger = PacedLog(logger)
 Who = tuple[PlanKey, str, str]
 """A sink: plan, stream, and its name there."""
 ENDING_MS = 30_000
-"""For how long a sink that is not declared any more may go on delivering what it has, unless that fails: then its
+"""For how long a sink that is no longer declared may continue delivering what it has, unless that fails: then its
 successor gets it at once."""
 
 
@@ -138,7 +138,7 @@ class _RunningSink:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _EndingSink:
-    """A sink that is not declared any more, since when, and the one that gets what it cannot deliver."""
+    """A sink that is no longer declared, since when, and the one that gets what it cannot deliver."""
 
     sink: EventSink
     since_ms: int
@@ -179,7 +179,7 @@ class SinkSupervisor:
         self._taps: dict[tuple[PlanKey, str], list[_SinkTap]] = {}
 
     def apply(self, wanted: list[DeclaredConnector], now_ms: int) -> None:
-        """Exactly the sinks that `wanted` declares run; unchanged ones go on."""
+        """Exactly the sinks that `wanted` declares run; unchanged ones continue."""
         before, self._running = self._running, []
         kept: list[_RunningSink | None] = []
         for declaration in wanted:

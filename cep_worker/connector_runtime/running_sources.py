@@ -74,7 +74,7 @@ class SourceSupervisor:
         self._running: list[_RunningSource] = []
 
     def apply(self, wanted: list[DeclaredConnector], now_ms: int) -> None:
-        """Exactly the sources that `wanted` declares run; unchanged ones go on."""
+        """Exactly the sources that `wanted` declares run; unchanged ones continue."""
         before, self._running = self._running, []
         kept: list[tuple[DeclaredConnector, _RunningSource | None]] = []
         for declaration in wanted:

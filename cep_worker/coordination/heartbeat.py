@@ -41,7 +41,7 @@ class RetryTimer:
     def due(self, wanted: Iterable[Hashable], now_ms: int) -> list[Hashable]:
         """Return those of `wanted` whose turn it is, noted as tried.
 
-        What is not wanted any more is forgotten, so that it is asked for at once when it is wanted again.
+        What is no longer wanted is forgotten, so that it is asked for at once when it is wanted again.
         """
         names = list(wanted)
         self._tried_ms = {name: tried_ms for name, tried_ms in self._tried_ms.items() if name in names}

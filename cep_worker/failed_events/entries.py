@@ -38,7 +38,7 @@ class FailureOrigin:
 
 @dataclass(frozen=True, slots=True)
 class FailedBatch:
-    """Events that could not be dealt with, why, and the query in which they failed (empty: in no query)."""
+    """Events that could not be handled, why, and the query in which they failed (empty: in no query)."""
 
     events: pa.RecordBatch
     reason: str

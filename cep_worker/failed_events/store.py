@@ -149,7 +149,7 @@ class FailedEventStore:
         return KeepResult(_rows(taken), lost, self._why_lost(parts, room) if lost else "")
 
     def keep_of_stream(self, key: PlanKey, stream: str, events: pa.RecordBatch, reason: str) -> int:
-        """Keep accepted events of the stream that cannot go on, for that reason; give how many could not be kept."""
+        """Keep accepted events of the stream that cannot continue, for that reason; give how many could not be kept."""
         return self._keep(FailureOrigin(key, stream, "stream"), events, reason)
 
     def keep_of_sink(self, key: PlanKey, stream: str, sink: str, events: pa.RecordBatch, reason: str) -> int:
@@ -379,7 +379,7 @@ def _own(connection: Connection, key: PlanKey, deployed_ms: int, missing_ms: int
 
 
 def _prepare(connection: Any, _record: Any) -> None:
-    """Set up a connection: durable commits, deleted space given back, and exclusive access."""
+    """Set up a connection: durable commits, deleted space returned, and exclusive access."""
     for pragma in ("auto_vacuum=FULL", "locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
         connection.execute(f"PRAGMA {pragma}")
 

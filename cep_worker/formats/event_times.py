@@ -21,7 +21,7 @@ WRONG_TIME = "is the event's time in milliseconds since 1970 and must lie betwee
 def strange_times(times: pa.Array, most: int = 1) -> list[int]:
     """Return the first rows whose time is not between the years 1 and 9999, `most` of them at most.
 
-    Null is no time.
+    Null is not a time.
     """
     if not len(times) or times.null_count == len(times):
         return []
@@ -39,7 +39,7 @@ def usual_timestamp(schema: StreamSchema) -> str | None:
 
 
 def timestamp_among(names: Container[str], schema: StreamSchema) -> str | None:
-    """Which of the `names` in a file holds the time: the usual one, else `ts` where that is no attribute."""
+    """Which of the `names` in a file holds the time: the usual one, else `ts` where that is not an attribute."""
     usual = usual_timestamp(schema)
     if usual is not None and usual in names:
         return usual

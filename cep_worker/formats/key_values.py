@@ -70,7 +70,7 @@ def published(given: Mapping[str, str], schema: StreamSchema, where: str) -> Key
         name = found["braced"] or found["plain"] if found else text
         if name not in types or not key:
             advice = "write @payload(key='attribute'), with a key for each attribute"
-            raise ConfigError(f"{where}: payload: {text!r} is no attribute of {schema.stream}; {advice}")
+            raise ConfigError(f"{where}: payload: {text!r} is not an attribute of {schema.stream}; {advice}")
         keys[key] = name
     wanted = StreamSchema(schema.stream, tuple((key, types[name]) for key, name in keys.items()))
     return KeyValueReader(schema, wanted, Keys(tuple(keys.items())))

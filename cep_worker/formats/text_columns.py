@@ -47,7 +47,7 @@ class TextColumns:
         types = dict(schema.attributes)
         named = timestamp or usual_timestamp(schema)
         if timestamp is not None and timestamp not in types:
-            raise InputError("wrong-timestamp", f"{timestamp} is no attribute; with this mapper it must be one")
+            raise InputError("wrong-timestamp", f"{timestamp} is not an attribute; with this mapper it must be one")
         if named in types and types[named] not in ("int", "long"):
             raise InputError("wrong-timestamp", f"{named} is {types[named]}; a timestamp must be long or int")
         self._schema = schema

@@ -157,7 +157,7 @@ class DirectIntake:
         """Return who sends it; None where anybody may.
 
         Raises:
-            UnauthorisedError: whoever it is may not send events.
+            UnauthorisedError: the caller may not send events.
         """
         if not self._gate.needs_token():
             return None
@@ -290,7 +290,7 @@ class DirectIntake:
             self._submit(lane, posts, _batch_of(posts, self._gateway.now_ms()), loop)
         except EventsRejectedError as error:
             return error
-        except Exception:  # the border of the loop, which would tell nobody: these clients would wait for ever
+        except Exception:  # the border of the loop, which would tell nobody: these clients would wait forever
             logger.exception("events could not be submitted: posts=%d", len(posts))
             self._answer(posts, _defect())
         return None

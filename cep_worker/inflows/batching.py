@@ -101,7 +101,7 @@ class BatchingQueue:
             self.rows -= self._batches.popleft().batch.num_rows
 
     def take_all(self) -> list[pa.RecordBatch]:
-        """Give all batches, which do not wait any more."""
+        """Give all batches, which no longer wait."""
         batches = [waiting.batch for waiting in self._batches if waiting.batch.num_rows]
         self.clear()
         return batches

@@ -68,7 +68,7 @@ class Inflow:
     ) -> None:
         """`log` is closed with the inflow.
 
-        Accepted events that cannot go on are given to `failed`. `wall_ms` is the time of day at which events are
+        Accepted events that cannot continue are given to `failed`. `wall_ms` is the time of day at which events are
         accepted.
         """
         self._wall_ms = wall_ms
@@ -160,7 +160,7 @@ class Inflow:
         return self._log.newest_of(source) if self._log is not None else None
 
     def pass_over(self, source: Hashable, batch: pa.RecordBatch, promised_ms: int, now_ms: int) -> None:
-        """`batch` was taken before: nothing but time goes on."""
+        """`batch` was taken before: nothing but time continues."""
         self._stir()
         if self.playback:
             self._watermark.advance(source, latest_timestamp_ms(batch), promised_ms, now_ms)

@@ -182,13 +182,13 @@ class LoggedBacklog:
             self._go_to(position)
 
     def _go_back(self, position: int) -> int:
-        """Return where the server goes on that begins from a checkpoint, which need not be the newest."""
+        """Return where the server continues that starts from a checkpoint, which need not be the newest."""
         log = self._log
         if position < log.secured:
             text = "events are sent again, the newest checkpoint could not be used: stream=%s from=%d to=%d"
             logger.warning(text, log.identity.stream, max(position, log.unneeded), log.secured)
         if position < log.unneeded:
-            # How many events those positions held is not known any more: some were lost, which must not go unnoticed.
+            # How many events those positions held is no longer known: some were lost, which must not go unnoticed.
             self._unreadable(1, "they were held by checkpoints alone, which cannot be read", "before the log's first")
         return max(position, log.unneeded)
 
@@ -278,7 +278,7 @@ class LoggedBacklog:
             self._at_hand = records[-1].position if records else self._log.last_position
             if failed:
                 self._fail(failed, self._at_hand)
-                break  # the store is a disk's: the next turn goes on
+                break  # the store is a disk's: the next turn continues
         if not self._behind():
             self._stop_reading()
             if self._disk_rows:

@@ -11,7 +11,7 @@ the topology ended first, and it was under way alone when that ended again. Ends
 - A record far behind the first one was hardly worked on yet. It must be under way alone at two ends.
 
 A record is given up alone: everything before and behind it continues. Events that were accepted together are appended
-again one by one first, so that those beside the culprit go on as well.
+one by one first, so that those beside the culprit continue as well.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class PoisonPillDetector:
         self._under_way, self._acknowledged, self._ran = tuple(under_way), acknowledged, ran
 
     def link_established(self, position: int, attempt: int) -> int:
-        """Note that attempt `attempt` goes on behind `position`; return the record to give up, 0: none."""
+        """Note that attempt `attempt` continues behind `position`; return the record to give up, 0: none."""
         before, self._attempt = self._attempt, attempt
         under_way, self._under_way = self._under_way, ()
         if attempt == before:

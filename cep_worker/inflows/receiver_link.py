@@ -50,7 +50,7 @@ ASK_MS = 500
 SILENT_MS = 1_500
 """… and proves nothing by its end after so long if it did not. Less than the lease of a task."""
 SET_MS = 1_000
-"""A clock that goes on by so much more or less than the monotonic time was set."""
+"""A clock that moves by another amount than the monotonic time was set."""
 STALLED_MS = 2_000
 """A full window from which the server has taken nothing for so long: what is accepted goes to the log meanwhile."""
 

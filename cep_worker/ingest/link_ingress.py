@@ -269,7 +269,7 @@ class LinkIngress:
             self._server.drop(client.link, "too-much-waiting", reason)
 
     def _take(self, client: _IngressClient, frame: FrameArrived, now_ms: int) -> bool:
-        """Return whether the frame has been dealt with; False when there is no room for it."""
+        """Return whether the frame has been handled; False when there is no room for it."""
         server = self._server
         if server is None:
             return False

@@ -31,7 +31,7 @@ def pause(kafka: Any, consumer: Any) -> Any:
 
     Returns:
         What came in the place of a message and holds an error; else None. A message, of a partition that was assigned
-        by this very call, is read again when reading goes on.
+        by this very call, is read again when reading continues.
     """
     consumer.pause(consumer.assignment())
     found = consumer.poll(0)

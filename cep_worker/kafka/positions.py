@@ -6,7 +6,7 @@ partition over from another one: it bears a mark, so that what somebody else com
 
     number of an origin    generation (15 bits) │ offset (48 bits)
 
-A partition whose offsets begin anew (its topic was deleted and made again) is of the next generation: the log would
+A partition whose offsets start empty (its topic was deleted and made again) is of the next generation: the log would
 take its messages for those that it has.
 """
 
@@ -61,7 +61,7 @@ class KnownPosition:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where reading starts; `lost` messages are not there any more, and `note` says what a user should know."""
+    """Where reading starts; `lost` messages are no longer there, and `note` says what a user should know."""
 
     position: Position
     lost: int = 0
@@ -84,13 +84,13 @@ def start(known: KnownPosition, reset: Reset) -> Start:
             raise OutOfRangeError(f"{again}, and auto.offset.reset is none")
         offset = known.high if reset == "latest" else known.low
         skipped = offset - known.low
-        return Start(Position(known.generation, offset), skipped, f"{again}; it goes on at {offset}")
+        return Start(Position(known.generation, offset), skipped, f"{again}; it continues at {offset}")
     note = ""
     if known.wanted is not None:
         offset = known.wanted
     elif known.unmarked is not None:
         offset = known.unmarked
-        note = f"it goes on at offset {offset}, which another consumer of the group committed"
+        note = f"it continues at offset {offset}, which another consumer of the group committed"
     elif reset == "none":
         raise OutOfRangeError("it was never read, and auto.offset.reset is none")
     else:
@@ -111,9 +111,9 @@ def in_range(position: Position, low: int, high: int, reset: Reset) -> Start:
     if offset < low:
         lost = target - offset
         why = f"{lost} messages were deleted before they were read (retention)"
-        return Start(Position(generation, target), lost, f"{gone}: {why}; it goes on at {target}")
+        return Start(Position(generation, target), lost, f"{gone}: {why}; it continues at {target}")
     why = "the topic was made again or truncated"
-    return Start(Position(generation + 1, target), 0, f"{gone}: {why}; it goes on at {target}")
+    return Start(Position(generation + 1, target), 0, f"{gone}: {why}; it continues at {target}")
 
 
 def source_of(plan: str, stream: str, topic: str, partition: int) -> bytes:

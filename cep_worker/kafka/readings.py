@@ -123,7 +123,7 @@ class Readings:
         self.commit(consumer, at_once=True)
 
     def revoked(self, consumer: Any, _partitions: list[Any]) -> None:
-        """As `on_revoke`: all partitions go, perhaps to another worker, which goes on where this one is."""
+        """As `on_revoke`: all partitions go, perhaps to another worker, which continues where this one is."""
         try:
             self.commit(consumer, at_once=True)
         except self._kafka.KafkaException as error:  # the next reader gets some messages again

@@ -154,7 +154,7 @@ class _KafkaWriter:
             raise WriteError(events[-1].reason, events)
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
-        """Deliver the group in a transaction; messages that stand by themselves are delivered already."""
+        """Deliver the group in a transaction; messages outside a transaction are delivered already."""
         refusals = Refusals()
         tries, began = 0, time.monotonic()
         while next(self._staged.batches(group), None) is not None:

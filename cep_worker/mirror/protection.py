@@ -102,7 +102,7 @@ class Protection:
         return []
 
     def lost(self, reason: str, now_ms: int) -> list[Instruction]:
-        """Record that the passive node does not answer any more, or is not what it was."""
+        """Record that the passive node no longer answers, or is not what it was."""
         if self.state is State.CATCHING_UP:
             self._move(State.ALONE, reason, now_ms)
         elif self.state in (State.JOINING, State.CONFIRMING, State.PROTECTED):

@@ -118,7 +118,7 @@ class MirrorSender:
     def when_mirrored(self, call: Callable[[], None]) -> None:
         """Run `call`, which acknowledges what was stored before, when the passive node has it too.
 
-        That is at once when this node is alone, and not at all once the node is not active any more.
+        That is at once when this node is alone, and not at all once the node is no longer active.
         """
         with self._lock:
             waits = self._protection.waits
@@ -414,7 +414,7 @@ class MirrorSender:
         try:
             write_file(Path(self._config.folder) / MIRROR_FILE, report)
         except OSError as error:
-            paced_logger.problem("report", "the mirror's state cannot be told: reason=%s", error)
+            paced_logger.problem("report", "the mirror's state cannot be determined: reason=%s", error)
 
     def _lacks(self, path: Path) -> int:
         try:

@@ -66,7 +66,7 @@ def await_activation(config: WorkerConfig, watch: RoleWatch, stopping: threading
 def adopt_folder(config: WorkerConfig) -> None:
     """Make the mirrored folder the worker's own.
 
-    It goes on under the identity that the active worker had, which is bound to the lock file of this host. Raises
+    It continues under the identity that the active worker had, which is bound to the lock file of this host. Raises
     OSError.
     """
     folder = Path(config.wal.path) / safe_component(config.name)
@@ -106,4 +106,4 @@ class _Reporter:
         try:
             write_file(self._path, report)
         except OSError as error:
-            paced_logger.problem("report", "the mirror's state cannot be told: reason=%s", error)
+            paced_logger.problem("report", "the mirror's state cannot be determined: reason=%s", error)

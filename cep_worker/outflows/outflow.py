@@ -235,7 +235,7 @@ class Outflow:
             match event:
                 case LinkArrived(link=link):
                     link.attachment = InFlightFrames(moved_ms=now_ms)
-                    # A new attempt has begun from a checkpoint and sends again what its predecessor sent since then.
+                    # A new attempt has started from a checkpoint and sends again what its predecessor sent since then.
                     self._end_older(link.opening.attempt)
                     self._changed()
                 case FrameArrived(link=link):
@@ -281,7 +281,7 @@ class Outflow:
                 self._event_loop.call_at(again_ms, self._flush)
 
     def _take(self, frame: FrameArrived, now_ms: int) -> bool:
-        """Return whether the frame has been dealt with; False when there is no room for it."""
+        """Return whether the frame has been handled; False when there is no room for it."""
         message = frame.message
         if not isinstance(message, Data | MarkIdle | MarkCheckpoint):
             self._server.refuse_frame(frame.link, "unexpected", f"a {message.TYPE} does not belong here")
@@ -343,7 +343,7 @@ class Outflow:
         fresh = publisher.in_memory()
         try:
             logs = self._logs.keep()
-            # What is there already came first and must be delivered first.
+            # What already exists came first and must be delivered first.
             if not logs.has_room() or logs.holds(link.opening):
                 return
             where = self._plan.key.topology(), link.opening.sender

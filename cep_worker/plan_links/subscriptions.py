@@ -209,7 +209,7 @@ class SubscriptionFeed:
         return BatchOrigin(source.digest(), frame.number)
 
     def _take(self, offered: _OfferedBatch, now_ms: int) -> bool:
-        """Return whether the batch has been dealt with; False when it must wait."""
+        """Return whether the batch has been handled; False when it must wait."""
         route, batch, body, receipt = self._route, offered.batch, offered.body, offered.receipt
         if route is None:
             self.dropped_events += 0 if self._fits else batch.num_rows

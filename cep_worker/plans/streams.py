@@ -52,7 +52,7 @@ class EventStream:
     """What a name means: the schema as the first of `members` defines it.
 
     All members have the same attributes, perhaps in another order. One that `carries` events of the plan itself, from
-    one execution group to another, takes them while the plan takes nothing in from outside, too.
+    one execution group to another, takes them while the plan accepts no events from outside, too.
     """
 
     schema: StreamSchema

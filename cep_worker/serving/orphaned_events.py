@@ -101,7 +101,7 @@ class OrphanedEventService:
         with self._lock:
             folders, one = self._find(tenant, id_)
             if one.kind != "log":
-                problem = "results belong to the deployment that made them, and go on by themselves when it is back"
+                problem = "results belong to the deployment that made them, and continue by themselves when it is back"
                 raise InputError("cannot-restore", f"{id_}: {problem}; else discard them")
             imported = self._offers.imported()
             stream = inflow_of(imported, imported.named(one.key), one.stream)

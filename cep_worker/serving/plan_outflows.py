@@ -30,7 +30,7 @@ LONGEST_FINISHING_MS = 30_000
 
 @dataclass(slots=True)
 class _Former:
-    """The outflow of an earlier epoch: what publishers have for it must still go on."""
+    """The outflow of an earlier epoch: what publishers have for it must still continue."""
 
     outflow: Outflow
     since_ms: int

@@ -33,7 +33,7 @@ class ServedPlans:
         self.inflows: dict[tuple[PlanKey, str], Inflow] = {}
         """Theirs, by plan and stream."""
         self._ending: dict[PlanKey, PlanFlow] = {}
-        """Of plans that are not deployed any more: results that their topologies still give are delivered."""
+        """Of plans that are no longer deployed: results that their topologies still give are delivered."""
         self._told: dict[PlanKey, tuple[PlanCheckpoints, ...]] = {}
         self._all_due_ms = 0
         self._kept: frozenset[PlanKey] = frozenset()

@@ -156,7 +156,7 @@ class OrphanedFolders:
             self.path(one).rename(place)
             del self._entries[one.id]
             sync_folders(place.parent)
-        logger.warning("what was set aside goes on, its plan is back: id=%s kind=%s plan=%s events=%d",
+        logger.warning("what was set aside continues, its plan is back: id=%s kind=%s plan=%s events=%d",
                        one.id, self._kind, key.topology(), one.events)  # fmt: skip
         return True
 
@@ -207,6 +207,6 @@ class OrphanedFolders:
                 note = msgspec.json.decode((path / NOTE).read_bytes(), type=OrphanedFolder)
             except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
                 # Nothing is deleted of which nobody knows what it is: a person must look at it.
-                logger.error("what was set aside cannot be told, it stays: folder=%s reason=%s", path, error)  # noqa: TRY400 - the text says it all
+                logger.error("what was set aside cannot be determined, it stays: folder=%s reason=%s", path, error)  # noqa: TRY400 - the text says it all
                 continue
             self._entries[path.name] = msgspec.structs.replace(note, id=path.name)

@@ -53,7 +53,7 @@ IMPORTED_UNREAD = warning_rule(
 RESULT_UNUSED = warning_rule(
     "result-unused",
     "a stream is written that is neither read nor exported",
-    "export it, read it, or mend its name",
+    "export it, read it, or fix its name",
 )
 DEFAULT_BINDINGS = warning_rule(
     "bindings-by-default",

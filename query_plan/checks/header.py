@@ -44,22 +44,22 @@ NAME_INVALID = error_rule(
 )
 NOT_POSITIVE = error_rule(
     "parallel-not-positive",
-    "`parallel`, `receiverParallelism`, `publisherParallelism` or `workers` is no whole number from 1 to 1024",
+    "`parallel`, `receiverParallelism`, `publisherParallelism` or `workers` is not a whole number from 1 to 1024",
     "write such a number, or leave it out",
 )
 DELIVERY_UNKNOWN = error_rule(
     "delivery-unknown",
-    "`@Plan:delivery` names no guarantee that there is, or stands there twice",
+    "`@Plan:delivery` names no guarantee that there is, or is given twice",
     "write `@Plan:delivery('exactly-once')`, `'at-least-once'` (the default) or `'at-most-once'`, once",
 )
 TRANSPORT_UNKNOWN = error_rule(
     "transport-unknown",
-    "`@App:transport` names nothing that carries streams between execution groups, or stands there twice",
+    "`@App:transport` names nothing that carries streams between execution groups, or is given twice",
     "write `@App:transport('kafka')`, or leave it out: groups are connected directly (`'zeromq'`)",
 )
 HOST_UNKNOWN = error_rule(
     "host-unknown",
-    "`@Plan:host` names no place that there is, or stands there twice",
+    "`@Plan:host` names no place that there is, or is given twice",
     "write `@Plan:host('shared')` or `@Plan:host('own')`, once",
 )
 HOST_CONTRADICTED = error_rule(
@@ -144,7 +144,7 @@ def parallel_is_a_positive_integer(app: ast.App) -> Iterator[Finding]:
     for key, value in numbers:
         if positive(value) is None:
             yield NOT_POSITIVE.broken(
-                f"{key}='{value.text[:40]}' is no whole number from 1 to {MOST_INSTANCES}",
+                f"{key}='{value.text[:40]}' is not a whole number from 1 to {MOST_INSTANCES}",
                 f"write {key}='1' or more (at most {MOST_INSTANCES}), or leave it out for 1",
                 value.span,
             )
@@ -155,9 +155,9 @@ def delivery_is_known(app: ast.App) -> Iterator[Finding]:
     for number, annotation in enumerate(of_header(app, "delivery")):
         value = AnnotationValue(annotation.value() or "", annotation.span)
         if number:
-            yield DELIVERY_UNKNOWN.broken("@Plan:delivery stands there again", "keep one of them", annotation.span)
+            yield DELIVERY_UNKNOWN.broken("@Plan:delivery is given again", "keep one of them", annotation.span)
         elif delivery_of(value) is None:
-            message = f"'{value.text}' is no guarantee of delivery"
+            message = f"'{value.text}' is not a guarantee of delivery"
             yield DELIVERY_UNKNOWN.broken(message, f"write one of {', '.join(DELIVERIES)}", annotation.span)
 
 
@@ -180,9 +180,9 @@ def host_is_known(app: ast.App) -> Iterator[Finding]:
     for number, annotation in enumerate(of_header(app, "host")):
         value = AnnotationValue(annotation.value() or "", annotation.span)
         if number:
-            yield HOST_UNKNOWN.broken("@Plan:host stands there again", "keep one of them", annotation.span)
+            yield HOST_UNKNOWN.broken("@Plan:host is given again", "keep one of them", annotation.span)
         elif host_of(value) is None:
-            message = f"'{value.text}' is no place where a plan can run"
+            message = f"'{value.text}' is not a place where a plan can run"
             yield HOST_UNKNOWN.broken(message, f"write one of {', '.join(HOSTS)}", annotation.span)
         elif host_of(value) == "shared":
             header = read_header(app)
@@ -197,7 +197,7 @@ def statistics_level_is_known(app: ast.App) -> Iterator[Finding]:
     """Report an unknown statistics level, which would leave the default in place."""
     level = read_header(app).statistics
     if level is not None and statistics_of(level) is None:
-        message = f"'{level.text}' is no level of statistics, the plan has 'basic'"
+        message = f"'{level.text}' is not a level of statistics, the plan has 'basic'"
         yield STATISTICS_UNKNOWN.broken(message, f"write one of {', '.join(STATISTICS)}", level.span)
 
 
@@ -262,7 +262,7 @@ def names_are_usable(app: ast.App) -> Iterator[Finding]:
                 yield STAGE_NAME_EMPTY.broken("the name is empty", "give it a name or leave it out", name.span)
             elif name.text != name.text.strip() or not name.text.isprintable():
                 yield STAGE_NAME_WHITESPACE.broken(
-                    f"the name '{name.text}' contains white space that cannot be told from another one",
+                    f"the name '{name.text}' contains white space that cannot be distinguished from another one",
                     f"write '{'_'.join(name.text.split())}'",
                     name.span,
                 )

@@ -63,7 +63,7 @@ def modes_are_usable(app: ast.App) -> Iterator[Finding]:
     interval, distributed = header.snapshot_minutes, header.distributed
     minutes = minutes_of(interval)
     if interval is not None and minutes is None:
-        message = f"{SNAPSHOT_MINUTES}='{interval.text[:40]}' is no whole number from 0 to {MOST_MINUTES}"
+        message = f"{SNAPSHOT_MINUTES}='{interval.text[:40]}' is not a whole number from 0 to {MOST_MINUTES}"
         yield MODE_UNKNOWN.broken(message, "write minutes, or 0 to take no checkpoints by time", interval.span)
     if distributed is not None and distributed.text.strip().casefold() not in ("true", "false"):
         message = f"{DISTRIBUTED}='{distributed.text[:40]}' is neither true nor false"

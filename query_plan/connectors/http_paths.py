@@ -88,7 +88,7 @@ def path_faults(
 
 
 def source_place(source: Connector, key: PlanKey, built_in: Collection[str]) -> Place | None:
-    """Return where a source of the plan listens; None for one that is no source `http` of its own."""
+    """Return where a source of the plan listens; None for one that is not a source `http` of its own."""
     if source.type != "http" or "ref" in source.options:
         return None
     return place_of(source.options.get("receiver.url", ""), key, source.stream, built_in)

@@ -42,7 +42,7 @@ def read_topics(text: str) -> tuple[str, ...]:
         raise ValueError("must name at least one topic")
     for topic in topics:
         if not is_topic(topic):
-            raise ValueError(f"{topic[:80]!r} is no name of a topic: letters, digits, '.', '_' and '-' make one")
+            raise ValueError(f"{topic[:80]!r} is not a name of a topic: letters, digits, '.', '_' and '-' make one")
     return topics
 
 
@@ -56,7 +56,7 @@ def read_partitions(text: str) -> frozenset[int]:
     found = set()
     for one in filter(str.strip, text.split(",")):
         if not one.strip().isascii() or not one.strip().isdecimal() or int(one) > _LAST_PARTITION:
-            raise ValueError(f"{one.strip()[:20]!r} is no number of a partition")
+            raise ValueError(f"{one.strip()[:20]!r} is not a number of a partition")
         found.add(int(one))
     return frozenset(found)
 
@@ -180,7 +180,7 @@ class KafkaSinkOptions(KafkaConnection, frozen=True, kw_only=True):
     `is.synchronous` a message is sent when the broker has the one before. `sequence.id` begins a header with a
     number, by which sources with `seq.enabled` recognise duplicates. Plans that deliver exactly once write in
     transactions, unless `transactions` is false: then the header `cep-id` identifies duplicates. `on.error` WAIT
-    waits for the broker for ever and so stops the plan; LOG gives events up after `timeout.ms`, STORE (and STREAM)
+    waits for the broker forever and so stops the plan; LOG gives events up after `timeout.ms`, STORE (and STREAM)
     then keeps them in the error store.
     """
 
@@ -203,7 +203,7 @@ class KafkaSinkOptions(KafkaConnection, frozen=True, kw_only=True):
         if not self.topic.strip():
             yield Fault("topic", "must not be empty")
         elif not self.topic.strip().startswith("{{") and not is_topic(self.topic):
-            yield Fault("topic", f"{self.topic[:80]!r} is no name of a topic: letters, digits, '.', '_', '-' make one")
+            yield Fault("topic", f"{self.topic[:80]!r} is not a topic name: use letters, digits, '.', '_' and '-'")
         if self.partition_no and not self.partition_no.strip().startswith("{{"):
             try:
                 read_partitions(self.partition_no)

@@ -149,7 +149,7 @@ def refuse_web_url(url: str, guard: Guard, use: UrlUse = "sink") -> str:
             return ""
         scheme, host, port = parts.scheme, parts.hostname or "", parts.port
     except ValueError:
-        return ""  # that it is no URL is said elsewhere
+        return ""  # that it is not a URL is said elsewhere
     if scheme not in ("http", "https") or not host:
         return ""
     return guard.refuse_url(scheme, host, port or DEFAULT_PORTS[scheme][0], use)

@@ -141,7 +141,7 @@ class AvroSourceOptions(_SchemaSourceOptions, frozen=True, kw_only=True):
 class AvroSinkOptions(_SchemaSinkOptions, frozen=True, kw_only=True):
     """Bodies are bare Avro or, with `use.avro.serializer`, begin with the number of the schema in the registry.
 
-    A schema of the plan's own is registered then, as a version of `schema.subject`, unless it is there already.
+    A schema of the plan's own is registered then, as a version of `schema.subject`, unless it already exists.
     """
 
     use_avro_serializer: Truth = "false"

@@ -94,7 +94,7 @@ class FileSinkOptions(Options, frozen=True):
 
     `file.uri` is a path, or `file:` and a path, and may hold `{{attribute}}`. `append` and `add.line.separator` are
     Siddhi's: a file is never emptied, and each event has lines of its own. `on.error` decides about an event whose
-    file cannot be written: LOG drops it, STORE (and STREAM) keeps it in the error store, WAIT tries for ever.
+    file cannot be written: LOG drops it, STORE (and STREAM) keeps it in the error store, WAIT tries forever.
     """
 
     file_uri: str
@@ -116,7 +116,7 @@ class HttpSinkOptions(Options, frozen=True):
     """The options of an HTTP sink.
 
     `headers` are given as in Siddhi: `'Name: value','Other: value'`, a single one also without its quotes. `on.error`
-    WAIT tries for ever and so stops the plan; LOG gives events up after `retry.count` tries, STORE (and STREAM) keeps
+    WAIT tries forever and so stops the plan; LOG gives events up after `retry.count` tries, STORE (and STREAM) keeps
     them in the error store then. `basic.auth.username` and `basic.auth.password` go with every request, unless
     `basic.auth.enabled` is false. With `consumer.key`, `consumer.secret` and `token.url` requests carry an OAuth 2
     token instead, got by `refresh.token`, by `oauth.username` and `oauth.password`, or by the key alone.

@@ -93,7 +93,7 @@ class FileSourceOptions(Options, frozen=True):
             try:
                 re.compile(pattern)
             except re.error as error:
-                yield Fault(name, f"is no regular expression: {error}")
+                yield Fault(name, f"is not a regular expression: {error}")
             if pattern and self.mode != "REGEX" and name != "file.name.pattern":
                 yield Fault(name, "is for mode='REGEX'")
 
@@ -144,14 +144,14 @@ class HttpSourceOptions(Options, frozen=True):
             parts = urlsplit(self.receiver_url)
             port = parts.port
         except ValueError:
-            yield Fault("receiver.url", f"{self.receiver_url!r} is no address")
+            yield Fault("receiver.url", f"{self.receiver_url!r} is not an address")
             return
         if parts.scheme not in SCHEMES or not parts.hostname or port is None or len(parts.path) < 2 or parts.query:
             yield Fault("receiver.url", "must be http://host:port/path (or https)")
 
 
 class InMemoryOptions(Options, frozen=True):
-    """`topic` is any name; whoever has the same one in the same tenant is meant."""
+    """`topic` is any name; anyone who has the same one in the same tenant is meant."""
 
     topic: str
 
@@ -187,7 +187,7 @@ def place_faults(name: str, uri: str) -> Iterator[Fault]:
     except ValueError:
         scheme = ""
     if len(scheme) > 1 and scheme != "file":
-        yield Fault(name, f"{scheme}: is no place for files; they are those of the worker's host")
+        yield Fault(name, f"{scheme}: is not a place for files; they are those of the worker's host")
 
 
 def _action_faults(when: str, action: str, target: str) -> Iterator[Fault]:

@@ -20,7 +20,7 @@ DRIVERS = {
     "oracle": "oracle+oracledb",
     "sqlite": "sqlite",
 }
-"""What SQLAlchemy calls the database that stands behind `jdbc:`, and the driver for Python."""
+"""What SQLAlchemy calls the database that follows `jdbc:`, and the driver for Python."""
 JAVA_ONLY = ("h2", "derby", "hsqldb")
 """Databases that run inside a Java process."""
 _KEPT = {"postgresql": ("sslmode",)}
@@ -40,7 +40,7 @@ class DatabaseAddress(NamedTuple):
 
 
 class JdbcUrlError(ValueError):
-    """The text is no URL of a database that Python can reach; `java_only` when Java alone could."""
+    """The text is not a URL of a database that Python can reach; `java_only` when Java alone could."""
 
     def __init__(self, message: str, *, java_only: bool = False) -> None:
         super().__init__(message)

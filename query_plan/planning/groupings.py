@@ -126,7 +126,7 @@ def _own_streams(group: ExecutionGroup, member: Member) -> Iterator[Finding]:
         if read.stream in group.streams_written:
             yield OWN_STREAM.broken(
                 f"{member.name} reads {read.stream}, which its own group writes, in each instance for all keys",
-                f"put whoever writes {read.stream} into another execGroup, or take parallel out",
+                f"put the query that writes {read.stream} into another execGroup, or take parallel out",
                 read.span,
             )
 

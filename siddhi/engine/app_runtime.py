@@ -426,7 +426,7 @@ class AppRuntime:
             data: What `snapshot` returned. String and number columns may keep references to it.
 
         Raises:
-            SnapshotError: the bytes are no snapshot, are damaged, of another version, or of another app.
+            SnapshotError: the bytes are not a snapshot, are damaged, of another version, or of another app.
         """
         saved = read_snapshot(data)
         if saved.app != self._fingerprint:
@@ -448,7 +448,7 @@ class AppRuntime:
             Which parts were taken over and which begin.
 
         Raises:
-            SnapshotError: the bytes are no snapshot, are damaged, or of another version.
+            SnapshotError: the bytes are not a snapshot, are damaged, or of another version.
         """
         saved = read_snapshot(data)
         self._take_up_clock(saved)

@@ -30,7 +30,7 @@ _REFERENCE = re.compile(r"\$(\d+)|\$\{([a-zA-Z][a-zA-Z0-9]*)\}|\\(.)|([$\\])", r
 
 
 class PatternError(ValueError):
-    """A text that is no regular expression, or one that cannot be translated; the message says why."""
+    """A text that is not a regular expression, or one that cannot be translated; the message says why."""
 
 
 @functools.lru_cache(maxsize=512)
@@ -39,7 +39,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(_translated(pattern), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
-        raise PatternError(f"'{pattern}' is no regular expression: {error}") from error
+        raise PatternError(f"'{pattern}' is not a regular expression: {error}") from error
 
 
 def split(pattern: re.Pattern[str], text: str) -> list[str]:

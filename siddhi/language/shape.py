@@ -63,7 +63,7 @@ def _check_state(state: ast.StateInput) -> Iterator[Problem]:
         first = begin.element if isinstance(begin, ast.EveryElement) else begin
         silence = _holds_silence(first) and len(elements) > 1 and not any(map(_holds_silence, elements[1:]))
         if isinstance(begin, ast.EveryElement) and isinstance(first, ast.NextElement) and not silence:
-            yield Problem("every-in-sequence", "in a sequence every stands in front of one element", None, begin.span)
+            yield Problem("every-in-sequence", "in a sequence every precedes one element", None, begin.span)
         if len(elements) > 1 and isinstance(first, ast.AbsentElement) and isinstance(elements[-1], ast.AbsentElement):
             yield Problem(
                 "absent-at-both-ends",
@@ -83,7 +83,7 @@ def _check_element(element: ast.StateElement, *, every: bool) -> Iterator[Proble
             yield from _check_element(part, every=every)
     elif isinstance(element, ast.EveryElement):
         if every:
-            yield Problem("nested-every", "every may not stand inside every", None, element.span)
+            yield Problem("nested-every", "every is not allowed inside every", None, element.span)
         yield from _check_element(element.element, every=not _holds_silence(element.element))
     elif isinstance(element, ast.LogicalElement):
         yield from _check_logical(element)
@@ -91,7 +91,7 @@ def _check_element(element: ast.StateElement, *, every: bool) -> Iterator[Proble
         if element.waiting is None:
             yield Problem(
                 "absent-without-time",
-                "`not` needs a time unless it stands beside `and`",
+                "`not` needs a time unless it is beside `and`",
                 "add `for <time>`, as in `not S for 5 sec`",
                 element.span,
             )

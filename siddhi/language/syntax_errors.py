@@ -1,4 +1,4 @@
-"""What lark says of a text that is no SiddhiQL, in words for people."""
+"""What lark says of a text that is not SiddhiQL, in words for people."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def problem_of(error: UnexpectedInput, text: str) -> Problem:
         return Problem("unclosed-text", "this text in quotes does not end", _QUOTE_HINT, span)
     if word == "`":
         return Problem("unclosed-text", "this name in back-quotes does not end", None, span)
-    message = f"'{word}' cannot stand here: {_expected(error)} expected"
+    message = f"'{word}' is not allowed here: {_expected(error)} expected"
     accepted = frozenset(_accepted(error))
     keywords = tuple(terminal.lstrip("_").casefold() for terminal in sorted(accepted - _WORDS.keys()))
     before = text[:start].rstrip()

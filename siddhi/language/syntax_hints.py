@@ -30,7 +30,7 @@ _WORDS = {
     "groupby": "write `group by`",
     "orderby": "write `order by`",
     "where": "filters stand in brackets: `from S[condition]`",
-    "within": "`within` stands behind a pattern or the condition of a join, in front of `select`",
+    "within": "`within` follows a pattern or the condition of a join, in front of `select`",
 }
 _SHORTEST_SIMILAR = 3
 _OPENING = {")": "(", "]": "[", "}": "{"}
@@ -114,7 +114,7 @@ def _of_siddhi_2(mistake: Mistake) -> str | None:
     if re.search(r"#transform$", mistake.before, re.IGNORECASE) and mistake.word == ".":
         return "a stream function stands for itself: write `#name(…)`"
     if re.search(r"\btable\s+\S+\s*\([^()]*\)$", mistake.before) and re.match(r"from\s*\(", mistake.behind):
-        return "a table's source stands in front of its definition: `@From(…) define table …`"
+        return "a table's source precedes its definition: `@From(…) define table …`"
     if not mistake.before and mistake.word == "<":
         return "of XML only the text in <queryExpressions> is SiddhiQL: write it behind definitions of its streams"
     inserts = re.search(r"\binsert\s+into\s+\S+$", mistake.before, re.IGNORECASE)
@@ -179,7 +179,7 @@ def _of_day(mistake: Mistake) -> str | None:
 
 def _of_star(mistake: Mistake) -> str | None:
     if mistake.word == "," and re.search(r"\bselect\s*\*$", mistake.before, re.IGNORECASE):
-        return "`*` stands alone: to add more, name all attributes"
+        return "`*` is alone: to add more, name all attributes"
     return None
 
 

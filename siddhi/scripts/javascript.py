@@ -50,22 +50,22 @@ _MAKE = (
   };
   const written = (answer) => {
     const kind = Object.prototype.toString.call(answer).slice(8, -1);
-    if (!["Object", "Array", "Date"].includes(kind)) return `!it gave a ${kind}`;
+    if (!["Object", "Array", "Date"].includes(kind)) return `!it returned a ${kind}`;
     const text = JSON.stringify(answer) ?? "null";
-    return text.length > LARGEST ? "!it gave an object of more than LARGEST characters" : `{${text}`;
+    return text.length > LARGEST ? "!it returned an object of more than LARGEST characters" : `{${text}`;
   };
   const tagged = (answer) => {
     switch (typeof answer) {
       case "string":
         if (answer.isWellFormed() && !answer.includes("\\0")) return `=${answer}`;
-        return "!it gave a text with half a character or the character 0";
+        return "!it returned a text with half a character or the character 0";
       case "object":
         return answer === null ? null : written(answer);
       case "bigint":
-        return "!it gave a BigInt; Number(…) makes a number of it";
+        return "!it returned a BigInt; Number(…) makes a number of it";
       case "function":
       case "symbol":
-        return `!it gave a ${typeof answer}`;
+        return `!it returned a ${typeof answer}`;
       default:
         return answer;
     }
@@ -77,7 +77,7 @@ _MAKE = (
       try {
         return `!${told(error)}`;
       } catch {
-        return "!it threw what cannot be told";
+        return "!it threw what cannot be determined";
       }
     }
   };
@@ -103,7 +103,7 @@ _INT32 = 2**31
 
 
 class JavaScriptError(Exception):
-    """What a script threw, the limit that it met, or what it gave that no plan has."""
+    """What a script threw, the limit that it met, or what it returned that no plan has."""
 
 
 def is_installed() -> bool:
@@ -185,7 +185,7 @@ def _object_of(text: str) -> object:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise JavaScriptError("it gave an object with half a character in it") from error
+        raise JavaScriptError("it returned an object with half a character in it") from error
 
 
 def _engine() -> tuple[Any, type[Exception]]:

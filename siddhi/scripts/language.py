@@ -8,7 +8,7 @@ from dataclasses import dataclass
 Script = Callable[[list[object]], object]
 """A function made from a text for one who calls it, one call at a time. It gets the arguments of a call: bool, int,
 float, str, None for null, and whatever objects are made of (lists, dicts, sets); it may keep none of them. What it
-gives back becomes the type that the plan says; any Exception makes the event fail. Calls with equal arguments may be
+returns becomes the type that the plan says; any Exception makes the event fail. Calls with equal arguments may be
 made once for all of them."""
 
 LANGUAGES_OFF = {"python": False, "javascript": False}

@@ -1,7 +1,7 @@
 """`define function f[python]`: a subset of Python, cut out by RestrictedPython.
 
 A script sees `data`, the list of its arguments, the names in `BUILTINS` and `math`; no imports, no names or attributes
-that start with an underscore, nothing that outlives a call. One that runs for ever is stopped
+that start with an underscore, nothing that outlives a call. One that runs forever is stopped
 (`siddhi.engine.time_limits`), and cannot catch that; a single step makes no more than `bounded_steps` allows. Its use
 of memory over many steps is not limited, so only trusted users should be allowed to deploy scripts.
 """
@@ -84,8 +84,8 @@ _REFUSED: Mapping[type[ast.AST], str] = {
     ast.ImportFrom: "a script cannot import anything; it has `math`",
     ast.Global: "a script has no global names",
     ast.ClassDef: "a script cannot define classes",
-    ast.Yield: "a script gives back one value, with `return`",
-    ast.YieldFrom: "a script gives back one value, with `return`",
+    ast.Yield: "a script returns one value, with `return`",
+    ast.YieldFrom: "a script returns one value, with `return`",
     ast.Await: "a script cannot wait",
 }
 """What RestrictedPython would let through, or refuse only when it runs."""

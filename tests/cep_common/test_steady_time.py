@@ -20,7 +20,7 @@ class Host:
         self.time = SteadyTime(lambda: 1_700_000_000_000 + self.elapsed_ms + self.wrong_ms, lambda: self.elapsed_ms)
 
     def run(self, milliseconds: int) -> list[int]:
-        """What the process's time goes on by, second by second."""
+        """What the process's time advances by, second by second."""
         steps = []
         for _ in range(milliseconds // 1_000):
             before = self.time.now_ms()

@@ -18,7 +18,7 @@ def one_chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def chromium(one_chromium: Browser) -> Iterator[Browser]:
-    """The browser, for one test: the page that it leaves would go on asking a server that has ended, and a reader's
+    """The browser, for one test: the page that it leaves would continue asking a server that has ended, and a reader's
     likings would be those of the next."""
     yield one_chromium
     one_chromium.open("about:blank")

@@ -1,5 +1,5 @@
-"""The calls of Storm's REST API whose answers are kept in `storm_golden`. Run as a program, this writes them anew: look
-at the difference before you keep it."""
+"""The calls of Storm's REST API whose answers are kept in `storm_golden`. Run as a program, this writes them again:
+look at the difference before you keep it."""
 
 from __future__ import annotations
 

@@ -402,7 +402,7 @@ def test_a_stored_plan_that_no_longer_compiles_is_shown_as_failed_and_the_others
     try:
         found = status(address)["topology"]
         assert found["state"] == "failed"
-        assert "cannot be compiled any more" in found["reason"]
+        assert "can no longer be compiled" in found["reason"]
         assert requests.get(f"{address}/plans/Storms/query-plan", timeout=5).status_code == 422
         refused = requests.post(f"{address}/plans/Storms/rename", json={"name": "Gales"}, timeout=5)
         assert refused.status_code == 409
@@ -442,7 +442,7 @@ def test_the_process_says_when_it_is_ready_and_leaves_in_order_on_sigterm(config
 def test_memory_that_a_busy_moment_took_goes_back_to_the_system(config: ManagerConfig) -> None:
     with process_of(BUSY + RUN, config) as process:
         assert process.stdout is not None
-        assert next(line for line in process.stdout if "bytes are" in line) == "the bytes are given back\n"
+        assert next(line for line in process.stdout if "bytes are" in line) == "the bytes are returned\n"
 
 
 RUN = """
@@ -477,7 +477,7 @@ def busy():
     del blocks
     given.clear()
     given_back = given.wait(30) and resident_bytes() < most - 50_000_000
-    print("the bytes are", "given back" if given_back else "kept", flush=True)
+    print("the bytes are", "returned" if given_back else "kept", flush=True)
 threading.Thread(target=busy, daemon=True).start()
 """
 

@@ -1,4 +1,4 @@
-"""A plan is renamed: everything that a worker has of it stays where it is, and goes on."""
+"""A plan is renamed: everything that a worker has of it stays where it is, and continues."""
 
 from __future__ import annotations
 

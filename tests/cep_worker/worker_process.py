@@ -28,7 +28,7 @@ class Killable:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, position: int) -> FakePublisher:
-        """Another process of the same worker runs, and a publisher that goes on behind `position` is linked to it."""
+        """Another process of the same worker runs, and a publisher that continues behind `position` is linked to it."""
         self._world.manager.heard.clear()
         config = json.dumps(msgspec.to_builtins(self._world.config))
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and text

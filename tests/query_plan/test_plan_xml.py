@@ -1,4 +1,4 @@
-"""The XML form: golden plans, reading back what was written, engines from the XML alone, texts that are no plans."""
+"""The XML form: golden plans, reading back what was written, engines from the XML alone, texts that are not plans."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_any_plan_reads_back_as_it_was_written(plan: QueryPlan) -> None:
     assert read_xml(write_xml(plan)) == plan
 
 
-# ---- texts that are no plans ----------------------------------------------------------------------------------------
+# ---- texts that are not plans ----------------------------------------------------------------------------------------
 
 
 def a_plan() -> str:

@@ -1,4 +1,4 @@
-"""Writes the golden files of the planner anew: look at the difference before you keep it."""
+"""Writes the golden files of the planner again: look at the difference before you keep it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rule_table() -> str:
     """Every rule once, in the order of the checks."""
     rules = dict.fromkeys(rule for check in CHECKS for rule in check.rules)
     rows = (f"| `{rule.code}` | {rule.severity.value} | {rule.meaning} | {rule.remedy} |\n" for rule in rules)
-    return "| code | | broken when | what mends it |\n|---|---|---|---|\n" + "".join(rows)
+    return "| code | | broken when | what fixes it |\n|---|---|---|---|\n" + "".join(rows)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Requests that are malformed, ambiguous, endless or broken off: one answer each, and the server goes on."""
+"""Requests that are malformed, ambiguous, endless or broken off: one answer each, and the server continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow requests, half-open ones and large bodies cost whoever sends them more than the server and its other callers."""
+"""Slow requests, half-open ones and large bodies cost their sender more than the server and its other callers."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def validated(text: str) -> Validation:
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded() -> None:
-    """The tables of the parser are there: making them is no plan's fault."""
+    """The tables of the parser are there: making them is not a plan's fault."""
     validate_plan(S, SCRIPTS)
 
 

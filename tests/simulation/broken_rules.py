@@ -118,7 +118,7 @@ def _holds_nothing_back(self: Aligner, bundle: Bundle, steps: list[Step]) -> Non
 
 @contextmanager
 def _takes_again() -> Iterator[None]:
-    """Senders begin anew with each link, and what came before is taken once more."""
+    """Senders start empty with each link, and what came before is taken once more."""
     take = Positions.take
 
     def take_all(self: Positions, channel: str, log: str, position: int) -> bool:
@@ -209,7 +209,7 @@ BROKEN_RULES = {
     "promises are never taken back": BrokenRule(
         "assignment", _replaced(EndpointRegistry, "_take_back", _keeps_promises)
     ),
-    "a task that pauses takes events in": BrokenRule("hand-over", _replaced(Task, "_works", _works_on)),
+    "a task that pauses accepts events": BrokenRule("hand-over", _replaced(Task, "_works", _works_on)),
     "what a checkpoint may hold is secured before it is complete": BrokenRule(
         "delivery", _replaced(Receiver, "mark", _secures_before_completion)
     ),

@@ -117,7 +117,7 @@ class SimulatedJob:
         except CheckpointError as error:
             self._end(str(error))
             return
-        driver.world.note("%s begins from %s", self.topology.run(), self.reference or "nothing")
+        driver.world.note("%s starts from %s", self.topology.run(), self.reference or "nothing")
         driver.started(self)
         for task in self.tasks:
             task.wake()

@@ -211,7 +211,7 @@ class ElectionWorld(VirtualWorld):
 
     def _fault(self) -> None:
         node = self.chance.choice([one for one in self.nodes if self._acts(one)] or self.nodes)
-        kind = self.chance.choice(("kill", "hang", "cut", "give back"))
+        kind = self.chance.choice(("kill", "hang", "cut", "return"))
         self.note("fault: %s %s", kind, node.me.instance)
         match kind:
             case "kill":
@@ -221,7 +221,7 @@ class ElectionWorld(VirtualWorld):
                 node.hung_until_ms = self.now_ms + self.chance.choice((500, 1_700, 6_000))
             case "cut":
                 node.cut_until_ms = self.now_ms + self.chance.choice((500, 1_700, 6_000))
-            case "give back" if self.lease.holder == node.me:  # it leaves in order
+            case "return" if self.lease.holder == node.me:  # it leaves in order
                 node.alive = False
                 self.lease = msgspec.structs.replace(self.lease, holder=None)
                 self.later(self.chance.choice((200, 5_000)), lambda: self._restart(node))

@@ -135,7 +135,7 @@ class HandOverWorld(VirtualWorld):
         record = self.plane.snapshot(self.now_ms).plans[KEY]
         stored = self.stored
         keeps = record.change() is not None or record.has_run()
-        self.lossless = self.lossless and keeps  # what is replaced as never having run goes on from a checkpoint
+        self.lossless = self.lossless and keeps  # what is replaced as never having run continues from a checkpoint
         stored.former = (record.fallback or record.version()) if keeps else None
         stored.epoch = stored.changed_epoch = stored.epoch + 1
         text = f"text {stored.epoch}"
@@ -359,7 +359,7 @@ class HandOverWorld(VirtualWorld):
         self.taken_ms = self.now_ms
         for former in task.heir_of:
             if not former.replaced:
-                self.note("epoch %d goes on in place of epoch %d", epoch, former.job.submission.epoch)
+                self.note("epoch %d continues in place of epoch %d", epoch, former.job.submission.epoch)
             former.replaced = True
 
     # ---- faults -----------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ class MovingTask(Task):
         """Do nothing: the world gives every task its turns."""
 
     def open(self, now_ms: int, state: Any) -> None:
-        """Begins from `state`."""
+        """Starts from `state`."""
         self.seen = set(json.loads(state["seen"])) if state else set()
 
     def snapshot(self) -> dict[str, bytes]:
@@ -93,7 +93,7 @@ class MovingTask(Task):
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """The job of one attempt, which begins from a state that was stored, or from none."""
+    """The job of one attempt, which starts from a state that was stored, or from none."""
 
     submission: SubmitTopology
     attempt: int

@@ -67,7 +67,7 @@ class Process:
         """Does what there is to do."""
 
     def soon(self, after_ms: int, happen: Callable[[], None]) -> None:
-        """`happen` is called if the process still lives then; one that hangs does it when it goes on."""
+        """`happen` is called if the process still lives then; one that hangs does it when it continues."""
 
         def attend() -> None:
             if not self.alive:
@@ -111,7 +111,7 @@ class LaterExecutor:
         def carry_out() -> None:
             try:
                 answer = work(*arguments)
-            except Exception as error:  # noqa: BLE001 - whoever asked gets it
+            except Exception as error:  # noqa: BLE001 - anyone who asked gets it
                 future.set_exception(error)
             else:
                 future.set_result(answer)

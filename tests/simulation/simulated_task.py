@@ -108,7 +108,7 @@ class TurningTask(Task):
         self._wakeup.close()  # nobody waits here, and thousands of tasks would leave their pipes behind
 
     def go_round(self) -> None:
-        """What has come is dealt with. Raises whatever ends the task."""
+        """What has come is handled. Raises whatever ends the task."""
         self._stopping = False
         self._loop()
 
@@ -146,7 +146,7 @@ class SimulatedTask(Process):
         ask: Ask,
         ended: Callable[[str], None],
     ) -> None:
-        """Raises CheckpointError when the state that it begins from cannot be read."""
+        """Raises CheckpointError when the state that it starts from cannot be read."""
         super().__init__(world, network, f"task {index} of {topology.epoch}.{topology.attempt}", 500)
         self._ask = ask
         self._ended = ended

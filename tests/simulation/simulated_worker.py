@@ -165,7 +165,7 @@ class SinkSession:
 
 
 class SimulatedWorker(Process):
-    """One process of a worker; another one goes on with its folder when it has died."""
+    """One process of a worker; another one continues with its folder when it has died."""
 
     def __init__(
         self, world: VirtualWorld, network: Network, name: str, number: int, folder: Path, sink: Sink, ask: Ask

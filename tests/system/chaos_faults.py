@@ -34,7 +34,7 @@ def kill(process_id: int) -> None:
 
 
 def _hang(process_id: int) -> None:
-    """The process stands still for a while, and then goes on as if nothing had been."""
+    """The process pauses for a while, and then continues as if nothing had been."""
     with suppress(ProcessLookupError):
         os.kill(process_id, signal.SIGSTOP)
         time.sleep(HANG_S)

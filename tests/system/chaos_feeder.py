@@ -25,7 +25,7 @@ NOT_TAKEN = frozenset(range(400, 600))
 
 class Feeder(threading.Thread):
     """Sends to `url` until `close`: to stream Ticks, and then the same to Tocks. When nothing is heard of a request, it
-    goes on with other keys, so that nothing of it can come between later events."""
+    continues with other keys, so that nothing of it can come between later events."""
 
     def __init__(self, name: str, url: str, token: str) -> None:
         super().__init__(name=f"feeder of {name}", daemon=True)

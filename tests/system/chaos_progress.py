@@ -22,7 +22,7 @@ class Progress:
         return self._newest.get((plan, worker), 0)
 
     def look(self) -> None:
-        """Takes in what has come since. Half a line at the end is not there yet; a file that was cut is read anew."""
+        """Takes in what has come since. Half a line at the end is not there yet; a file that was cut is read again."""
         for (folder, plan), read in self._read.items():
             path = folder / f"{plan}.ndjson"
             if not path.exists():

@@ -108,7 +108,7 @@ class Desk:
         """Everything is killed and gone."""
 
         def gone() -> bool:
-            """Orders to a driver that has just connected anew are lost, so they are given until they are followed."""
+            """Orders to a driver that has just connected again are lost, so they are given until they are followed."""
             left = self.latest.topologies if self.latest is not None else ()
             for report in left:
                 self.kill(report.key.plan)

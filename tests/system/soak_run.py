@@ -104,7 +104,7 @@ class Soak:
         time.sleep(BURST_S / 2)
         burst = (sum(listener.rows for listener in listeners) - before) / (BURST_S / 2)
         self.pace.batches_per_s = SHARES[-1] * burst / BATCH_ROWS / len(feeders)
-        self._steady_since_s(listeners)  # what was accepted beyond that rate is worked off
+        self._steady_since_s(listeners)  # what was accepted beyond that rate is processed
         for share in SHARES:
             self.rate = share * burst
             self.pace.batches_per_s = self.rate / BATCH_ROWS / len(feeders)
@@ -113,7 +113,7 @@ class Soak:
                 break
         self.pace.batches_per_s *= SHARE
         self.spans.append((begun_s, self._steady_since_s(listeners)))
-        say(f"the highest rate is {self.rate:,.0f} events/s; {SHARE:.0%} of it goes on")
+        say(f"the highest rate is {self.rate:,.0f} events/s; {SHARE:.0%} of it continues")
 
     def _soak(self, system: ChaosSystem, listeners: list[LoadListener]) -> None:
         chance = random.Random(self.seed)  # noqa: S311 - repeatable, nothing secret

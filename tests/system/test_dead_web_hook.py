@@ -1,4 +1,4 @@
-"""A web hook is away for a while: checkpoints go on, the plan is shown as degraded, and nothing is lost.
+"""A web hook is away for a while: checkpoints continue, the plan is shown as degraded, and nothing is lost.
 
 It is away for some seconds; with `CEP_ACCEPTANCE=1`, as `make acceptance` sets it, for three minutes.
 """
@@ -83,7 +83,7 @@ def test_a_web_hook_that_is_away_stops_no_checkpoint_and_loses_nothing(system: L
 
         until(stored, "no checkpoint was taken while the web hook was away", 30.0)
         taken = complete(system) - before
-        assert taken >= max(1, AWAY_S / 30), "checkpoints went on"
+        assert taken >= max(1, AWAY_S / 30), "checkpoints continued"
         told = client.checkpoints("DeadHook")["checkpoints"]
         assert not [one for one in told if one["state"] in ("failed", "abandoned")]
 
@@ -107,7 +107,7 @@ def test_a_web_hook_that_is_away_stops_no_checkpoint_and_loses_nothing(system: L
             until(lambda: len(hook.numbers) == sent, "results are missing after the web hook came back")
             assert set(hook.numbers) == set(range(sent))
             sent = send(sender, sent)
-            until(lambda: len(hook.numbers) == sent, "the plan does not go on")
+            until(lambda: len(hook.numbers) == sent, "the plan does not continue")
             if delivery == "exactly-once":
                 assert set(hook.numbers.values()) == {1}
             until(lambda: client.plan("DeadHook")["status"]["topology"]["state"] == "active", "it stays degraded")

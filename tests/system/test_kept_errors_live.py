@@ -1,4 +1,4 @@
-"""An event fails in a query, is kept, is shown by `cep errors`, and comes out by a replay once the plan is mended."""
+"""An event fails in a query, is kept, is shown by `cep errors`, and comes out by a replay once the plan is fixed."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_a_deactivated_plan_takes_no_events_and_keeps_its_state(system: LocalSys
     status_until(system, lambda now: now["topology"]["state"] == "active", FOLLOWED_S)
     status_until(system, lambda _: post_event(system).status_code == 202, FOLLOWED_S)
 
-    assert told.stdout.endswith("workers take no events in for it, its state is kept\n")
+    assert told.stdout.endswith("workers accept no events for it, its state is kept\n")
     assert refused.json()["code"] == "inactive"
     assert "is deactivated already" in again.stdout
     assert (held["state"], held["intake"], held["restarts"]) == ("inactive", False, 0)

@@ -1,4 +1,4 @@
-"""A window goes on where it was: after a hang, a driver that was ended in order, and from a savepoint."""
+"""A window continues where it was: after a hang, a driver that was ended in order, and from a savepoint."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_window_goes_on_after_a_hang_and_after_a_driver_that_ended_in_order(
         system.watch()
         time.sleep(POLL_S)
     wait_until_connected(system.client, PLAN, RECOVERED_S)
-    assert counter.counts_until(5) == [5], "what was worked off before the end does not come again"
+    assert counter.counts_until(5) == [5], "what was processed before the end does not come again"
 
 
 def of_another_version(system: LocalSystem, savepoint: str) -> None:

@@ -175,7 +175,7 @@ def _refused(attempt: Any, *arguments: Any, **options: Any) -> Exception:
 
 
 def _told(system: LocalSystem) -> dict[str, str]:
-    """What managers, workers and Spark tell whoever may ask."""
+    """What managers, workers and Spark tell anyone who may ask."""
     shown = bearer(system.token)
     told = {}
     paths = ("/cluster", f"/plans/{PLAN}", f"/plans/{PLAN}/topology", f"/plans/{PLAN}/query-plan", "/health")

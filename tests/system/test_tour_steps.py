@@ -1,4 +1,4 @@
-"""The tour goes on after a step that failed, whatever it failed by."""
+"""The tour continues after a step that failed, whatever it failed by."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def took_over(pair: NodePair, feeder: PairFeeder, former: PairNode, file: Path) 
     successor = pair.other(former)
     pair.wait(successor.is_active, "the other node is active")
     pair.wait(lambda: feeder.last_accepted_at > since + 0.5 and not former.is_active(), "it takes events")
-    pair.wait(lambda: len(results(file)) > before, "results go on", FIRST_S)
+    pair.wait(lambda: len(results(file)) > before, "results continue", FIRST_S)
     return successor
 
 

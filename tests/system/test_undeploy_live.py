@@ -1,4 +1,4 @@
-"""A plan is undeployed while accepted events wait: they are worked off first, or dropped and counted."""
+"""A plan is undeployed while accepted events wait: they are processed first, or dropped and counted."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def undeploys_it(tour: Tour) -> str:
     visitor = tour.visitor
     to_the_plan(tour)
     visitor.click("#do-undeploy")
-    visitor.sees("#ask-undeploy p", "It takes no events in")
+    visitor.sees("#ask-undeploy p", "It accepts no events")
     visitor.send("#ask-undeploy button", "Undeploy")
     visitor.sees(".notice", f"{PLAN} is being undeployed", SOON_S)
     visitor.until(f"!document.getElementById('row-{PLAN}')", "no plan in the list", SOON_S)

@@ -27,7 +27,7 @@ from cep_cli.system.local_system import LocalSystem, Ports
 STEPS = (*BEGINNING, *DEEDS, *PAGES)
 PICTURES = Path("var") / "tour"
 FAILED = (AssertionError, LeftError)
-"""By these a step fails, and the tour goes on."""
+"""By these a step fails, and the tour continues."""
 
 
 def take(tour: Tour, steps: Iterable[Step], pictures: Path) -> tuple[int, int]:

@@ -65,7 +65,7 @@ class Network:
             _run(command)
 
     def tear_down(self) -> None:
-        """The second host is not there any more."""
+        """The second host is no longer there."""
         for command in (f"ip netns del {self.namespace}", f"ip link del {self.our_end}"):
             try:
                 _run(command)

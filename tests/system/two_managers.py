@@ -48,7 +48,7 @@ class ManagerPair(LocalSystem):
         return (self.folder / name).read_text(encoding="utf-8", errors="replace")
 
     def start_manager(self, manager: str) -> None:
-        """The manager runs and stands by, or leads."""
+        """The manager runs and is on standby, or leads."""
         if manager == "one":
             self.start("manager")
         else:

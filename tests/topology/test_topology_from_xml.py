@@ -31,7 +31,7 @@ FRAMES, MOST_ROWS = 120, 4
 
 
 def without_idle_time(xml: str) -> str:
-    """The query plan, whose event time goes on by events alone: what time of day it is, one engine does not know."""
+    """The query plan, whose event time advances by events alone: what time of day it is, one engine does not know."""
     return re.sub(r' playback(IdleMs|IncrementMs)="\d+"', "", xml)
 
 

@@ -160,7 +160,7 @@ def test_consumers_say_what_they_take_and_whether_they_count_tickets() -> None:
 
 
 def test_publishers_in_parallel_behind_a_parallel_stage_all_get_every_ticket() -> None:
-    """Each of them puts the tickets in order: one that it never got would stop it for ever."""
+    """Each of them puts the tickets in order: one that it never got would stop it forever."""
     plan = plan_of(["S"], [stage("a", [("S", SHUFFLE)], ["Out"], parallel=2)], ["Out"], publishers=2)
     assert consumers(plan, "a") == [("EventPublisher", ["Out"], True, True)]
 

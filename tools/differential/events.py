@@ -21,7 +21,7 @@ def random_events(draw: Draw, app: GeneratedApp, start: int, *, late: bool, peer
         app: The app that receives the events.
         start: The clock before the first step.
         late: Whether some events are behind the clock or far ahead of it.
-        peer: Whether to use only what the released Siddhi can process: a chunk in `delay` makes it loop for ever.
+        peer: Whether to use only what the released Siddhi can process: a chunk in `delay` makes it loop forever.
     """
     nulls = draw.one([0.0, 0.0, 0.0, 0.1]) if "sort(" not in app.template() else 0.0
     chunks = draw.one([0.0, 0.0, 0.15])

@@ -135,7 +135,7 @@ KNOWN: tuple[KnownDifference, ...] = (
     ),
     KnownDifference(
         "no-deviation-below-zero",
-        "Siddhi's running sum of squares may fall below zero by rounding, and its root is no number then",
+        "Siddhi's running sum of squares may fall below zero by rounding, and its root is not a number then",
         _text(r"stdDev\("),
     ),
     KnownDifference(
@@ -171,7 +171,7 @@ KNOWN: tuple[KnownDifference, ...] = (
     ),
     KnownDifference(
         "failed-chunks-leave-no-rest",
-        "what stands behind an event that fails in its chunk stays in the aggregates of Siddhi for ever",
+        "what follows an event that fails in its chunk stays in the aggregates of Siddhi forever",
         _text(r"(math:parseInt|and|or)\("),
     ),
     KnownDifference(
@@ -247,7 +247,7 @@ KNOWN: tuple[KnownDifference, ...] = (
     ),
     KnownDifference(
         "snapshot-rows-leave",
-        "in Siddhi a row stays in the snapshots for ever when its aggregates differ as it leaves",
+        "in Siddhi a row stays in the snapshots forever when its aggregates differ as it leaves",
         lambda document: any(
             "output snapshot" in query
             and len(re.findall(r"(sum|avg|count|min|max|stdDev|distinctCount)\w*\(", query)) > 1

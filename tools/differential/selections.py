@@ -34,7 +34,7 @@ _AGGREGATORS = (
 
 @dataclass(frozen=True, slots=True)
 class GeneratedSelection:
-    """What stands behind the input of a query, and the attributes that it gives."""
+    """What follows the input of a query, and the attributes that it gives."""
 
     text: str
     schema: Schema

@@ -4,7 +4,7 @@ An instance's snapshot holds everything that each of its producers sent before i
 after. Pure.
 
     producer a ──1──2──M──3──▶ ┐
-    producer b ──7──────8──M─▶ ┴─▶ 1 7 2 8 │ snapshot, marker goes on │ 3
+    producer b ──7──────8──M─▶ ┴─▶ 1 7 2 8 │ snapshot, marker continues │ 3
                                            └ 3 was held back until b's marker had come
 """
 
@@ -59,7 +59,7 @@ class Aligner:
         return steps
 
     def abandon(self, checkpoint: int) -> list[Step]:
-        """Markers of `checkpoint` and earlier ones are not waited for any more; what they held back goes on."""
+        """Markers of `checkpoint` and earlier ones are not waited for any more; what they held back continues."""
         steps: list[Step] = []
         if checkpoint > self._past:
             # Remembered, so that late markers of the abandoned checkpoint do not start another alignment.

@@ -115,7 +115,7 @@ class Lineage(msgspec.Struct, frozen=True):
     former: tuple[int, ...] = ()
 
     def counts(self, epoch: int, attempt: int, checkpoint: int) -> bool:
-        """Return whether a run may begin from the checkpoint with this number, taken by that attempt."""
+        """Return whether a run may start from the checkpoint with this number, taken by that attempt."""
         # Voided when the plan was deployed again or restarted from elsewhere: an old state must not come back.
         if checkpoint <= self.void or not self.spans:
             return False
@@ -207,7 +207,7 @@ def unseal(data: bytes, kind: type[Sealed], what: str) -> Sealed:
     # A header that is cut off is told from a file that is something else altogether.
     if data[: len(_MAGIC)] != _MAGIC:
         reason = "torn" if len(data) < _SEAL.size else "foreign"
-        raise CheckpointUnreadableError(reason, f"{what} is no checkpoint of this system")
+        raise CheckpointUnreadableError(reason, f"{what} is not a checkpoint of this system")
     if len(data) < _SEAL.size:
         raise CheckpointUnreadableError("torn", f"{what} ends within its header")
     _, version, digest, length = _SEAL.unpack_from(data)

@@ -8,12 +8,13 @@
                                                              (one that runs may take a last checkpoint before)
                                                              a fault of the plan itself: FAILED
 
-A plan has one topology, but for the time of a change: a newer epoch may be started beside the older one, which goes on
-until it is killed. A newer epoch that was not submitted to run beside the older ones ends them, and starts after them.
+A plan has one topology, but for the time of a change: a newer epoch may be started beside the older one, which
+continues until it is killed. A newer epoch that was not submitted to run beside the older ones ends them, and starts
+after them.
 
 A topology needs all its slots at once, and is given them by one decision: two that fit alone but not together never
 each hold a part. Those that wait are admitted in the order in which they began to wait: a small one does not overtake a
-large one that waits, so none of them waits for ever. Only one that needs more than there is in all is passed over,
+large one that waits, so none of them waits forever. Only one that needs more than there is in all is passed over,
 until executors join. When a topology ends for another one of its plan, that one comes first: the slots were its plan's.
 
 A topology whose plan shares stage hosts takes no slot itself: the hosts do (`hosting`), as long as they are there. It
@@ -22,7 +23,7 @@ starts when there is a host for its tenant, or a slot for one. One that stands `
 A slot is one core of an executor. A task that asks for several takes them on one executor; where tasks are placed is
 Spark's choice, so a topology that was admitted may find its slots in pieces: when its tasks have not started in time,
 its job is cancelled, and it waits again behind the others. That time runs from when the job was given to Spark: before,
-the checkpoint store is asked what the topology begins from, and takes as long as it takes.
+the checkpoint store is asked what the topology starts from, and takes as long as it takes.
 
 Spark ends the jobs of a lost executor before it tells of the loss. So after a job has ended by itself nothing is
 admitted until the executors have been looked up again; and a topology whose slots are lost before its tasks have
@@ -365,7 +366,7 @@ class TopologyRuns:
                 continue
             if run.given_ms is None:
                 if now_ms - run.admitted_ms >= SLOW_STORE_MS:
-                    run.reason = "the checkpoint store has not said yet what it begins from"
+                    run.reason = "the checkpoint store has not said yet what it starts from"
             elif now_ms - run.given_ms >= self.start_timeout_ms:
                 run.given_ms = now_ms
                 run.recalled = (

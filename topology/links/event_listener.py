@@ -153,7 +153,7 @@ class EventListener:
         if isinstance(answer, Rejected):
             raise InputError(answer.code, answer.reason)
         if not isinstance(answer, Subscribed):
-            raise PeerError(f"what listens at {self._where} is no worker's egress: it answered {answer.TYPE}")
+            raise PeerError(f"what listens at {self._where} is not a worker's egress: it answered {answer.TYPE}")
         return answer.schema
 
     def _take(self, frames: list[bytes]) -> pa.RecordBatch | None:

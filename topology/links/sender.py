@@ -79,7 +79,7 @@ class LinkSender:
         self.settled: list[int] = []
         """Sequence numbers of bundles that were settled, until the owner clears them."""
         self.position = 0
-        """What the server had of the sender's log when the link came to stand: go on behind it."""
+        """What the server had of the sender's log when the link came to stand: continue behind it."""
         self.secures = False
         """The server tells what is secured; otherwise what is acknowledged need not be kept."""
         self.server_ms = 0

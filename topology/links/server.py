@@ -258,7 +258,7 @@ class LinkServer:
         self._send(link.peer, SettleBundles(sequences=tuple(sequences)))
 
     def refuse_frame(self, link: IncomingLink, code: str, reason: str) -> None:
-        """Tells the sender that one frame was refused; the link goes on. `code` is given as `frame-<code>`."""
+        """Tells the sender that one frame was refused; the link continues. `code` is given as `frame-<code>`."""
         self._refuse(link.peer, f"frame-{code}", reason)
 
     def drop(self, link: IncomingLink, code: str, reason: str) -> None:
@@ -302,7 +302,7 @@ class LinkServer:
             # again on the new one.
             if link is not None:
                 self._forget(peer)
-                yield LinkGone(link, "opened anew")
+                yield LinkGone(link, "reopened")
             yield from self._open(peer, user, message, now_ms)
         elif link is None:
             self._refuse(peer, "link-unknown", "open a link first")
@@ -351,7 +351,7 @@ class LinkServer:
             except (DecodeError, InputError) as error:
                 code = error.reason_code if isinstance(error, InputError) else error.code
                 self.refuse_frame(link, code, str(error))
-                # Acknowledged like any other frame: the link goes on, and the refused frame must not be sent again.
+                # Acknowledged like any other frame: the link continues, and the refused frame must not be sent again.
                 link.inbox.refused(sequence)
                 self._note_due(link)
                 return

@@ -126,12 +126,12 @@ class InstanceStatistics:
             self.received[stream] += events
 
     def gave(self, stream: str, events: int) -> None:
-        """Events of `stream` went on; a negative number takes back what must go again."""
+        """Events of `stream` continued; a negative number takes back what must go again."""
         if self.level != "off":
             self.emitted[stream] += events
 
     def passed(self, stream: str, events: int) -> None:
-        """Events of `stream` came in and went on."""
+        """Events of `stream` came in and continued."""
         if self.level != "off":
             self.received[stream] += events
             self.emitted[stream] += events

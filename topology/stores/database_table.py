@@ -214,7 +214,7 @@ class DatabaseTable:
             connection.execute(self._table.delete().where(*self._has_key(names)), [self._key_of(row) for row in alike])
 
     def _update(self, connection: Connection, rows: Sequence[Row]) -> None:
-        """Rows that are not there any more stay away: others have deleted them."""
+        """Rows that are no longer there stay away: others have deleted them."""
         if self._values:
             values: dict[str, Any] = {name: sqlalchemy.bindparam(bound) for name, bound in self._values.items()}
             for names, alike in self._by_nulls(rows):
@@ -318,7 +318,7 @@ class DatabaseTable:
 
 
 def _array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
-    """`values` as they are, or an error: of itself pyarrow makes 1 of 1.5 where whole numbers are asked for."""
+    """`values` as they are, or an error: by itself pyarrow makes 1 of 1.5 where whole numbers are asked for."""
     if pa.types.is_integer(type_):
         found = pa.array(values)
         if any(is_such(found.type) for is_such in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)):

@@ -1,6 +1,6 @@
-"""Event time of a stage: streams are merged by watermark, and time goes on with them.
+"""Event time of a stage: streams are merged by watermark, and time continues with them.
 
-Where the plan has `@app:playback(idle.time='…', increment='…')` event time also goes on by the increment whenever no
+Where the plan has `@app:playback(idle.time='…', increment='…')` event time also advances by the increment whenever no
 event has come for the idle time, once there was a first event. Stages behind follow those in front of them.
 """
 

@@ -254,7 +254,7 @@ class EventTimeMerger:
         self.channels.restore(held.channels, held.begun, now_ms)
         for one in held.batches:
             if one.stream not in self._pending:
-                raise TopologyError(STATE_UNREADABLE, f"rows of {one.stream} are held, which is no input of the stage")
+                raise TopologyError(STATE_UNREADABLE, f"the state has rows of {one.stream}, not an input of the stage")
             batch = one.batch(schemas[one.stream])
             if batch is None:
                 problem = conversion_problem(one.attributes, attributes_of(schemas[one.stream]))

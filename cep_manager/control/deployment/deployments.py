@@ -63,7 +63,7 @@ class PlanDeployments:
     def put(self, plan: PlanToRun, driver: ClusterMember[RegisterDriver] | None, now_ms: int) -> list[Instruction]:
         """Run the plan in place of any other of its key; a change takes effect as soon as it can."""
         before = self.plans.get(plan.key)
-        # A manager that has just come to lead finds a change that an earlier one began, and goes on with it.
+        # A manager that has just come to lead finds a change that an earlier one began, and continues with it.
         if before is None and plan.former is not None:
             self.plans[plan.key] = before = new_record(plan.former, self._default_workers, now_ms, self._default_host)
         self._take_name(plan.key)
@@ -88,7 +88,7 @@ class PlanDeployments:
             counted=stored.counted,
         )
         runs = before.submission is Submission.UNKNOWN or plan_change.runs(before, _reports(driver))
-        if runs and not stored.restore:  # what begins from a savepoint takes nothing over from what runs
+        if runs and not stored.restore:  # what starts from a savepoint takes nothing over from what runs
             trial = ChangeTrial(stored.change, version, record.submission, now_ms)
             self.plans[plan.key], instructions = plan_change.begin_trial(before, trial, driver)
         else:
@@ -152,7 +152,7 @@ class PlanDeployments:
         reason = DRAIN_BEGINS if workers is not None else ""
         drained = with_stored(record, draining=workers)
         self._change(drained, drain_reason=reason, rests=False, goes=False, settles_since_ms=None)
-        what = "is drained before it goes" if workers is not None else "goes on, it is not undeployed"
+        what = "is drained before it goes" if workers is not None else "continues, it is not undeployed"
         return [*instructions, LogLine("info", f"plan {what} plan={key.topology()}")]
 
     def not_removed(self, key: PlanKey, reason: str) -> list[Instruction]:
@@ -433,7 +433,7 @@ class PlanDeployments:
         ]
 
     def _note_begun(self, record: PlanRecord, current: TopologyReport | None) -> list[Instruction]:
-        """From when the plan runs it begins from its newest checkpoint."""
+        """From when the plan runs it starts from its newest checkpoint."""
         if current is None or current.state != "running" or not record.stored.restore:
             return []
         self.plans[record.key] = with_stored(record, restore="", restore_epoch=0)

@@ -1,6 +1,6 @@
-"""Undeploying without losing what was accepted: a plan takes nothing in, works off what it has, then goes. Pure.
+"""Undeploying without losing what was accepted: a plan accepts no events, processes what it has, then goes. Pure.
 
-undeploy ──▶ takes nothing in ──▶ every worker has handed over what it accepted ──▶ stages come to rest ──▶ removed
+undeploy ──▶ accepts no events ──▶ every worker has handed over what it accepted ──▶ stages come to rest ──▶ removed
              (kept in the list,    (also those that are away: they are waited for)   (exactly once: results
               told to workers)                                                         are with their sinks)
 """
@@ -65,7 +65,7 @@ def unprocessed(key: PlanKey, live: Iterable[Worker], away: Iterable[Worker], fi
     Args:
         key: The plan.
         live: The workers that are heard.
-        away: Those that are not heard any more.
+        away: Those that are no longer heard.
         first_epoch: The epoch under which the plan was deployed. What workers said of earlier ones is about another
             plan, which had its name before. 0: not known, all counts.
     """
@@ -161,11 +161,11 @@ def drain_step(
     if len(heard) < record.workers:
         if all(map(is_secured, said)):
             return _deliver(said)
-        return DrainStep("work", "its topology does not run, and must work off events that it had taken over")
+        return DrainStep("work", "its topology does not run, and must process events that it had taken over")
     delivered = _deliver(said)
     if _at_rest(heard) or delivered.name != "through":
         return delivered  # stages do not come to rest while workers cannot take their results
-    return DrainStep("rest", "its stages work off what they have taken in")
+    return DrainStep("rest", "its stages process what they have taken in")
 
 
 def _between_groups(record: PlanRecord) -> frozenset[str]:

@@ -1,9 +1,9 @@
 """How a running plan gets another text or another number of workers without being stopped first. Pure.
 
-plan changed ──▶ TRIAL: the new topology starts beside the former one, which goes on working
+plan changed ──▶ TRIAL: the new topology starts beside the former one, which continues working
                     │ all its tasks are heard          ▶ TAKE OVER: workers turn to it, the former one is killed
                     │ … and the former state fits     ▶ MOVE STATE first, see `state_transfer`
-                    │ it cannot start                  ▶ REJECT: it is killed, the former one just goes on
+                    │ it cannot start                  ▶ REJECT: it is killed, the former one just continues
                     │ there is room for one only (on   ▶ IN PLACE: the former one is killed, the new one takes its
                     │ the cluster, in the quota), or the           place; if it cannot start the former comes back
                     │ former one does not run
@@ -70,7 +70,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 def judge(evidence: Evidence) -> tuple[ChangeVerdict, str]:
-    """Decide whether the trial goes on, succeeds or fails, and why."""
+    """Decide whether the trial continues, succeeds or fails, and why."""
     verdict, reason = _judge(evidence)
     # The former topology pauses while its state is moved, and events pile up at the workers: that must end.
     if verdict in (ChangeVerdict.WAIT, ChangeVerdict.MOVE_STATE) and evidence.moving_ms >= state_transfer.LONGEST_MS:
@@ -85,7 +85,7 @@ def _judge(evidence: Evidence) -> tuple[ChangeVerdict, str]:
     report = evidence.trial
     # Nothing is left to protect, so the new version need not prove itself beside it.
     if evidence.former is None or evidence.former.state not in GOES_ON:
-        return ChangeVerdict.IN_PLACE, "the former topology does not run any more"
+        return ChangeVerdict.IN_PLACE, "the former topology no longer runs"
     if report is None:
         return _unlisted(evidence)
     match report.state:
@@ -220,7 +220,7 @@ def step(
 def reject(
     record: PlanRecord, trial: ChangeTrial, driver: ClusterMember[RegisterDriver] | None, reason: str
 ) -> tuple[PlanRecord, list[Instruction]]:
-    """End the trial: what runs goes on as it is."""
+    """End the trial: what runs continues as it is."""
     epoch = trial.version.epoch
     what = f"plan={record.key.topology()} epoch={epoch} former={record.epoch}"
     notes: list[Instruction] = [LogLine("error", f"change failed {what} reason={reason!r}")]

@@ -41,7 +41,7 @@ class TransferProgress(msgspec.Struct, frozen=True):
 
 
 def moves_state(record: PlanRecord) -> bool:
-    """Return whether the topology that runs has a state to go on with.
+    """Return whether the topology that runs has a state to continue with.
 
     Stages that the new one has too hand theirs over; where their queries differ, what is the same in them is taken, and
     the tasks tell what was not.
@@ -57,7 +57,7 @@ def progress(record: PlanRecord, trial: ChangeTrial, tasks: Tasks, lease_ms: int
 
 
 def order(record: PlanRecord, epoch: int, tasks: Tasks) -> tuple[TaskOrder, tuple[StateSource, ...]]:
-    """Return the order for a task of `epoch`, and for one that stands by the sources of its state."""
+    """Return the order for a task of `epoch`, and for one that is on standby the sources of its state."""
     trial = record.trial
     if trial is None:
         return "work", ()

@@ -50,7 +50,7 @@ def read_meanings(text: str) -> dict[str, str]:
                 found[".".join(path)] = meaning
             above = []
         elif line.strip().startswith("#") and ".".join(path) in found and written.startswith(" "):
-            found[".".join(path)] += f" {line.strip('# ')}"  # the comment goes on below its key
+            found[".".join(path)] += f" {line.strip('# ')}"  # the comment continues below its key
         elif line.strip():
             above.append(line.strip().removeprefix("#").strip())
         else:

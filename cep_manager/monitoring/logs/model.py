@@ -52,8 +52,8 @@ class LogQuery(msgspec.Struct, frozen=True):
 class LogPage(msgspec.Struct, frozen=True):
     """Records of one process, oldest first.
 
-    `next` is the place to go on `after`, `previous` the one to look `before` (empty: no older ones are kept). `more`:
-    others fit that are not here. `lost` came behind the place that was asked for and were forgotten meanwhile;
+    `next` is the place to continue `after`, `previous` the one to look `before` (empty: no older ones are kept).
+    `more`: others fit that are not here. `lost` came behind the place that was asked for and were forgotten meanwhile;
     `restarted`: that place was in the log of a process that has ended since.
     """
 

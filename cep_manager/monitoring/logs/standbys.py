@@ -1,4 +1,4 @@
-"""The managers that stand by, as processes whose logs can be read. Pure."""
+"""The standby managers, as processes whose logs can be read. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cep_manager.monitoring.logs.processes import KnownProcess, manager_id
 
 
 def other_managers(election_status: ElectionStatus) -> tuple[KnownProcess, ...]:
-    """Return the managers that stand by, those that have been silent for a while too."""
+    """Return the standby managers, those that have been silent for a while too."""
     return tuple(
         _manager(sight.manager, election_status.now_ms - sight.heard_ms)
         for sight in election_status.sights

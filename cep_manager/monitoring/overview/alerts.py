@@ -159,7 +159,7 @@ def _workers(picture: AlertContext) -> Iterator[Alert]:
             "worker-silent",
             "worker",
             worker.latest.worker,
-            f"The worker on {worker.latest.host} (process {worker.latest.process_id}) is not heard any more",
+            f"The worker on {worker.latest.host} (process {worker.latest.process_id}) is no longer heard",
             "Start it again with its data folder, which holds events that it has accepted and not delivered.",
             picture.time_of_day(worker.heard_ms),
         )
@@ -196,7 +196,7 @@ def _strangers(picture: AlertContext) -> Iterator[Alert]:
                 what = f"A second worker has this name and is refused: {process}; the first one is {other}"
                 advice = "Give each worker a name of its own: name in its configuration."
             case "copied":
-                what = f"Two processes run with copies of one folder; {process} is refused, {other} goes on"
+                what = f"Two processes run with copies of one folder; {process} is refused, {other} continues"
                 advice = "Stop one of them. Another worker needs a name and a wal.path of its own."
             case "other-folder":
                 what = (
@@ -225,7 +225,7 @@ def _orphaned(picture: AlertContext) -> Iterator[Alert]:
                 worker.latest.worker,
                 f"{one.events:,} {kind} of the plan {one.plan} (tenant {one.tenant}) are set aside: the plan is "
                 "missing here, and nobody has undeployed it",
-                f"When the plan is back they go on by themselves. Else deploy one that takes them: cep wal restore "
+                f"When the plan is back they continue by themselves. Else deploy one that takes them: cep wal restore "
                 f"{one.id}; or drop them: cep wal discard {one.id}. They are deleted at {until}.",
                 one.since_ms,
             )

@@ -87,7 +87,7 @@ def _state(case: PlanAlertContext) -> Iterator[Alert]:
     key, reason = record.key, record.reason
     if record.state is PlanState.FAILED and unreadable_state(picture.snapshot, record):
         what = f"It waits for a decision: {reason}"
-        advice = "Decide what it begins from, with Restart … or the commands named; accepted events wait until then."
+        advice = "Decide what it starts from, with Restart … or the commands named; accepted events wait until then."
         yield _alert(key, AlertSeverity.CRITICAL, "state-unreadable", what, advice, since_ms)
     elif record.state is PlanState.FAILED:
         advice = "Edit the plan and deploy it again." if record.unusable else "Fix the cause, then restart the plan."
@@ -188,12 +188,12 @@ def _time(case: PlanAlertContext) -> Iterator[Alert]:
         streams = ", ".join(topology.awaited)
         what = f"Event time waits for the first event of {streams}; events of other streams are kept until then"
         advice = (
-            f"Send events of {streams}; or go on without: cep release {key.plan} {' '.join(topology.awaited)}, or the "
+            f"Send events of {streams}; or run without: cep release {key.plan} {' '.join(topology.awaited)}, or the "
             "button on the plan's page. A plan that need not wait says so: @Plan:playback(idleTime='…', increment='…')."
         )
         yield _alert(key, AlertSeverity.WARNING, "first-event", what, advice)
     if topology.behind_ms >= LASTING_MS and topology.waits_for:
-        what = f"It works off events of {duration_text(topology.behind_ms)} ago: {', '.join(topology.waits_for)}"
+        what = f"It processes events of {duration_text(topology.behind_ms)} ago: {', '.join(topology.waits_for)}"
         advice = "It catches up by itself; results come late, but with the times of their events."
         yield _alert(key, AlertSeverity.NOTICE, "behind", what, advice)
     if topology.late:
@@ -288,10 +288,10 @@ def _sink_advice(case: PlanAlertContext) -> str:
     if any(report.prepared is not None and report.prepared.full for _, report in case.reports):
         return (
             f"{advice} Until then senders wait, and are refused (429, 503) when the logs of the plan's sources are "
-            "full, too; checkpoints go on. Or raise results.max_undelivered_bytes at the worker, or let the sink give "
-            "events up (on.error='STORE' keeps them: cep errors)."
+            "full, too; checkpoints continue. Or raise results.max_undelivered_bytes at the worker, or let the sink "
+            "drop events (on.error='STORE' keeps them: cep errors)."
         )
-    return f"{advice} Results wait on the worker's disk, and checkpoints go on."
+    return f"{advice} Results wait on the worker's disk, and checkpoints continue."
 
 
 def _fails(case: PlanAlertContext, worker: str) -> bool:
@@ -347,7 +347,7 @@ def _former(case: PlanAlertContext) -> Iterator[Alert]:
     kept = former_savepoint(case.picture.snapshot, record.key)
     if kept:
         what = f"Another plan of this name had checkpoints; the newest of them is kept as savepoint {kept}"
-        advice = f"To begin from it: cep restart {record.key.plan} --from {kept}; if nobody needs it, delete it."
+        advice = f"To start from it: cep restart {record.key.plan} --from {kept}; if nobody needs it, delete it."
         yield _alert(record.key, AlertSeverity.NOTICE, "former-checkpoints", what, advice)
 
 

@@ -23,7 +23,7 @@ class StormWindow:
     """
 
     def __init__(self, written: str | None) -> None:
-        """Raise StormRequestError for what is no window at all."""
+        """Raise StormRequestError for what is not a window at all."""
         self.written = written or ALL_TIME
         if self.written != ALL_TIME and not re.fullmatch(r"[0-9]{1,9}", self.written, re.ASCII):
             raise StormRequestError(f"window must be seconds or {ALL_TIME}, not {self.written[:40]!r}")
@@ -74,7 +74,7 @@ def shortened(error: str) -> str:
 
 
 def encoded(name: str) -> str:
-    """Return a name that may stand in an address."""
+    """Return a name that is allowed in an address."""
     return quote(name, safe="")
 
 

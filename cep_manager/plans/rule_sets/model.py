@@ -25,7 +25,7 @@ class RuleChange(msgspec.Struct, frozen=True):
     """What the change does to one plan.
 
     `former` is the name that a plan had before it was renamed, `file` is empty for one whose file has gone.
-    `waiting_events` and `waiting_results` are what a plan that is being removed works off first.
+    `waiting_events` and `waiting_results` are what a plan that is being removed processes first.
     """
 
     plan: str

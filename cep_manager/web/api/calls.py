@@ -32,7 +32,7 @@ UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Media(NamedTuple):
-    """An answer that is no JSON: its media type, and what it holds in words."""
+    """An answer that is not JSON: its media type, and what it holds in words."""
 
     type: str
     words: str

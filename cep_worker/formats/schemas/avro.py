@@ -124,9 +124,9 @@ def _parsed(schema: RegisteredSchema) -> tuple[dict[str, Any], dict[str, Any]]:
     except SchemaError:
         raise
     except Exception as error:  # the library raises many kinds for texts that are no schema
-        raise SchemaError(f"it is no Avro schema: {short(error)}") from error
+        raise SchemaError(f"it is not an Avro schema: {short(error)}") from error
     if not isinstance(parsed, dict) or parsed.get("type") != "record":
-        raise SchemaError("it is no record: an event has fields")
+        raise SchemaError("it is not a record: an event has fields")
     _measured(parsed, named, {}, ())
     return parsed, named
 
@@ -138,7 +138,7 @@ def _decoded(text: str | bytes) -> Any:
         stripped = text.decode(errors="replace").strip() if isinstance(text, bytes) else text.strip()
         if stripped in _PRIMITIVE:
             return stripped
-        raise SchemaError("it is no Avro schema: not JSON") from None
+        raise SchemaError("it is not an Avro schema: not JSON") from None
     if nests_too_deeply(value):
         raise SchemaError(TOO_DEEP)
     return _plain(value)
@@ -164,7 +164,7 @@ def _measured(type_: Any, named: Mapping[str, Any], known: dict[str, _Size], pat
         SchemaError: it contains itself, or few bytes may be very many values.
     """
     if len(path) > DEEPEST:
-        raise SchemaError(f"more than {DEEPEST} types stand within each other")
+        raise SchemaError(f"more than {DEEPEST} types are nested in each other")
     if isinstance(type_, str):
         return _measured_name(type_, named, known, path)
     if isinstance(type_, list):
@@ -240,4 +240,4 @@ def _decimal(name: str, value: Any) -> Decimal:
     try:
         return Decimal(str(value))
     except InvalidOperation:
-        raise BodyError(f"{name} is no number: {str(value)[:40]!r}") from None
+        raise BodyError(f"{name} is not a number: {str(value)[:40]!r}") from None

@@ -57,7 +57,7 @@ def proto_file(schema: RegisteredSchema) -> Any:
             pool.Add(one) if hasattr(pool, "Add") else pool.AddSerializedFile(one.SerializeToString())
         return pool.FindFileByName(files[-1].name)
     except (TypeError, KeyError, ValueError) as error:
-        raise SchemaError(f"it is no Protobuf schema: {short(error)}") from error
+        raise SchemaError(f"it is not a Protobuf schema: {short(error)}") from error
 
 
 def _files(schema: RegisteredSchema, descriptors: Any) -> list[Any]:
@@ -103,12 +103,12 @@ def _compiled(text: str, references: tuple[tuple[str, str], ...], descriptors: A
     with tempfile.TemporaryDirectory(prefix="cep-proto-") as folder:
         for name, content in (*references, (MAIN, text)):
             if _NAME.fullmatch(name) is None or ".." in PurePosixPath(name).parts:
-                raise SchemaError(f"{name[:80]!r} is no name of a .proto file")
+                raise SchemaError(f"{name[:80]!r} is not a name of a .proto file")
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content, encoding="utf-8", errors="replace")
         output = Path(folder) / "descriptors"
-        # -P: the folder is no place to import Python modules from. Standard input is closed.
+        # -P: the folder is not a place to import Python modules from. Standard input is closed.
         command = [
             sys.executable, "-P", "-m", PROTOC, f"-I{folder}", "--include_imports",
             f"--descriptor_set_out={output}", MAIN,
@@ -120,7 +120,7 @@ def _compiled(text: str, references: tuple[tuple[str, str], ...], descriptors: A
         except (subprocess.TimeoutExpired, OSError) as error:
             raise SchemaUnavailableError(f"a Protobuf schema could not be compiled: {short(error)}") from error
         if done.returncode or not output.is_file():
-            raise SchemaError(f"it is no Protobuf schema: {_said(done.stderr, folder)}")
+            raise SchemaError(f"it is not a Protobuf schema: {_said(done.stderr, folder)}")
         if output.stat().st_size > 4 * MOST_SCHEMA_BYTES:
             raise SchemaError(f"with its imports it is longer than {4 * MOST_SCHEMA_BYTES:,} bytes")
         return list(descriptors.FileDescriptorSet.FromString(output.read_bytes()).file)

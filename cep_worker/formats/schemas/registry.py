@@ -203,7 +203,7 @@ class SchemaRegistry:
             if len(references) + len(path) >= left:
                 raise SchemaError(f"it refers to more than {MOST_REFERENCES} other schemas")
             if _REFERENCE.fullmatch(one.name) is None:
-                raise SchemaError(f"{one.name[:80]!r} is no name of a reference")
+                raise SchemaError(f"{one.name[:80]!r} is not a name of a reference")
             where = f"/subjects/{quote(one.subject, safe='')}/versions/{one.version}"
             other = self._found("GET", where, f"version {one.version} of subject {one.subject[:80]}")
             self._add(other, references, left, (*path, one.name))

@@ -133,8 +133,8 @@ class CsvEvents:
         if sum(width - row.actual_columns for row in short) > MOST_PADDING:
             raise _too_short()
         padded = (row.text + self._form.delimiter * (width - row.actual_columns) for row in short)
-        mended, _ = self._parsed("\n".join(padded), width)
-        # Where each line's row is found: in `table`, behind it in `mended`, or nowhere.
+        fixed, _ = self._parsed("\n".join(padded), width)
+        # Where each line's row is found: in `table`, behind it in `fixed`, or nowhere.
         whole = table.num_rows
         found = np.full(whole + len(wrong), -1)
         found[[row.number - 1 for row in short]] = np.arange(whole, whole + len(short))
@@ -142,7 +142,7 @@ class CsvEvents:
         lost[[row.number - 1 for row in wrong]] = True
         found[~lost] = np.arange(whole)
         misfits = [self._misfit(row, width) for row in wrong if found[row.number - 1] < 0]
-        return pa.concat_tables([table, mended]).take(pa.array(found, mask=found < 0)), misfits
+        return pa.concat_tables([table, fixed]).take(pa.array(found, mask=found < 0)), misfits
 
     def _numbered(self, misfits: list[InvalidEvent]) -> list[InvalidEvent]:
         """By event, where they were numbered by line; nothing is wrong with a header."""

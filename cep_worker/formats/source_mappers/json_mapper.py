@@ -255,7 +255,7 @@ class JsonEvents:
 
 
 def text_of(kind: str, value: Any) -> Any:
-    """Return a value that is no text as an attribute of type `kind` has it: its JSON text, of an object in base64.
+    """Return a value that is not text as an attribute of type `kind` has it: its JSON text, of an object in base64.
 
     Values of other types stay what they are.
     """

@@ -196,7 +196,7 @@ class SchemaReader:
     def _attributes(self, record: Any) -> dict[str, Any]:
         """Return the attributes of an event, as JSON has them."""
         if not isinstance(record, dict):
-            raise BodyError("the body is no record with fields")
+            raise BodyError("the body is not a record with fields")
         event = {}
         for name, kind in self._kinds.items():
             value = self._paths[name].read(record) if name in self._paths else record.get(name, MISSING)

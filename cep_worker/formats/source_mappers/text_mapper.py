@@ -219,7 +219,7 @@ def split_events(body: bytes, delimiter: str) -> list[str]:
     """Return the texts of the events of a body, which lines `delimiter` part, if there is one.
 
     Raises:
-        EventsRejectedError: it is no text.
+        EventsRejectedError: it is not text.
     """
     try:
         text = body.decode("utf-8-sig").replace("\r\n", "\n")

@@ -92,7 +92,7 @@ def _check_path(what: str, path: str, namespaces: dict[str, str], where: str) ->
     try:
         _compiled(path, namespaces)(etree.Element("event"))
     except (etree.XPathError, ValueError) as error:  # also for prefixes and functions that nobody knows
-        raise ConfigError(f"{where}: {what}: {path!r} is no XPath: {error}") from error
+        raise ConfigError(f"{where}: {what}: {path!r} is not XPath: {error}") from error
 
 
 def _compiled(path: str, namespaces: dict[str, str]) -> etree.XPath:
@@ -215,7 +215,7 @@ class _XmlValues:
 def parsed(body: bytes) -> etree._Element:
     """Return the outermost element of a body.
 
-    EventsRejectedError when it is no XML, or has a document type.
+    EventsRejectedError when it is not XML, or has a document type.
     """
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True

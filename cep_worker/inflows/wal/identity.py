@@ -73,7 +73,7 @@ class FailedMark(msgspec.Struct, frozen=True):
 
 
 class SkippedRecords(msgspec.Struct, frozen=True):
-    """Records at these `positions` are not sent any more: they are with the failed events, or were appended again."""
+    """Records at these `positions` are no longer sent: they are with the failed events, or were appended again."""
 
     positions: tuple[int, ...]
 

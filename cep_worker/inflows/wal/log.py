@@ -65,8 +65,8 @@ Attributes = tuple[tuple[str, str], ...]
 KEYS_SHARE, KEYS_AT_LEAST = 4, 16
 """Keys of single requests may take this share of a segment, and so many of them are told in any case."""
 RESTART_GAP = 2**32
-"""A log that is opened again goes on at the next multiple of this: positions that were given out, and whose events were
-lost with the machine before they were on its disk, are never given out twice."""
+"""A log that is opened again continues at the next multiple of this: positions that were given out, and whose events
+were lost with the machine before they were on its disk, are never given out twice."""
 
 
 @dataclass(frozen=True, slots=True)

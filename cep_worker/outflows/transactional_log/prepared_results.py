@@ -386,7 +386,7 @@ class PreparedResults:
                 if epoch < self._first_epoch and not log.prepared_rows():
                     log.remove()
                     del self._logs[epoch, publisher], self._deliveries[log]
-            except OSError as error:  # the other publishers' results go on
+            except OSError as error:  # the other publishers' results continue
                 problems = [error]
             for problem in problems:
                 which = f"plan={self._key.topology()} publisher={publisher}"

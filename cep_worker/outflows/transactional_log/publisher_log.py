@@ -161,7 +161,7 @@ class PublisherLog:
         """
         writer = self._writer
         assert writer is not None  # noqa: S101 - a link has begun
-        # Only groups with results need a file of their own; an empty one just goes on.
+        # Only groups with results need a file of their own; an empty one just continues.
         if checkpoint > self._marked and writer.group.frames:
             if writer.group.checkpoint is None:
                 writer.mark(checkpoint)

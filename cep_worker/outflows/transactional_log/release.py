@@ -138,7 +138,7 @@ class GroupDelivery:
         return None
 
     def _offer(self, frame: StoredFrame) -> bool:
-        """Return whether the frame has been dealt with; False when the consumer has no room for it."""
+        """Return whether the frame has been handled; False when the consumer has no room for it."""
         if not self.tap.has_room():
             return False
         self.offered = True

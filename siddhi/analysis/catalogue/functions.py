@@ -36,7 +36,7 @@ def _named_type(arguments: Arguments) -> AttributeType:
     name = str(arguments[1].value)
     types = [type_.value for type_ in AttributeType if type_ is not AttributeType.OBJECT]
     if name.casefold() not in types:
-        raise CallError(f"'{name}' is no type", 1, did_you_mean(name, types) or f"use {', '.join(types)}")
+        raise CallError(f"'{name}' is not a type", 1, did_you_mean(name, types) or f"use {', '.join(types)}")
     return AttributeType(name.casefold())
 
 

@@ -94,7 +94,7 @@ def purge_time(text: str, span: ast.Span, problems: Problems) -> int | None:
     time = purge_time_ms(text)
     if time is None:
         hint = "write one number of sec, min, hour, day, month or year, such as '5 min'"
-        problems.add("not-a-time", f"'{text}' is no time of @purge", span, hint)
+        problems.add("not-a-time", f"'{text}' is not a time of @purge", span, hint)
     return time
 
 
@@ -102,7 +102,7 @@ def _time(text: str, span: ast.Span, problems: Problems) -> int | None:
     try:
         return parse_time(text).milliseconds
     except SiddhiParseError:
-        problems.add("not-a-time", f"'{text}' is no time", span, "write a time such as 5 sec")
+        problems.add("not-a-time", f"'{text}' is not a time", span, "write a time such as 5 sec")
         return None
 
 

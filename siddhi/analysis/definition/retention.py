@@ -55,7 +55,7 @@ def _read_period(element: ast.AnnotationElement, kept: dict[str, int | None], pr
     key = element.key or ""
     duration = duration_named(key)
     if duration is None:
-        message = f"'{key}' is no duration of an aggregation"
+        message = f"'{key}' is not a duration of an aggregation"
         problems.add("unknown-duration", message, element.span, duration_hint(key))
         return
     if duration not in kept:

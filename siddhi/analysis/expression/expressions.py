@@ -177,14 +177,14 @@ class ExpressionAnalyser:
         return IsNullValue(typed) if typed is not None else None
 
     def _means_attribute(self, reference: ast.SourceReference) -> bool:
-        """Return whether the name in `name[1]` or `!name`, which is no input, is read as an attribute, as in Siddhi."""
+        """Return whether the name in `name[1]` or `!name` is read as an attribute, as in Siddhi, as no input has it."""
         known = reference.inner or self.scope.by_alias().slot_of(reference) is not None
         return not known and self._names_attribute(reference.name)
 
     def _in_table(self, expression: ast.In) -> TypedExpression | None:
         table = self._symbols.tables.get(expression.table)
         if not self.scope.tables_searched:
-            self._problems.add("in-not-here", f"`in` cannot stand in {self.scope.place}", expression.span)
+            self._problems.add("in-not-here", f"`in` is not allowed in {self.scope.place}", expression.span)
             return None
         if table is None:
             if expression.table not in self._symbols.broken:

@@ -134,7 +134,7 @@ class Scope:
             table = next((table for table in self.tables if table.id == source.name), None)
             if table is not None and not source.inner and not source.fault:
                 return self._table_value(attribute, table, problems)
-            # Of several inputs only these have names; what stands behind a `#` that is no inner stream names a function
+            # Of several inputs only these have names; what follows a `#` that is no inner stream names a function
             # in Siddhi, which nobody looks at.
             output = not self.slots and self.output is not None and source.name == self.output.id
             function = source.inner and source.nested is None

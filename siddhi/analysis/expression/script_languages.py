@@ -22,7 +22,7 @@ def usable_language(registry: Registry, written: str, span: Span, problems: Prob
         return None
     if not registry.scripts.allows(name):
         message = f"functions in '{written}' are switched off here"
-        hint = f"{registry.scripts.way_out(name)} allows them, and trusts whoever deploys plans with its machines"
+        hint = f"{registry.scripts.way_out(name)} allows them, and trusts anyone who deploys plans with its machines"
         problems.add("script-language-off", message, span, hint)
         return None
     return language

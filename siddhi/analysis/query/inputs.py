@@ -158,7 +158,7 @@ class _ChainBuilder:
             return None
         if self._in_pattern and not declaration.in_patterns:
             hint = "put it into a query of its own and read its output"
-            context.problems.add("not-in-patterns", f"'{call.name}' cannot stand in a pattern", call.span, hint)
+            context.problems.add("not-in-patterns", f"'{call.name}' is not allowed in a pattern", call.span, hint)
             return None
         if self._in_pattern and any(not self._own(part) for argument in arguments for part in walk(argument)):
             hint = "compare with other elements in a filter"

@@ -52,7 +52,7 @@ def _analyse_read(context: Context, query: ast.OnDemandQuery, source: str) -> An
     kind, schema = context.symbols.kind_of(source), context.symbols.schema_of(source)
     if kind not in _READABLE or schema is None:
         known = (*context.symbols.tables, *context.symbols.windows, *context.symbols.aggregations)
-        message = f"'{source}' is no table, window or aggregation"
+        message = f"'{source}' is not a table, window or aggregation"
         context.problems.add("unknown-source", message, query.span, did_you_mean(source, known))
         return None
     slot = Slot(0, source, schema)  # as in Siddhi an alias may be written, and is not known

@@ -195,7 +195,7 @@ def _assignments(context: Context, output: ast.Update, table: Schema, schema: Sc
     scope = Scope(output=schema, tables=(table,), aggregates=False, place="set")
     found: list[Assignment] = []
     for assignment in output.assignments:
-        name = assignment.attribute.name  # as in Siddhi of the table, whatever stands in front of it
+        name = assignment.attribute.name  # as in Siddhi of the table, whatever precedes it
         if name not in table:
             message = f"table '{table.id}' has no attribute '{name}' to set"
             hint = did_you_mean(name, table.names())

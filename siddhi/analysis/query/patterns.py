@@ -99,7 +99,7 @@ class _MachineBuilder:
         if isinstance(pair.right, ast.AbsentElement) and not isinstance(pair.left, ast.AbsentElement):
             # Siddhi has the `not` on the left wherever it is written.
             sides.reverse()
-        # Siddhi builds the right side first: the left one may refer to it, not the other way round.
+        # Siddhi builds the right side first: the left one may refer to it, not vice versa.
         right = self._element(*sides[1])
         left = self._element(*sides[0])
         return (LogicalPair(pair.operator, left, right),) if left is not None and right is not None else ()
@@ -110,7 +110,7 @@ class _MachineBuilder:
         if source is None:
             return None
         if source.kind in {SourceKind.TABLE, SourceKind.AGGREGATION}:
-            message = f"{source.kind.value} '{source.source}' cannot stand in a pattern"
+            message = f"{source.kind.value} '{source.source}' is not allowed in a pattern"
             self._context.problems.add("not-a-stream", message, leaf.input.span)
             return None
         minimum, maximum = 1, 1

@@ -71,7 +71,7 @@ def _check_duration(context: Context, aggregation: str, text: str, span: ast.Spa
     """Put down a duration that is none, or of which the aggregation has no buckets."""
     duration, known = duration_named(text), context.symbols.aggregations.get(aggregation)
     if duration is None:
-        message = f"'{text}' is no duration of an aggregation"
+        message = f"'{text}' is not a duration of an aggregation"
         context.problems.add("unknown-duration", message, span, duration_hint(text))
     elif known is not None and duration not in known.durations:
         message = f"the aggregation '{aggregation}' has no buckets of size '{duration}'"

@@ -175,7 +175,7 @@ def _write_strings(line, count, offsets, target, starts, heap_at, heap_end):  # 
 def _write_column(line, count, array, buffers, data, starts, heap_at, heap_end, release_at):  # type: ignore[no-untyped-def]
     """Write the buffers of a column from `data` on, their addresses at `buffers`, and its `ArrowArray`.
 
-    Return where `data` goes on.
+    Return where `data` continues.
     """
     form = line[FORM]
     set_word(array + 8 * LENGTH, count)

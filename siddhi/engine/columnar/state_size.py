@@ -23,7 +23,7 @@ _STATELESS = (
     "siddhi.engine.operators.expressions",
     "siddhi.engine.operators.functions",
 )
-"""Where classes live that an operator refers to and that are no state of its own."""
+"""Where classes live that an operator refers to and that are not state of its own."""
 _SHARED = (
     "siddhi.engine.columnar.strings",
     "siddhi.engine.operators.tables",

@@ -92,9 +92,9 @@ def decode_state(data: Buffer) -> State:
         reader = _Reader(body[length:])
         state = msgspec.msgpack.decode(body[:length], ext_hook=reader.from_extension)
     except (msgspec.MsgspecError, struct.error, ValueError, TypeError, IndexError, RecursionError) as error:
-        raise StateError(f"these bytes are no state: {error}") from error
+        raise StateError(f"these bytes are not state: {error}") from error
     if reader.left:
-        raise StateError(f"these bytes are no state: {reader.left} bytes belong to nothing")
+        raise StateError(f"these bytes are not state: {reader.left} bytes belong to nothing")
     return state
 
 
@@ -202,7 +202,7 @@ _TYPE_NAME = re.compile(r"[<>|=]?[A-Za-z?][0-9]{0,9}")
 @lru_cache(maxsize=64)
 def _plain(name: str) -> np.dtype[Any]:
     if not _TYPE_NAME.fullmatch(name):  # numpy would read other texts as Python
-        raise StateError(f"{name[:40]} is no type of arrays")
+        raise StateError(f"{name[:40]} is not a type of arrays")
     dtype = np.dtype(name)
     if dtype.kind not in _PLAIN_KINDS:
         raise StateError(f"an array of {name} has no place in a state")

@@ -1,6 +1,6 @@
 """Memory by its address inside kernels: Arrow's buffers as they lie there, without an array around them.
 
-An address is an int64; whoever passes one keeps the memory alive until the kernel has returned.
+An address is an int64; anyone who passes one keeps the memory alive until the kernel has returned.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class AdoptedState:
 def adopt(snapshots: Sequence[Buffer], apps: Sequence[model.AnalysedApp]) -> AdoptedState:
     """Return the state that each of `apps`, the old instances in their new form, takes over from its snapshot.
 
-    See `AppRuntime.restore_matching`. Raise `SnapshotError` for bytes that are no snapshot.
+    See `AppRuntime.restore_matching`. Raise `SnapshotError` for bytes that are not a snapshot.
     """
     taken: list[bytes] = []
     left: dict[LeftPart, None] = {}

@@ -13,7 +13,7 @@ from siddhi.engine.operators.selection.plain_query import PlainTest, arranges, p
 from siddhi.language.ast import AttributeType, EventType
 
 Constants = tuple[bool | int | float | str | None, ...]
-"""What a rule selects that is no attribute, None in the place of each that is one."""
+"""What a rule selects that is not an attribute, None in the place of each that is one."""
 Outputs = tuple[tuple[str, AttributeType, str | None], ...]
 """Each output with its type and the column that it is, None for a constant."""
 

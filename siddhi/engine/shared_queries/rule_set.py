@@ -130,7 +130,7 @@ class RuleSet:
 
     @property
     def is_full(self) -> bool:
-        """Whether patterns may hold more than they are allowed, so that each has to go on by itself."""
+        """Whether patterns may hold more than they are allowed, so that each has to continue by itself."""
         return any(shared.is_full for shared in self._shared)
 
     def hand_back(self, clock: int) -> None:

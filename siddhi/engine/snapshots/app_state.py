@@ -1,4 +1,4 @@
-"""The state of a running app, part by part: how it is saved, and how an app goes on with it."""
+"""The state of a running app, part by part: how it is saved, and how an app continues with it."""
 
 from __future__ import annotations
 

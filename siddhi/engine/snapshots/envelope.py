@@ -55,7 +55,7 @@ def unsealed(data: Buffer) -> tuple[bytes, memoryview]:
     Raise `SnapshotError`, with the reason, when `data` is not a snapshot.
     """
     if len(data) < _HEADER.size or bytes(data[: len(_MAGIC)]) != _MAGIC:
-        raise unusable("snapshot-unknown", "these bytes are no snapshot")
+        raise unusable("snapshot-unknown", "these bytes are not a snapshot")
     _, version, app, checksum, length = _HEADER.unpack_from(data)
     if version not in READABLE:
         raise unusable(

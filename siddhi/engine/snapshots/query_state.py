@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from siddhi.engine.planner.query import QueryNode
 
 ROW_BY_ROW = frozenset({"length", "time", "timeLength", "externalTime"})
-"""Windows whose rows, run through them once more, leave them and what stands behind them as they were."""
+"""Windows whose rows, run through them once more, leave them and what follows them as they were."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def read_snapshot(data: Buffer) -> SavedApp:
     except (StateError, TypeError, ValueError) as error:
         raise unusable("snapshot-damaged", str(error)) from error
     if times is not None and any(type(time) is not int for time in times):
-        raise unusable("snapshot-damaged", "its clock is no time")
+        raise unusable("snapshot-damaged", "its clock is not a time")
     return SavedApp(app, times, strings, saved, waits=bool(waits))
 
 

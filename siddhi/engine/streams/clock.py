@@ -51,7 +51,7 @@ class AppClock:
     """The clock of an app, which events drive, and time that is told from outside.
 
         event time      an event moves the clock to its own time, unless it shows a later one. It never goes back
-        system clock    an event is worked off at its own time, but never at a later one than it is outside; a late
+        system clock    an event is processed at its own time, but never at a later one than it is outside; a late
                         event at the time of the latest event before it. So the clock follows the events of a backlog,
                         and goes back to these when time had been moved on before
 
@@ -138,7 +138,7 @@ class ClockState(NamedTuple):
 
 
 def latest(states: Iterable[ClockState | None]) -> ClockState | None:
-    """Return the clock of an app that goes on for several; None when none of their clocks has been set."""
+    """Return the clock of an app that replaces several; None when none of their clocks has been set."""
     times = [state for state in states if state is not None]
     return ClockState(*map(max, zip(*times, strict=True))) if times else None
 

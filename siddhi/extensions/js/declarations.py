@@ -13,7 +13,7 @@ _TYPES = {**{type_.value: type_ for type_ in AttributeType}, "boolean": Attribut
 def _named_type(arguments: Arguments) -> AttributeType:
     name = str(arguments[1].value)
     if name.casefold() not in _TYPES:
-        raise CallError(f"'{name}' is no type", 1, f"use {', '.join(type_.value for type_ in AttributeType)}")
+        raise CallError(f"'{name}' is not a type", 1, f"use {', '.join(type_.value for type_ in AttributeType)}")
     return _TYPES[name.casefold()]
 
 

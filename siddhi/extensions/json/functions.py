@@ -1,4 +1,4 @@
-"""`json:` functions over the values of a row. A null JSON or path fails, and so does a text that is no JSON.
+"""`json:` functions over the values of a row. A null JSON or path fails, and so does a text that is not JSON.
 
 What is at a path and cannot be read as the type asked for is null, and so are several values where one is asked for.
 """
@@ -19,7 +19,7 @@ from siddhi.nesting import ObjectError, TooDeepError, read_object, write_object
 
 
 def parsed(value: object) -> object:
-    """Return the value of a JSON text, or an object unchanged; raise `RowError` for a text that is no object."""
+    """Return the value of a JSON text, or an object unchanged; raise `RowError` for a text that is not an object."""
     if not isinstance(value, str):
         return value
     try:

@@ -14,7 +14,7 @@ from siddhi.nesting import ObjectError, read_object, write_object
 class JsonGroupAsObject(RowAggregator[list[object]]):
     """The values of the group, in an object around them if it has a name.
 
-    Equal values are side by side, in the order in which the first of each came. A text that is no object stays a
+    Equal values are side by side, in the order in which the first of each came. A text that is not an object stays a
     text.
     """
 

@@ -42,7 +42,7 @@ MISSING = object()
 
 
 class PathError(ValueError):
-    """A text that is no JSON path; the message says where."""
+    """A text that is not a JSON path; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def json_path(text: str) -> JsonPath:
     while place < len(text):
         match = _STEP.match(text, place)
         if match is None or match.end() == place:
-            raise PathError(f"'{text}' is no JSON path: it is not understood from character {place + 1} on")
+            raise PathError(f"'{text}' is not a JSON path: it is not understood from character {place + 1} on")
         steps.append(_Step(_key(match, text), deep=match["deep"] is not None))
         place = match.end()
     return JsonPath(tuple(steps))
@@ -178,7 +178,7 @@ def _key(match: re.Match[str], text: str) -> _Key:
     if match["slice"]:
         first, _, end = match["slice"].partition(":")
         if (not first and not end) or "-" in {first, end}:
-            raise PathError(f"'{text}' is no JSON path: a slice needs a number")
+            raise PathError(f"'{text}' is not a JSON path: a slice needs a number")
         return _Slice(int(first) if first else None, int(end) if end else None)
     if match["inner"] is not None:
         literal: object = None
@@ -186,6 +186,6 @@ def _key(match: re.Match[str], text: str) -> _Key:
             try:
                 literal = msgspec.json.decode(re.sub(r"^'(.*)'$", r'"\1"', match["literal"]))
             except msgspec.DecodeError as error:
-                raise PathError(f"'{text}' is no JSON path: {match['literal']} is no value") from error
+                raise PathError(f"'{text}' is not a JSON path: {match['literal']} is not a value") from error
         return _PathFilter(json_path(f"${match['inner']}"), _SIGNS.get(match["sign"] or ""), literal)
     return match["quoted"] if match["quoted"] is not None else match["name"]

@@ -51,7 +51,7 @@ class ListCollect(RowAggregator[list[object]]):
 
 @AGGREGATORS.register("merge", "list")
 class ListMerge(ListCollect):
-    """The values of the lists held; what is no list fails. With a list all that equals one of its values goes."""
+    """The values of the lists held; what is not a list fails. With a list all that equals one of its values goes."""
 
     def refused(self, item: object) -> str | None:
         return None if isinstance(item, list) else "a list was expected"

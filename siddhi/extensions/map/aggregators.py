@@ -43,7 +43,7 @@ class MapCollect(_Entries):
 
 @AGGREGATORS.register("merge", "map")
 class MapMerge(_Entries):
-    """The entries of maps; what is no map fails."""
+    """The entries of maps; what is not a map fails."""
 
     def refused(self, item: object) -> str | None:
         return None if isinstance(item, dict) else "a map was expected"

@@ -37,7 +37,7 @@ class _Element:
 def from_xml(text: str) -> dict[str, object]:
     """Return the map of the elements inside the outermost one.
 
-    Raise `RowError` for a text that is no XML, nests too deeply, or declares a document type, as its entities could
+    Raise `RowError` for a text that is not XML, nests too deeply, or declares a document type, as its entities could
     expand without end.
     """
     open_elements = [_Element("")]

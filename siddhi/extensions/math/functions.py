@@ -163,7 +163,7 @@ def _convert_base(text: str, source: int, target: int) -> str:
         raise RowError("the base of a text must be from 2 to 36")
     number = int(text, source) if _is_number(text, source) else None
     if number is None or not -(1 << 31) <= number < 1 << 31:
-        raise RowError(f"'{text}' is no int in base {source}")
+        raise RowError(f"'{text}' is not an int in base {source}")
     return _in_base(number, target if 2 <= target <= 36 else 10)
 
 

@@ -16,7 +16,7 @@ class Percentile(RowAggregator[list[float]]):
 
     It is the mean of two values where p falls between them. Nulls are ignored; without values the result is null.
 
-    A group is the sorted list of its values. A place in the list that is no whole number is rounded, half upwards.
+    A group is the sorted list of its values. A place in the list that is not a whole number is rounded, half upwards.
     """
 
     def empty(self) -> list[float]:

@@ -16,7 +16,7 @@ _ORDERS = ("ASC", "DESC")
 
 
 def pattern_at(position: int) -> Check:
-    """Return a rule that refuses a constant at `position` which is no regular expression."""
+    """Return a rule that refuses a constant at `position` which is not a regular expression."""
 
     def check(arguments: Arguments) -> None:
         if position >= len(arguments):

@@ -54,7 +54,7 @@ _NAMED_ZONE = r"[a-z][a-z/_+\-:0-9]*"
 
 
 class DateError(ValueError):
-    """A text that is no date, no pattern or no zone; the message says which."""
+    """A text that is not a date, no pattern or no zone; the message says which."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -72,7 +72,7 @@ def zone(name: str) -> tzinfo:
             return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
         return ZoneInfo(_SHORT_ZONES.get(name, name))
     except (KeyError, ValueError, OSError) as error:
-        raise DateError(f"'{name}' is no time zone") from error
+        raise DateError(f"'{name}' is not a time zone") from error
 
 
 def from_milliseconds(milliseconds: int, at: tzinfo = UTC) -> datetime:
@@ -150,7 +150,7 @@ class DateFormat:
         try:
             return _moment(fields, at, lenient=lenient)
         except (ValueError, OverflowError) as error:
-            raise DateError(f"'{text}' is no date: {error}") from error
+            raise DateError(f"'{text}' is not a date: {error}") from error
 
 
 @functools.lru_cache(maxsize=256)
@@ -240,7 +240,7 @@ def _month(text: str) -> int:
     for place, name in enumerate(_MONTHS, start=1):
         if name.lower().startswith(text.lower()) and len(text) >= 3:
             return place
-    raise ValueError(f"'{text}' is no month")
+    raise ValueError(f"'{text}' is not a month")
 
 
 def _number(value: Callable[[datetime], int]) -> Callable[[datetime, int], str]:

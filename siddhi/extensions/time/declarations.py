@@ -37,7 +37,7 @@ TIME = Extension(
             takes(value("timezone", STRING)),
         ),
         _time("date", "the day of a date as yyyy-MM-dd", takes(_DATE), takes(_DATE, _FORMAT)),
-        _time("dateAdd", "the date so many units later; milliseconds are given back as text", *_SHIFTED),
+        _time("dateAdd", "the date so many units later; milliseconds are returned as text", *_SHIFTED),
         _time(
             "dateDiff",
             "the whole days from the second date to the first",
@@ -54,7 +54,7 @@ TIME = Extension(
             takes(_DATE, value("date.target.format", STRING), value("date.source.format", STRING)),
             takes(_TIME, value("date.target.format", STRING)),
         ),
-        _time("dateSub", "the date so many units earlier; milliseconds are given back as text", *_SHIFTED),
+        _time("dateSub", "the date so many units earlier; milliseconds are returned as text", *_SHIFTED),
         _time("dayOfWeek", "the name of the date's day", takes(_DATE), takes(_DATE, _FORMAT)),
         _time(
             "extract",

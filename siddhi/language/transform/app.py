@@ -65,7 +65,7 @@ class PlanTransformer(ExpressionTransformer, DefinitionTransformer, InputTransfo
 
 
 def _next_word(text: str, place: int) -> int:
-    """Return where the next word begins from `place` on, behind white space and comments."""
+    """Return where the next word starts from `place` on, behind white space and comments."""
     found = _SKIPPED.match(text, place)
     return found.end() if found else place
 

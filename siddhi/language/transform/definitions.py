@@ -41,9 +41,9 @@ class DefinitionTransformer(TransformerBase):
         if namespace is None:
             return ast.Annotation(name, elements, nested, span=span_of(meta))
         if name.casefold() not in _NAMESPACES:
-            self._problem("unknown-annotation", f"'@{name}:' is no annotation", meta, "write @app:… or @Plan:…")
+            self._problem("unknown-annotation", f"'@{name}:' is not an annotation", meta, "write @app:… or @Plan:…")
         self.problems += [
-            Problem("nested-annotation", f"no annotation may stand in '@{name}:{namespace.name}'", None, part.span)
+            Problem("nested-annotation", f"no annotation is allowed in '@{name}:{namespace.name}'", None, part.span)
             for part in nested
         ]
         return ast.Annotation(namespace.name, elements, nested, namespace=name, span=span_of(meta))

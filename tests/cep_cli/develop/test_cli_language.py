@@ -104,11 +104,11 @@ def test_what_is_no_text_is_told_without_a_traceback(
     file.write_bytes(b"-- \xff")
     result = run(command, str(file))
     assert result.exit_code == 2
-    assert "is no text in UTF-8: invalid start byte at byte 3" in result.output
+    assert "is not text in UTF-8: invalid start byte at byte 3" in result.output
     monkeypatch.setenv("LEAST", "\udcff")
     result = run(command, variable_plan, "--set", "LEAST")
     assert result.exit_code == 2
-    assert "the value of LEAST is no text in UTF-8" in result.output
+    assert "the value of LEAST is not text in UTF-8" in result.output
 
 
 def test_findings_as_json_are_one_object_on_stdout(wrong_plan: str) -> None:
@@ -254,12 +254,12 @@ def event(**changes: Any) -> list[dict[str, Any]]:
 BROKEN = [
     (changed("few", events=event(data=[])), "event 1: has 0 values, but 'S' has 1 (a int)"),
     (changed("many", events=event(data=[1, 2])), "event 1: has 2 values, but 'S' has 1 (a int)"),
-    (changed("text", events=event(data=["x"])), 'event 1: a: "x" is no int'),
-    (changed("large", events=event(data=[2**31])), "event 1: a: 2147483648 is no int"),
-    (changed("true", events=event(data=[True])), "event 1: a: true is no int"),
-    (changed("fraction", events=event(data=[1.5])), "event 1: a: 1.5 is no int"),
-    (changed("stream", events=event(stream="T")), 'event 1: stream "T" is no stream of the app'),
-    (changed("no-stream", events=[{"timestamp": 1, "data": [1]}]), "event 1: stream null is no stream of the app"),
+    (changed("text", events=event(data=["x"])), 'event 1: a: "x" is not an int'),
+    (changed("large", events=event(data=[2**31])), "event 1: a: 2147483648 is not an int"),
+    (changed("true", events=event(data=[True])), "event 1: a: true is not an int"),
+    (changed("fraction", events=event(data=[1.5])), "event 1: a: 1.5 is not an int"),
+    (changed("stream", events=event(stream="T")), 'event 1: stream "T" is not a stream of the app'),
+    (changed("no-stream", events=[{"timestamp": 1, "data": [1]}]), "event 1: stream null is not a stream of the app"),
     (changed("no-time", events=[{"stream": "S", "data": [1]}]), "event 1: has no timestamp"),
     (changed("time", events=event(timestamp="now")), "event 1: timestamp must be a whole number"),
     (changed("nothing", events=[{}]), "event 1: has neither stream and data"),

@@ -52,7 +52,7 @@ def test_machines_read_the_whole_answer(asked: list[Any]) -> None:
 def test_a_query_that_is_no_text_is_told_of_and_not_sent(asked: list[Any]) -> None:
     result = CliRunner().invoke(main, ["query", "Flights", "from Late on carrier == '\udcff' select *"])
     assert result.exit_code == 2
-    assert "QUERY is no text in UTF-8" in result.stderr
+    assert "QUERY is not text in UTF-8" in result.stderr
     assert asked == []
 
 

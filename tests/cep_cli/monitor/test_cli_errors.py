@@ -95,7 +95,7 @@ def test_an_id_that_there_is_not_is_told_of(manager: Manager) -> None:
     manager.answers = [REPLAYED]
     result = run("--replay", "a1", "--replay", "b2", "--replay", "c3")
     assert result.exit_code == 1
-    assert "1 of these ids are no entries of P" in result.stderr
+    assert "1 of these ids are not entries of P" in result.stderr
     manager.answers = [{"plan": "P", "tenant": -1234, "discarded": 0, "silent": []}]
     assert run("--discard", "c3").exit_code == 1
 

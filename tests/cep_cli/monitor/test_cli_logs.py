@@ -90,11 +90,11 @@ def test_a_log_is_followed_over_a_silence_and_a_restart(manager: FakeManager) ->
     manager.pages = [
         page(record(1, "one"), place="r:1"),
         (504, {"code": "process-silent", "message": "worker w1 did not answer"}),
-        page(record(1, "anew"), place="s:1", restarted=True, lost=3),
+        page(record(1, "again"), place="s:1", restarted=True, lost=3),
     ]
     result = cep("logs", "worker:w1", "--follow")
     assert [asked["after"] for _, asked in manager.asked[1:]] == ["r:1", "r:1"]
-    for said in ("one", "worker w1 did not answer", "worker:w1 was started again", "3 records were forgotten", "anew"):
+    for said in ("one", "worker w1 did not answer", "worker:w1 was started again", "3 records were forgotten", "again"):
         assert said in result.output
 
 

@@ -22,7 +22,7 @@ FAILED = {**RUNNING, "state": "failed", "error": {"code": "change-failed", "mess
 
 
 class FakeManager:
-    """Tells of the operation as it is at each look, the last of them for ever."""
+    """Tells of the operation as it is at each look, the last of them forever."""
 
     def __init__(self) -> None:
         self.looks: list[dict[str, Any]] = [RUNNING]

@@ -126,7 +126,7 @@ def test_a_plan_that_was_deactivated_while_it_waits_says_so() -> None:
     assert plan_status(waiting).splitlines()[1:4] == [
         "Topology : WAITING",
         "\tno driver",
-        "\tdeactivated: it takes no events in when it runs",
+        "\tdeactivated: it accepts no events when it runs",
     ]
 
 

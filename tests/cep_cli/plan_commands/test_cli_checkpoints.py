@@ -21,7 +21,7 @@ FAILED = {**TAKING, "state": "failed", "error": "task 1: No space left on device
 
 
 class FakeManager:
-    """Tells of `savepoints` as they are at each look, the last of them for ever."""
+    """Tells of `savepoints` as they are at each look, the last of them forever."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, bytes | None]] = []
@@ -79,9 +79,9 @@ def test_savepoints_are_listed_and_deleted(manager: FakeManager) -> None:
     manager.savepoints = [[STORED], []]
     assert "savepoint three was deleted" in cep("savepoints", "P", "--delete", "three").output
     assert manager.asked == [("DELETE", "/plans/P/savepoints/three", None)]
-    manager.savepoints = [[{**STORED, "error": "not deleted: P was begun from three"}]]
+    manager.savepoints = [[{**STORED, "error": "not deleted: P was started from three"}]]
     kept = cep("savepoints", "P", "--delete", "three")
-    assert (kept.exit_code, "P was begun from three" in kept.output) == (1, True)
+    assert (kept.exit_code, "P was started from three" in kept.output) == (1, True)
 
 
 def test_checkpoints_are_shown_with_sizes_and_failures(manager: FakeManager) -> None:
@@ -95,7 +95,7 @@ def test_checkpoints_are_shown_with_sizes_and_failures(manager: FakeManager) -> 
         "epoch": 4, "attempt": 1, "begun_from": 3, "checkpoints": [abandoned, taken, failed], "kept_savepoint": "",
     }  # fmt: skip
     shown = cep("checkpoints", "P").output.splitlines()
-    assert shown[0] == "P: epoch 4, restarted 1 times, begun from checkpoint 3"
+    assert shown[0] == "P: epoch 4, restarted 1 times, started from checkpoint 3"
     assert shown[1].endswith("missing: 1")
     assert shown[2].endswith("102 ms  2.0 KiB, 512 B of it new  alignment 2 ms  savepoint three")
     assert shown[3].endswith("the store is full")

@@ -64,7 +64,7 @@ def test_kept_and_reset_parts_and_waiting_events_are_told(asked: list[tuple[str,
     assert dry_run(tmp_path, text).output.splitlines() == [
         "kept  query late (1,200 rows, 4.0 kB)",
         "RESET table T: it is defined otherwise",
-        "stream S: 1,234 waiting events would go on in their new form (by name; null: gate)",
+        "stream S: 1,234 waiting events would continue in their new form (by name; null: gate)",
         "stream R: 2 waiting events would become failed events (a was int and is string now)",
     ]
     assert asked == [("Old", text)]

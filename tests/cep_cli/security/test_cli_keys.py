@@ -28,7 +28,7 @@ def test_keys_that_are_there_end_the_command_as_a_usage_error(tmp_path: Path) ->
     runner.invoke(main, ["keys", str(tmp_path)])
     again = runner.invoke(main, ["keys", str(tmp_path)])
     assert (again.exit_code, again.stdout) == (2, "")
-    assert "manager.key: is there already; keys are not overwritten" in again.stderr
+    assert "manager.key: already exists; keys are not overwritten" in again.stderr
 
 
 def test_a_client_gets_a_folder_of_its_own_and_workers_know_its_bounds(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_the_status_tells_who_leads_where_there_are_several(start: Any) -> None:
     assert status(start, MANAGERS).stdout == (
         "Managers :\n"
         "\ta:8904 http://a:9080 : leads since 2026-01-01 00:00:00 UTC, token 3\n"
-        "\tb:8904 http://b:9080 : stands by\n"
+        "\tb:8904 http://b:9080 : standby\n"
         "\n"
         "no plan is deployed\n"
     )

@@ -93,7 +93,7 @@ def test_what_cannot_be_used_is_named_with_file_and_dotted_key(tmp_path: Path, t
 def test_a_wrong_key_of_the_environment_is_refused_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"unknown key inner\.prot; did you mean port"):
         load(tmp_path, CEP_OUTER__INNER__PROT="1")
-    with pytest.raises(ConfigError, match=r"trace\.level: trace is no group of keys"):
+    with pytest.raises(ConfigError, match=r"trace\.level: trace is not a group of keys"):
         load(tmp_path, "trace: true", CEP_OUTER__TRACE__LEVEL="1")
     with pytest.raises(ConfigError, match=r"trace: expected `bool`"):
         load(tmp_path, CEP_OUTER__TRACE="2020-13-45")

@@ -21,7 +21,7 @@ def test_each_role_has_a_pair_and_nobody_else_can_read_the_secret_one(tmp_path: 
 
 def test_keys_are_not_overwritten_not_even_one_of_them(tmp_path: Path) -> None:
     secret_file(tmp_path, Role.CLIENT).write_text("kept")
-    with pytest.raises(ConfigError, match=r"client\.key_secret: is there already"):
+    with pytest.raises(ConfigError, match=r"client\.key_secret: already exists"):
         write_keys(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["client.key_secret"]
 

@@ -69,5 +69,5 @@ def test_names_are_taken_once_and_unknown_ones_refused(file: TokenFile) -> None:
 def test_a_file_of_something_else_is_named(file: TokenFile, tmp_path: Path) -> None:
     (tmp_path / "var").mkdir()
     (tmp_path / "var" / "tokens.json").write_text('{"tokens": [{"name": "x"}]}')
-    with pytest.raises(ConfigError, match=r"tokens\.json: is no file of tokens"):
+    with pytest.raises(ConfigError, match=r"tokens\.json: is not a file of tokens"):
         file.tokens()

@@ -66,7 +66,7 @@ def test_a_body_that_is_too_long_is_not_read_and_its_connection_is_closed(head: 
 @pytest.mark.parametrize(
     "first",
     [b"HTTP/1.1 200 OK\r\nX: ", HEAD + b"X-One: ", b"HTTP/1.1 100 Continue\r\n\r\n"],
-    ids=["a line", "another line", "go on"],
+    ids=["a line", "another line", "continue"],
 )
 def test_a_head_without_end_is_not_read(first: bytes) -> None:
     part = first if first.startswith(b"HTTP/1.1 100") else b"x" * 65_536

@@ -409,7 +409,7 @@ def test_the_last_admin_stays(accounts_at_work: AccountWorld) -> None:
     assert admin.send("/users/ada", role="viewer", tenant="").status_code == 303
 
 
-# ---- what is too much, and what is no text -------------------------------------------------------------------------
+# ---- what is too much, and what is not text -------------------------------------------------------------------------
 
 
 def test_bodies_that_are_too_large_are_refused_before_they_are_read(accounts_at_work: AccountWorld) -> None:

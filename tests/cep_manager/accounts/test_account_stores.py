@@ -94,7 +94,7 @@ END_ALL: dict[str, Callable[[Administration], object]] = {
     "reset": lambda admin: admin.reset_password("vera"),
     "disabled": lambda admin: admin.change("vera", Change(disabled=True)),
     "removed": lambda admin: admin.remove("vera"),
-    "made anew": lambda admin: (admin.remove("vera"), admin.create("vera", AccessRole.VIEWER, None, PASSWORD)),
+    "made again": lambda admin: (admin.remove("vera"), admin.create("vera", AccessRole.VIEWER, None, PASSWORD)),
 }
 
 

@@ -25,7 +25,7 @@ def served(tmp_path: Path, chromium: Browser) -> Iterator[tuple[AccountWorld, st
         with serving(world.app, BODY_BYTES) as address:
             chromium.call("Network.clearBrowserCookies")
             yield world, address
-            chromium.open("about:blank")  # else the page goes on asking a manager that is about to end
+            chromium.open("about:blank")  # else the page continues asking a manager that is about to end
             chromium.problems.clear()
 
 

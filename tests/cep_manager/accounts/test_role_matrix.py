@@ -52,7 +52,7 @@ def _choices(rule: Rule, argument: str) -> list[str]:
 
 
 class Told(NamedTuple):
-    """An answer; of one that goes on and on, its beginning."""
+    """An answer; of an endless one, its beginning."""
 
     status: int
     text: str

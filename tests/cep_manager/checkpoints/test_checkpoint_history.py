@@ -55,8 +55,8 @@ def test_numbers_that_begin_again_in_another_store_are_newer_than_what_was_befor
     world = world_with(*(complete(number) for number in range(1, MOST_CHECKPOINTS + 1)))
     world.put(plan(epoch=2))
     began_ms = (MOST_CHECKPOINTS + 10) * 1_000
-    anew = [CheckpointReport(1, "complete", began_ms, 20), CheckpointReport(2, "taking", began_ms + 1_000)]
-    running = msgspec.structs.replace(topology("running", epoch=2), checkpoints=tuple(anew))
+    again = [CheckpointReport(1, "complete", began_ms, 20), CheckpointReport(2, "taking", began_ms + 1_000)]
+    running = msgspec.structs.replace(topology("running", epoch=2), checkpoints=tuple(again))
     world.hear(driver(running), peer=b"driver")
     found = told(world)
     assert [(one.checkpoint, one.epoch, one.state) for one in found.checkpoints[-3:]] == [

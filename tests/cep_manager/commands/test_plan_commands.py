@@ -543,7 +543,7 @@ def test_undeploying_with_discard_counts_results_too(
     report_results(peer, address, left)
     told = requests.delete(f"{address}/plans/Storms?discard=true", timeout=10).json()
     assert (told["discarded_events"], told["discarded_results"], told["waiting_results"]) == (0, 420, 0)
-    assert told["message"] == "Storms was undeployed; 420 undelivered results had not been worked off and are dropped"
+    assert told["message"] == "Storms was undeployed; 420 undelivered results had not been processed and are dropped"
 
 
 def test_the_next_manager_knows_what_runs_under_a_former_name(

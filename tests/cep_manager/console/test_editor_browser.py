@@ -141,7 +141,7 @@ def test_before_deploying_it_is_told_what_is_kept_and_what_reset(page: Browser) 
         [f"query {HOSTILE}", "kept", "1,234 rows, 5 groups", ""],
         ["query storms", "reset", "–", "it is defined otherwise"],
         ["Stream", "Accepted events that wait", "What happens to them", "How"],
-        ["Departures", "42", "go on in their new form", "by name; null: gate"],
+        ["Departures", "42", "continue in their new form", "by name; null: gate"],
     ]
     assert page.evaluate("document.querySelector('.edit-state').lastChild.textContent") == "the rest is not known."
     assert AuthoringView.edits[-1] == edited
@@ -202,4 +202,4 @@ def test_a_plan_is_tried_out_and_what_users_write_stays_text(page: Browser) -> N
     assert page.evaluate("document.querySelectorAll('#try-results img').length") == 0
     assert page.evaluate("document.title") != "1"
     page.evaluate("document.getElementById('try-events').value = '{'; document.getElementById('try-run').click()")
-    page.until("document.getElementById('try-told').textContent.startsWith('Line 1 is no JSON')")
+    page.until("document.getElementById('try-told').textContent.startsWith('Line 1 is not a JSON')")

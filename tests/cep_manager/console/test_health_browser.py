@@ -41,7 +41,7 @@ def page(chromium: Browser) -> Iterator[Browser]:
     chromium.problems.clear()
     yield chromium
     set_scheme(chromium, "light")
-    chromium.open("about:blank")  # else the page goes on asking a manager that is about to end
+    chromium.open("about:blank")  # else the page continues asking a manager that is about to end
     chromium.problems.clear()
 
 
@@ -81,7 +81,7 @@ def test_an_opened_traceback_and_a_name_being_written_stay_while_the_page_is_ren
     page.open(f"{address}/exceptions")
     opened = "document.querySelector('details[id^=details-Storms]')"
     page.evaluate(f"{opened}.open = true")
-    view.now_ms += 40 * 60_000  # errors are not fresh any more: the page changes
+    view.now_ms += 40 * 60_000  # errors are no longer fresh: the page changes
     page.until("document.querySelector('.badge.tone-bad') === null")
     assert page.evaluate(f"{opened}.open")
     page.open(f"{address}/plans/Storms/checkpoints")

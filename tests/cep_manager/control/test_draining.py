@@ -1,4 +1,4 @@
-"""A plan that is undeployed works off what was accepted, whatever dies meanwhile, and only then goes."""
+"""A plan that is undeployed processes what was accepted, whatever dies meanwhile, and only then goes."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_a_change_under_way_ends_when_the_plan_is_undeployed() -> None:
 
 def test_plans_that_cannot_run_are_listed_so_that_workers_keep_what_they_accepted() -> None:
     world = World()
-    world.put(plan(compiled="it cannot be compiled any more"))
+    world.put(plan(compiled="it can no longer be compiled"))
     listed = world.plane._list_plans()
     assert isinstance(listed, PlansListed)
     assert (listed.plans, listed.kept) == ((), (KEY,))

@@ -99,7 +99,7 @@ def test_more_workers_than_the_cluster_has_slots_change_nothing(world: World) ->
 def test_without_room_for_both_the_former_one_makes_room_and_comes_back_if_that_was_in_vain(world: World) -> None:
     pushed(world)
     world.hear(drives(topology("running"), topology("waiting", epoch=2), free=0))
-    assert pushed(world) == [KillTopology(KEY, 1, drain=True)], "the new one begins from its last checkpoint"
+    assert pushed(world) == [KillTopology(KEY, 1, drain=True)], "the new one starts from its last checkpoint"
     assert (record(world).epoch, record(world).text) == (2, "text 2")
     world.hear(drives(topology("failed", 2, "no such window")))
     assert (record(world).text, record(world).change_error) == (plan().stored.text, "no such window")
@@ -191,7 +191,7 @@ def test_another_plan_of_the_name_is_no_former_topology_that_goes_on_until_the_c
     world.put(plan(epoch=1))
     world.hear(drives(foreign))
     change(world, 2)
-    assert record(world).trial is None, "there is nothing to go on"
+    assert record(world).trial is None, "there is nothing to continue"
     world.tick()
     pushed(world)
     world.hear(drives(foreign, topology("running", epoch=2)))

@@ -118,7 +118,7 @@ def test_nothing_is_kept_of_the_tasks_of_a_plan_that_is_gone() -> None:
     world.now_ms += HEARTBEAT_MS
     refresh(world, msgspec.structs.replace(REFERENCE, key=PlanKey(1, "another")), version=2)
     world.tick()
-    assert not world.plane._refreshes._answered, "the host goes on without the plan"
+    assert not world.plane._refreshes._answered, "the host continues without the plan"
 
 
 def test_the_heartbeat_of_a_worker_renews_its_endpoints() -> None:

@@ -30,7 +30,7 @@ def test_a_second_folder_of_a_name_is_refused_while_the_first_lives(world: World
     assert isinstance(refusal, Rejected)
     assert refusal.code == "worker-exists"
     assert "give each worker a name of its own" in refusal.reason
-    assert isinstance(world.hear(of("a")), WorkerRegistered), "the first one goes on"
+    assert isinstance(world.hear(of("a")), WorkerRegistered), "the first one continues"
     told = found(picture(world))["worker-name-taken"]
     assert "process 77 on elsewhere" in told.what
     world.tick(LEASE_MS)

@@ -259,6 +259,7 @@ def test_a_leader_that_ends_in_order_is_followed_at_once(start: Start) -> None:
 def test_a_leader_whose_write_is_refused_resigns_and_changes_nothing(start: Start, url: str) -> None:
     """Another process has taken the lease, and this manager does not know yet."""
     leader = start()
+    eventually(leader.service.leads)
     database = open_database(url)
     assert take_lease(database, "intruder") == 2
     told = deploy(leader)
@@ -272,7 +273,7 @@ def test_a_leader_whose_write_is_refused_resigns_and_changes_nothing(start: Star
 
 
 def test_a_standby_does_not_look_at_plans_without_a_pause(start: Start) -> None:
-    """It never deals with what is new: that is for the leader, and must not keep its loop awake."""
+    """It never handles what is new: that is for the leader, and must not keep its loop awake."""
     leader = start()
     eventually(leader.service.leads)
     standby = start()

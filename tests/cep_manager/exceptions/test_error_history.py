@@ -10,7 +10,7 @@ from cep_common.protocol.tasks import RegisterTask
 from cep_manager.history.error_history import MOST_GROUPS, MOST_PLACES, MOST_REPORTERS, SHOWN_PLACES, ErrorHistory
 from cep_manager.history.errors import ErrorGroup
 
-DROPPED = ErrorRecord("event-dropped", "stream Late: 3 is no number", 5_000, 6_000, 10, "lateness#0")
+DROPPED = ErrorRecord("event-dropped", "stream Late: 3 is not a number", 5_000, 6_000, 10, "lateness#0")
 
 
 def failing(*records: ErrorRecord, process_id: int = 200, instance: str = "lateness#0") -> RegisterTask:
@@ -30,7 +30,7 @@ def test_what_is_said_again_counts_once_and_what_is_new_is_added() -> None:
     history = ErrorHistory()
     for _ in range(3):
         history.task_heard(failing(DROPPED))
-    more = msgspec.structs.replace(DROPPED, text="stream Late: 77 is no number", last_ms=7_000, count=15)
+    more = msgspec.structs.replace(DROPPED, text="stream Late: 77 is not a number", last_ms=7_000, count=15)
     history.task_heard(failing(more))
     (group,) = groups(history)
     assert (group.count, group.first_ms, group.last_ms, group.text) == (15, 5_000, 7_000, more.text)

@@ -1,4 +1,4 @@
-"""Pictures that are sent as they change: one is made for all who watch, and whoever missed something gets it whole."""
+"""Pictures that are sent as they change: one is made for all who watch, and one who missed something gets it whole."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_picture_is_made_once_however_many_watch_it(sender: Broadcaster) -> No
     while first.looks < 5:
         first.picture = {"rate": first.looks}
         watches[0].take(WAIT_S)
-    assert others.looks == 2  # for whoever comes to see at once that there is something
+    assert others.looks == 2  # for anyone who comes to see at once that there is something
     for watch in watches:
         watch.close()
 
@@ -179,18 +179,18 @@ def test_a_picture_that_cannot_be_told_ends_its_own_stream_and_no_other(
     ended = watches[0].take(WAIT_S)
     assert ended is not None
     assert (ended.event, json.loads(ended.data)["code"]) == ("ended", "internal")
-    assert "cannot be told" in caplog.text
+    assert "cannot be determined" in caplog.text
     good.picture = {"rate": 2}
     change = watches[1].take(WAIT_S)
     assert change is not None
     assert (change.event, json.loads(change.data)["rate"]) == ("change", 2)
     with pytest.raises(UnicodeEncodeError):
         sender.watch("bad", bad.look)
-    bad.picture = {"name": "mended"}
+    bad.picture = {"name": "fixed"}
     again = sender.watch("bad", bad.look)
     whole = again.take(WAIT_S)
     assert whole is not None
-    assert json.loads(whole.data)["name"] == "mended"
+    assert json.loads(whole.data)["name"] == "fixed"
     for watch in (*watches, again):
         watch.close()
 
@@ -290,4 +290,4 @@ def test_a_client_that_goes_away_makes_room_for_another(view: FakeView) -> None:
         assert time.monotonic() < deadline
     begun = time.monotonic()
     server.stop()
-    assert time.monotonic() - begun < 3  # a stream that goes on does not hold the server up
+    assert time.monotonic() - begun < 3  # a stream that continues does not hold the server up

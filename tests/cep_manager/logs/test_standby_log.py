@@ -1,4 +1,4 @@
-"""The leader reads the log of a manager that stands by, in whatever process that is."""
+"""The leader reads the log of a standby manager, in whatever process that is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ELECTION = ElectionConfig(heartbeat_ms=500, retries=2, poll_ms=100)
 
 @pytest.fixture
 def managers(tmp_path: Path) -> Iterator[tuple[ManagerProcess, ManagerProcess, int]]:
-    """A leader, a manager that stands by, and the latter's control port."""
+    """A leader, a standby manager, and the latter's control port."""
     with ExitStack() as opened:
         made = []
         for name in ("leader", "standby"):

@@ -99,7 +99,7 @@ def test_without_tables_the_history_comes_from_memory(clock: ManualClock) -> Non
 def test_tables_that_cannot_be_read_leave_memory_and_say_why(tmp_path: Path, clock: ManualClock) -> None:
     world = running_world()
     path = tmp_path / "metrics.db"
-    path.write_text("this is no database, and it is long enough to be taken for a damaged one" * 10)
+    path.write_text("this is not a database, and it is long enough to be taken for a damaged one" * 10)
     recorder = recorder_of(world, clock, f"sqlite:///{path}")
     record(recorder, clock, world, range(0, 31, 15))
     told = recorder.history(KEY, Wanted("received", NOON_MS, NOON_MS + 30_000, 15_000))

@@ -253,7 +253,7 @@ def test_a_checkpoint_that_failed_is_told_until_one_gets_through(world: World) -
 
 
 def test_what_another_plan_of_the_name_left_in_the_store_is_told_of_until_it_is_deleted(world: World) -> None:
-    """Whatever has started anew meanwhile: the driver's process, the plan, or the manager."""
+    """Whatever has started again meanwhile: the driver's process, the plan, or the manager."""
     former = [SavepointReport(KEY, name, "stored") for name in ("former-7", "former-12", "before")]
     others = SavepointReport(PlanKey(7, KEY.plan), "former-3", "stored")
     for savepoints, newest in ((former, "former-12"), (former[:1], "former-7"), ([former[2], others], "")):
@@ -343,7 +343,7 @@ def test_a_dead_sink_is_one_finding_whatever_follows_from_it(world: World) -> No
         "(results.max_undelivered_bytes: 65,536), and sources wait; 1,234 results wait for it"
     )
     assert "raise results.max_undelivered_bytes" in one.advice
-    assert "checkpoints go on" in one.advice
+    assert "checkpoints continue" in one.advice
     assert "store" not in one.what + one.advice
     assert plan_status(world.snapshot(), KEY).topology.state is PlanState.DEGRADED
 

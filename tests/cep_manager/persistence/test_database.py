@@ -65,7 +65,7 @@ def test_tables_of_the_first_version_are_brought_up_to_date_once(path: Path) -> 
 
 def test_a_damaged_database_is_named_with_a_way_out(path: Path) -> None:
     path.parent.mkdir()
-    path.write_bytes(b"this is no database, but long enough to be taken for one" * 20)
+    path.write_bytes(b"this is not a database, but long enough to be taken for one" * 20)
     with pytest.raises(
         PlanStoreError, match=r"manager\.db cannot be used: file is not a database; the file is damaged"
     ):

@@ -130,7 +130,7 @@ def test_a_change_keeps_what_the_plan_was_until_it_is_settled(store: PlanStore) 
     assert (changed.change, changed.former, changed.epoch, changed.workers) == ("update", FIRST, 2, 2)
     store.settle(KEY, 2, FIRST)
     assert store.plans() == (msgspec.structs.replace(first, counted=2),)
-    assert store.raise_epoch(KEY) == 3, "the epoch of a change that came to nothing is used up"
+    assert store.raise_epoch(KEY) == 3, "the epoch of a change that failed is used up"
 
 
 def test_where_a_plan_was_moved_to_is_kept_and_comes_back_with_its_former_form(store: PlanStore) -> None:
@@ -172,7 +172,7 @@ def test_a_change_settled_after_a_newer_one_began_is_what_that_one_can_go_back_t
 
 
 def restore(store: PlanStore) -> tuple[str, int]:
-    """What the plan is to begin from, and under which epoch that was said."""
+    """What the plan is to start from, and under which epoch that was said."""
     (plan,) = store.plans()
     return plan.restore, plan.restore_epoch
 

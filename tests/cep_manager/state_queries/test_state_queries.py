@@ -92,7 +92,7 @@ def test_a_question_goes_to_the_stage_that_has_what_it_asks_for(query: str, stag
 @pytest.mark.parametrize(
     ("query", "told"),
     [
-        ("from Total select *", "'Total' is no table, named window or aggregation that a query of Storms uses"),
+        ("from Total select *", "'Total' is not a table, named window or aggregation that a query of Storms uses"),
         ("from Total select *", "did you mean 'Totals'?"),
         ("from Q select *", "there are: Lately, Sums, Totals"),
         ("from Totals select nmae", "did you mean 'name'?"),
@@ -145,9 +145,9 @@ def test_a_plan_that_cannot_be_compiled_any_more_says_so() -> None:
     world = World()
     world.put(plan(compiled="no such window"))
     record = world.snapshot().plans[KEY]
-    with pytest.raises(PlanNotRunningError, match="cannot be compiled any more"):
+    with pytest.raises(PlanNotRunningError, match="can no longer be compiled"):
         state_list(record)
-    with pytest.raises(PlanNotRunningError, match="cannot be compiled any more"):
+    with pytest.raises(PlanNotRunningError, match="can no longer be compiled"):
         StateQueries(Tasks().ask, SCRIPTS).put(world.snapshot(), record, StateQuestion("from Totals select *"))
 
 

@@ -138,7 +138,7 @@ def test_only_states_that_storm_has_are_told() -> None:
 
 
 def test_a_plan_that_cannot_be_compiled_any_more_is_listed_without_components(view: FakeView) -> None:
-    view.world.put(plan(key=PlanKey(-1234, "Broken"), compiled="the stored text cannot be compiled any more"))
+    view.world.put(plan(key=PlanKey(-1234, "Broken"), compiled="the stored text can no longer be compiled"))
     broken = next(one for one in get(view, "/topology/summary")["topologies"] if one["name"] == "Broken[-1234]")
     page = get(view, f"/topology/{broken['id']}")
     assert (page["spouts"], page["bolts"], page["status"]) == ([], [], "INACTIVE")

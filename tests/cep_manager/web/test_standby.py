@@ -1,4 +1,4 @@
-"""What a manager that stands by answers over HTTP, and how the leader shows all managers."""
+"""What a standby manager answers over HTTP, and how the leader shows all managers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_programs_are_sent_to_the_same_address_at_the_leader_with_the_same_metho
     assert (answer.status_code, answer.headers["Location"]) == (307, f"https://10.0.0.6:9080{path}")
     assert answer.json == {
         "code": "not-leader",
-        "message": "this manager stands by and has changed nothing; the leader is at https://10.0.0.6:9080",
+        "message": "this manager is on standby and has changed nothing; the leader is at https://10.0.0.6:9080",
         "details": {"leader": "https://10.0.0.6:9080"},
     }
     assert view.deployed == view.undeployed == []
@@ -55,7 +55,7 @@ def test_storms_clients_are_sent_along_and_told_in_their_own_form(standby: Flask
     assert (answer.status_code, answer.headers["Location"]) == (307, f"https://10.0.0.6:9080/storm/api/v1{path}")
     assert answer.json == {
         "error": "307 Temporary Redirect",
-        "errorMessage": "this manager stands by and has changed nothing; the leader is at https://10.0.0.6:9080",
+        "errorMessage": "this manager is on standby and has changed nothing; the leader is at https://10.0.0.6:9080",
     }
 
 
@@ -115,7 +115,7 @@ def test_the_leader_shows_all_managers_and_under_which_token_it_leads(view: Fake
     for text in (
         "2026-01-01 00:00:00 UTC</time>, token 3",
         "127.0.0.1:8904 (this one)",
-        "stands by",
+        "standby",
         "silent for 12 s",
     ):
         assert text in page

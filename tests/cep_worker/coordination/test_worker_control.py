@@ -1,4 +1,4 @@
-"""What a worker tells managers and does at their word, and that it goes on without them."""
+"""What a worker tells managers and does at their word, and that it continues without them."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_a_reason_is_no_longer_than_other_errors_are(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_used_says_so_and_loses_nothing_silently(tmp_path: Path) -> None:
     folder = tmp_path / "worker-1"
     folder.mkdir()
-    (folder / "errors.db").write_bytes(b"this is no database" * 100)
+    (folder / "errors.db").write_bytes(b"this is not a database" * 100)
     store = opened(tmp_path)
     kept = store.keep(SINK, [failed(1)])
     assert (kept.events, kept.lost) == (0, 1)

@@ -85,7 +85,7 @@ def test_the_time_may_stand_in_an_attribute() -> None:
         (b'{"stock": {"volume": 1.5, "company": {"symbol": "a"}, "price": 1}}', "$", "not a number with a fraction"),
         (b'{"other": 1}', "$.portfolio", "the body has nothing at $.portfolio"),
         (b"{", "$", "the body is not JSON"),
-        (b"[" * 300 + b"]" * 300, "$", "more than 64 lists and maps stand within each other"),
+        (b"[" * 300 + b"]" * 300, "$", "more than 64 lists and maps are nested in each other"),
     ],
 )
 def test_a_body_with_an_event_that_does_not_fit_is_refused_as_a_whole(
@@ -131,7 +131,7 @@ def test_paths_are_given_by_attribute_or_in_the_order_of_the_attributes() -> Non
         ({"attributes.symbol": "a", "attributes.cost": "b"}, "here: @attributes: no such attribute: cost"),
         ({"attributes.symbol": "a"}, "here: @attributes: no path for price, volume"),
         ({"attributes.0": "a", "attributes.1": "b"}, "here: @attributes has 2 paths, the stream 3 attributes"),
-        ({"attributes.0": "a", "attributes.1": "$[", "attributes.2": "c"}, "here: price: '$[' is no JSON path"),
+        ({"attributes.0": "a", "attributes.1": "$[", "attributes.2": "c"}, "here: price: '$[' is not a JSON path"),
         ({"attributes.0": "trp:id", "attributes.1": "b", "attributes.2": "c"}, "properties of the transport (trp:id)"),
     ],
 )
@@ -139,7 +139,7 @@ def test_paths_that_cannot_be_used_are_refused(options: dict[str, str], problem:
     with pytest.raises(ConfigError) as error:
         mapping_of(options)
     assert problem in error.value.message
-    with pytest.raises(ConfigError, match=r"here: enclosing.element: '\$\[' is no JSON path"):
+    with pytest.raises(ConfigError, match=r"here: enclosing.element: '\$\[' is not a JSON path"):
         mapping_of({}, enclosing="$[")
 
 

@@ -99,7 +99,7 @@ def test_an_attribute_called_timestamp_is_the_time_unless_it_is_null() -> None:
     assert TextColumns(schema).batch(columns(["5", None]), now_ms=9).column("_timestamp").to_pylist() == [5, 9]
 
 
-@pytest.mark.parametrize(("name", "why"), [("n", "n is string"), ("x", "x is no attribute")])
+@pytest.mark.parametrize(("name", "why"), [("n", "n is string"), ("x", "x is not an attribute")])
 def test_only_an_attribute_of_whole_numbers_holds_the_time(name: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
         TextColumns(StreamSchema("S", (("n", "string"),)), name)

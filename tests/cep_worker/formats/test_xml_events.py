@@ -139,9 +139,9 @@ def test_the_time_stands_in_an_attribute() -> None:
     ("options", "message"),
     [
         ({"enclosing.element": "//portfolio"}, "enclosing.element: needs @attributes"),
-        ({**BY_PATH, "enclosing.element": "//["}, "enclosing.element: '//[' is no XPath"),
-        (paths(symbol="x:symbol", price="price", volume="v"), "symbol: 'x:symbol' is no XPath"),
-        (paths(symbol="nothing()", price="price", volume="v"), "symbol: 'nothing()' is no XPath"),
+        ({**BY_PATH, "enclosing.element": "//["}, "enclosing.element: '//[' is not XPath"),
+        (paths(symbol="x:symbol", price="price", volume="v"), "symbol: 'x:symbol' is not XPath"),
+        (paths(symbol="nothing()", price="price", volume="v"), "symbol: 'nothing()' is not XPath"),
         ({**BY_PATH, "namespaces": "dt"}, "namespaces: must be prefix=uri"),
         ({"extract.leaf.node.data": "true"}, "extract.leaf.node.data: must be false, not 'true'"),
         (paths(symbol="trp:symbol", price="price", volume="v"), "properties of the transport"),

@@ -302,7 +302,7 @@ def test_events_that_cannot_have_the_new_attributes_are_kept_as_failed_once(tmp_
             if frame is not None:
                 assert frame.rows == 0
                 positions.append(frame.position)
-        assert positions[-1] == 5, "a checkpoint secures what was dealt with"
+        assert positions[-1] == 5, "a checkpoint secures what was handled"
     assert sum(rows for rows, _ in desk.failed) == 8
     assert {reason for _, reason in desk.failed} == {"its stream was edited: dep_delay was int and is string now"}
 
@@ -341,7 +341,7 @@ def test_a_topology_that_goes_back_gets_again_what_older_checkpoints_do_not_hold
     assert desk.next_row == 10, "nothing is missing"
     assert desk.log.lost_rows == 0
     desk.link(positions[back_to])
-    assert desk.next_row == 8, "a server that goes on gets only what no checkpoint holds"
+    assert desk.next_row == 8, "a server that continues gets only what no checkpoint holds"
 
 
 def test_what_no_checkpoint_holds_any_more_is_counted_as_lost(tmp_path: Path) -> None:
@@ -374,7 +374,7 @@ def test_a_mark_of_an_earlier_version_is_read(tmp_path: Path) -> None:
         (tmp_path / SECURED_FILE).write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
         again = RowCounts(tmp_path)
         again.read()
-        assert (again.accepted, again.secured, again.unneeded) == ((12, 30), (9, 20), 4), "it is there twice"
+        assert (again.accepted, again.secured, again.unneeded) == ((12, 30), (9, 20), 4), "it is defined twice"
     (tmp_path / SECURED_FILE).write_bytes(bytes(byte ^ 1 for byte in data))
     again = RowCounts(tmp_path)
     again.read()
@@ -474,7 +474,7 @@ def test_a_topology_that_ends_among_other_frames_gives_nothing_up(tmp_path: Path
 
 
 def test_what_a_frozen_host_had_is_not_given_up(tmp_path: Path) -> None:
-    """Its processes are stopped where they are, twice at the same event, and other ones begin anew elsewhere."""
+    """Its processes are stopped where they are, twice at the same event, and other ones start empty elsewhere."""
     desk = Desk(tmp_path)
     for _ in range(20):
         desk.offer(1)

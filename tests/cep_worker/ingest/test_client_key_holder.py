@@ -174,7 +174,7 @@ def ended(attempt: Callable[[], object]) -> InputError:
             return error
         except PeerError:
             continue
-    raise AssertionError("it goes on")
+    raise AssertionError("it continues")
 
 
 def test_a_key_has_its_share_of_links_and_bytes_and_leaves_the_others(

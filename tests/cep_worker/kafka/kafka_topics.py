@@ -130,7 +130,7 @@ class Topic:
 
 
 class Stranger:
-    """A consumer that is no worker: it takes what it gets of the group's partitions and commits it."""
+    """A consumer that is not a worker: it takes what it gets of the group's partitions and commits it."""
 
     def __init__(self, topic: Topic) -> None:
         from confluent_kafka import Consumer  # noqa: PLC0415 - an extra

@@ -193,7 +193,7 @@ def test_a_topic_that_was_created_again_meanwhile_is_read_whole(world: World, ka
     again.events(50, 6)
     world.start(plan)
     until(lambda: delays(receiver)[3:] == list(range(50, 56)), receiver, deadline_ms=30_000)
-    told = "the topic was deleted and created again since it was read up to offset 3; it goes on at 0"
+    told = "the topic was deleted and created again since it was read up to offset 3; it continues at 0"
     until(lambda: told in error(world), receiver)
     restarted(world, plan)
     again.events(60, 1)
@@ -259,7 +259,7 @@ def test_a_sink_writes_messages_where_their_events_say(world: World, kafka: Brok
     ] * 2
     assert two.messages(1)[0].value() == b'{"event":{"carrier":"%s","late":0}}' % two.name.encode()
     kept = requests.get(world.url("/errors"), {"plan": "KnockOnDelays"}, timeout=5).json()["entries"]
-    assert ["is no name of a topic" in kept[0]["reason"], "is no partition" in kept[1]["reason"]] == [True, True]
+    assert ["is not a name of a topic" in kept[0]["reason"], "is not a partition" in kept[1]["reason"]] == [True, True]
 
 
 def test_a_message_that_is_too_large_is_kept_and_the_others_go_on(world: World, kafka: Broker) -> None:

@@ -56,7 +56,7 @@ def test_positions_in_a_former_topic_of_the_name_do_not_count() -> None:
     known = KnownPosition(2, 900, own=Position(0, 300), marked=Position(0, 250), generation=1)
     found = start(known, "earliest")
     assert (found.position, found.lost) == (Position(1, 2), 0)
-    assert "created again since it was read up to offset 300; it goes on at 2" in found.note
+    assert "created again since it was read up to offset 300; it continues at 2" in found.note
     found = start(known, "latest")
     assert (found.position, found.lost) == (Position(1, 900), 898)
     with pytest.raises(OutOfRangeError, match="created again"):
@@ -90,11 +90,11 @@ def test_brokers_that_learn_of_ids_have_the_topic_of_before(tmp_path: Path) -> N
     ("kind", "options", "problem"),
     [
         ("source", {"topic_list": " "}, "topic.list: must name at least one topic"),
-        ("source", {"topic_list": "a b"}, "topic.list: 'a b' is no name of a topic"),
+        ("source", {"topic_list": "a b"}, "topic.list: 'a b' is not a name of a topic"),
         ("source", {"group_id": ""}, "group.id: must not be empty"),
         ("source", {"bootstrap_servers": "b:0"}, "bootstrap.servers: 'b:0' is not host:port"),
         ("source", {"threading_option": "partition.wise"}, "threading.option: partition.wise needs partition.no.list"),
-        ("source", {"partition_no_list": "0,x"}, "partition.no.list: 'x' is no number of a partition"),
+        ("source", {"partition_no_list": "0,x"}, "partition.no.list: 'x' is not a number of a partition"),
         ("source", {"topic_offsets_map": "v=1"}, "topic.offsets.map: v is not in topic.list"),
         ("source", {"optional_configuration": "auto.offset.reset:first"}, "auto.offset.reset must be earliest or"),
         ("source", {"sasl_username": "u"}, "sasl.username and sasl.password (or password.file) go together"),
@@ -107,8 +107,8 @@ def test_brokers_that_learn_of_ids_have_the_topic_of_before(tmp_path: Path) -> N
         ("source", {"optional_configuration": "fetch.min.byte:1"}, "did you mean 'fetch.min.bytes'?"),
         ("source", {"optional_configuration": "buffer.memory:1"}, "buffer.memory has no effect"),
         ("sink", {"optional_configuration": "auto.offset.reset:latest"}, "unknown setting auto.offset.reset"),
-        ("sink", {"topic": "a b"}, "topic: 'a b' is no name of a topic"),
-        ("sink", {"partition_no": "x"}, "partition.no: 'x' is no number of a partition"),
+        ("sink", {"topic": "a b"}, "topic: 'a b' is not a name of a topic"),
+        ("sink", {"partition_no": "x"}, "partition.no: 'x' is not a number of a partition"),
         ("sink", {"sequence_id": "a:b"}, "sequence.id: must be at most 100 characters"),
         ("sink", {"topic": "{{c}}"}, "topic: no such attribute: c"),
         ("sink", {"headers": "x"}, "headers: must be"),

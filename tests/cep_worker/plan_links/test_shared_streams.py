@@ -343,8 +343,8 @@ def test_with_key_values_what_is_missing_may_be_null_and_what_is_more_does_not_m
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"payload.a": "nothing"}, "payload: 'nothing' is no attribute of KnockOnDelays/Alerts"),
-        ({"payload.a": "{{carrier}} is here"}, "payload: '{{carrier}} is here' is no attribute"),
+        ({"payload.a": "nothing"}, "payload: 'nothing' is not an attribute of KnockOnDelays/Alerts"),
+        ({"payload.a": "{{carrier}} is here"}, "payload: '{{carrier}} is here' is not an attribute"),
         ({"payload": "carrier"}, "write @payload(key='attribute')"),
         ({"paylod.a": "carrier"}, "unknown option paylod.a"),
     ],

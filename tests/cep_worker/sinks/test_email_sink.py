@@ -137,7 +137,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 @pytest.fixture
 def trusted(certificate: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
-    """What a server shows its certificate with; whoever calls takes it for good."""
+    """What a server shows its certificate with; anyone who calls takes it for good."""
     monkeypatch.setenv("SSL_CERT_FILE", certificate[0])
     shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     shown.load_cert_chain(*certificate)

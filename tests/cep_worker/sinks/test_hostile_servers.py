@@ -1,4 +1,4 @@
-"""Web hooks, servers of tokens and mail servers that answer too much or too slowly: sinks go on, and hold little."""
+"""Web hooks, servers of tokens and mail servers that answer too much or too slowly: sinks continue, and hold little."""
 
 from __future__ import annotations
 

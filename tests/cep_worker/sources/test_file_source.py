@@ -1,4 +1,4 @@
-"""Sources of type `file` in front of a real worker: what comes in, what is left out, and where reading goes on."""
+"""Sources of type `file` in front of a real worker: what comes in, what is left out, and where reading continues."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_an_artefact_may_name_any_file(make_world: Callable[..., World], path: P
             {"action.after.process": "move", "move.after.process": "/else"},
             "move.after.process: /else is in none of the",
         ),
-        ({"mode": "REGEX", "begin.regex": "("}, "begin.regex: is no regular expression"),
+        ({"mode": "REGEX", "begin.regex": "("}, "begin.regex: is not a regular expression"),
         ({"dir.uri": "file:/var/cep"}, "needs file.uri or dir.uri, and only one of them"),
         ({"timestamp": "carrier"}, "timestamp: carrier is string"),
         ({"file.polling.interval": "0"}, "file.polling.interval: expected"),

@@ -213,7 +213,7 @@ def test_a_source_of_an_artefact_feeds_all_plans_that_import_the_stream(
         ),
         ("http", {"reciever.url": "x"}, "", "unknown option reciever.url; did you mean 'receiver.url'?"),
         ("http", {"receiver.url": "ftp://x:1/y"}, "", "receiver.url: must be http://host:port/path"),
-        ("http", {"receiver.url": "http://127.0.0.1:99999/y"}, "", "is no address"),
+        ("http", {"receiver.url": "http://127.0.0.1:99999/y"}, "", "is not an address"),
         ("http", {"receiver.url": "http://0.0.0.0:1/y"}, "", "from other hosts, and there are no tokens"),
         ("zeromq", {"endpoint": "tcp://0.0.0.0:1"}, "", "from other hosts, and there are no keys"),
         ("http", {"timestamp": "carrier"}, "", "timestamp: carrier is string"),

@@ -219,7 +219,7 @@ def test_events_at_the_end_of_a_file_are_missed_by_where_the_next_one_begins(tmp
     send(log, 5)
     log.close()
     content = bytearray(log.groups[0].path.read_bytes())
-    content[begin + 8] ^= 1  # its length cannot be trusted any more
+    content[begin + 8] ^= 1  # its length can no longer be trusted
     log.groups[0].path.write_bytes(content)
     again = PublisherLog(tmp_path / "log", KEY, sync)
     assert (lost_rows(again), again.prepared_rows(), again.groups[0].checkpoint) == (3, 2, 1)

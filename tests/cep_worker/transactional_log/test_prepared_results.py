@@ -322,7 +322,7 @@ def test_two_workers_of_one_name_do_not_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_what_a_former_plan_of_the_name_left_on_the_disk_stands_when_it_is_told_what_was_undone(tmp_path: Path) -> None:
-    """The worker was away while its plan was undeployed and deployed anew."""
+    """The worker was away while its plan was undeployed and deployed again."""
     event_loop, sink = EventLoop(), Sink()
     sync = FileSync(lambda call: call())
     first = msgspec.structs.replace(ONCE, deployed_ms=1_000)

@@ -122,8 +122,8 @@ def test_a_publisher_whose_results_are_gone_is_refused_and_one_whose_results_are
     world.closing.append(robbed)
     until(lambda: robbed.link.state is LinkState.REFUSED, robbed)
     assert [one.code for one in robbed.link.refusals] == ["results-missing"]
-    anew = FakePublisher(world.context, publisher.link.endpoint, ONCE, attempt=1).open()
-    world.closing.append(anew)
+    again = FakePublisher(world.context, publisher.link.endpoint, ONCE, attempt=1).open()
+    world.closing.append(again)
 
 
 def test_a_zeromq_sink_tells_the_place_of_each_batch_and_leaves_out_what_its_peer_has(world: World) -> None:
@@ -168,7 +168,7 @@ def test_a_plan_that_is_undeployed_delivers_what_its_topology_gives_until_that_i
     until(lambda: not folder.exists())
 
 
-def anew(plan: DeployedPlan) -> DeployedPlan:
+def again(plan: DeployedPlan) -> DeployedPlan:
     """Another plan of its name."""
     return msgspec.structs.replace(plan, epoch=plan.epoch + 1, deployed_ms=plan.deployed_ms + 1_000)
 
@@ -189,8 +189,8 @@ def test_a_plan_that_is_deployed_anew_at_once_delivers_what_the_former_one_gave_
     world.manager.deploy()
     until(lambda: world.health()["plans"] == [], former)
     complete(world, (8, 0, 0))
-    world.manager.deploy(anew(first))
-    second = world.publisher(anew(first)).open()
+    world.manager.deploy(again(first))
+    second = world.publisher(again(first)).open()
     former.send("Alerts", numbered(3))
     former.mark(2)
     former.send("Alerts", numbered(4))
@@ -223,7 +223,7 @@ def test_what_the_former_topology_undid_does_not_come_when_its_plan_is_deployed_
     complete(world, (7, 0, 1), (7, 1, 1))
     until(lambda: "alerts.ndjson" in world.health()["plans"][0]["last_error"], former)
     complete(world)
-    world.manager.deploy(anew(first))
+    world.manager.deploy(again(first))
     until(lambda: world.health()["plans"][0]["epoch"] == 8)
     until(lambda: not former.link.unacknowledged(), former)
     former.close()

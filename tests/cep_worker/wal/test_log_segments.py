@@ -1,4 +1,4 @@
-"""A log gives back what was appended and not secured, whatever happens to the process or the end of its last file."""
+"""A log returns what was appended and not secured, whatever happens to the process or the end of its last file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LIMITS = LogLimits(maximum_bytes=4_000_000, segment_bytes=400)
 
 
 class Model:
-    """A log and what it must give back."""
+    """A log and what it must return."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

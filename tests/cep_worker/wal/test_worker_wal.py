@@ -389,7 +389,7 @@ def test_a_manager_of_another_system_is_not_followed(world: World, receiver_of: 
     world.manager.system = "second"
     world.manager.deploy()
     until(lambda: world.manager.last(RegisterWorker).refused_system == "second")
-    assert len(world.health()["plans"]) == 1, "what runs goes on"
+    assert len(world.health()["plans"]) == 1, "what runs continues"
     world.manager.system = "first"
     world.manager.removed = ()
     world.manager.lose(msgspec.structs.replace(PLAN, epoch=9))

@@ -153,7 +153,7 @@ def test_a_stream_that_feeds_itself_is_followed_to_the_end_before_the_next_event
 
 
 def refusal(data: bytes) -> str:
-    """The code with which an app refuses to go on from the snapshot `data`, whole or with what matches of it."""
+    """The code with which an app refuses to continue from the snapshot `data`, whole or with what matches of it."""
     app = analyse(parse("define stream S (a int); from S#window.length(5) select a insert into O;"))
     with pytest.raises(SnapshotError) as caught:
         AppRuntime(app).restore(data)
@@ -194,7 +194,7 @@ def test_a_snapshot_that_is_torn_or_foreign_is_refused() -> None:
 
 
 def test_whatever_bytes_come_they_are_read_or_refused_with_a_code() -> None:
-    """A changed snapshot is torn; one whose checksum was made anew, which nobody does by accident, is still read as
+    """A changed snapshot is torn; one whose checksum was made again, which nobody does by accident, is still read as
     plain values or not at all."""
     text = """@app:playback define stream S (a int, k string); define table T (a int, k string);
         from S insert into T; partition with (k of S) begin

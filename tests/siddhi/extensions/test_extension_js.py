@@ -32,7 +32,7 @@ def test_what_cannot_be_evaluated_fails_and_leaves_nothing_behind() -> None:
 
 def test_the_type_must_be_one_and_plans_must_be_allowed_to_use_javascript() -> None:
     text = "define stream In (t string); from In select js:eval(t, '{}') as x insert into Out;"
-    with pytest.raises(SiddhiAnalysisError, match="is no type"):
+    with pytest.raises(SiddhiAnalysisError, match="is not a type"):
         analyse(parse(text.format("number")))
     with pytest.raises(SiddhiAnalysisError, match="switched off"):
         analyse(parse(text.format("bool")), builtin_registry(ScriptPolicy(frozenset())))

@@ -69,7 +69,7 @@ def test_a_function_that_gets_ever_new_values_does_not_remember_them(monkeypatch
 
 
 def test_a_script_is_called_again_for_each_batch() -> None:
-    """It may draw at random or read a clock: what it gave once must not be its answer for ever."""
+    """It may draw at random or read a clock: what it returned once must not be its answer forever."""
     script = "define function f[javascript] return double { return Math.random(); };"
     text = f"@app:playback {script} define stream S (a int); from S select f(a) as b insert into Out;"
     runtime = AppRuntime(analyse(parse(text)))

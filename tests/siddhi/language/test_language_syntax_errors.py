@@ -19,7 +19,7 @@ def refusal(text: str) -> SiddhiParseError:
 def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
     text = DEFINE + "from S[a = 5]\nselect a insert into Out;"
     assert refusal(text).render(text) == (
-        "line 2, column 10: '=' cannot stand here: an operator, ']', 'is', ':', '.', '#', '(' or '[' expected "
+        "line 2, column 10: '=' is not allowed here: an operator, ']', 'is', ':', '.', '#', '(' or '[' expected "
         "[syntax-error]\n"
         "    from S[a = 5]\n"
         "             ^\n"
@@ -31,7 +31,7 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
     ("query", "code", "words"),
     [
         ("from S selct a insert into O", "syntax-error", "did you mean 'select'?"),
-        ("@info() from S select a insert into O", "syntax-error", "')' cannot stand here"),
+        ("@info() from S select a insert into O", "syntax-error", "')' is not allowed here"),
         ("from S[a is not null] insert into O", "syntax-error", "write `not (x is null)`"),
         ("from S select a, insert into O", "syntax-error", "'insert' was taken as a name here"),
         ("from S select -a as x insert into O", "syntax-error", "write `0 - x`"),
@@ -45,9 +45,9 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
         ("from S[a > 1)] select a insert into O", "syntax-error", "there is no '(' that it could close"),
         ("from S select a insert O", "syntax-error", "write `insert into O`"),
         ("from S select a b insert into O", "syntax-error", "`,` stands between two outputs"),
-        ("from S select *, a insert into O", "syntax-error", "`*` stands alone"),
+        ("from S select *, a insert into O", "syntax-error", "`*` is alone"),
         ("from S -> S within 5 select * insert into O", "syntax-error", "a time needs a unit"),
-        ("from S select a output every 1day insert into O", "syntax-error", "'1day' cannot stand here"),
+        ("from S select a output every 1day insert into O", "syntax-error", "'1day' is not allowed here"),
         ("from S#window.time(1day) select a insert into O", "syntax-error", "write `1 day`: `1d` is a number"),
         ("from S -> S within 2days select * insert into O", "syntax-error", "write `2 days`: `2d` is a number"),
         ("@foo define trigger T at 'start'", "annotation-not-here", "no annotations"),
@@ -72,7 +72,7 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
         ("from x=S => y=S select * insert into O", "syntax-error", "write `->`"),
         ("from x=S, y=S -> z=S select * insert into O", "syntax-error", "a sequence has `,`"),
         ("@PrimaryKey(a) define table T (a int);", "syntax-error", "texts stand in quotes: 'a'"),
-        ("partition by a begin from S insert into O; end", "syntax-error", "`partition with ("),
+        ("partition by a start from S insert into O; end", "syntax-error", "`partition with ("),
         ("partition with (a of S) begin define stream T (a int); end", "syntax-error", "before all queries"),
         ("from S select a insert into O from S insert into P", "syntax-error", "a ';' is missing"),
         ("from S select a insert into 'O'", "syntax-error", "names stand without quotes"),

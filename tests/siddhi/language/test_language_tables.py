@@ -1,4 +1,4 @@
-"""The parser's tables on disk: whoever reads them parses as the one who made them."""
+"""The parser's tables on disk: anyone who reads them parses as the one who made them."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def test_tables_are_made_once_and_again_when_they_are_spoilt(
 
     assert made(monkeypatch, file).parse(TEXT, start="app") == expected
 
-    mended = file.read_bytes()
-    assert (mended == before) == (spoil is None)
+    fixed = file.read_bytes()
+    assert (fixed == before) == (spoil is None)
     made(monkeypatch, file)
-    assert file.read_bytes() == mended
+    assert file.read_bytes() == fixed
 
 
 def test_tables_lie_with_the_compiled_code_or_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,7 +209,7 @@ def test_a_plan_can_begin_from_a_savepoint_and_keeps_to_it_until_it_has_a_checkp
     assert read_state(driver.store, manifest, "all#0") == WINDOW
     again = driver.open(2, 1, restore="before")
     assert (again.reference, again.opening.spans) == (opened.reference, spans((1, 0, 2), (2, 0, 0)))
-    with pytest.raises(CheckpointError, match="was begun from before and has no checkpoint yet"):
+    with pytest.raises(CheckpointError, match="was started from before and has no checkpoint yet"):
         driver.archive.delete_savepoint(KEY, "before")
     number = again.opening.last_number + 1
     driver.take(number, 2, 1)

@@ -191,7 +191,7 @@ def test_a_savepoint_that_a_plan_has_nothing_else_to_begin_from_is_kept_and_says
     until(lambda: service.savepoints()[0].error)
     (kept,) = service.savepoints()
     assert kept.state == "stored"
-    assert kept.error == "not deleted: Delays was begun from before and has no checkpoint yet; wait for one"
+    assert kept.error == "not deleted: Delays was started from before and has no checkpoint yet; wait for one"
 
 
 def test_a_run_that_is_drained_takes_a_last_checkpoint(service: CheckpointService, task: FakeTask) -> None:

@@ -65,7 +65,7 @@ class Store:
         assert archive.oldest(KEY) == 1
 
     def restart(self, attempt: int = 1) -> RunStart:
-        """The topology begins again, until what it begins from can be read whole."""
+        """The topology begins again, until what it starts from can be read whole."""
         while True:
             opened = Archive(self.store, 3).open_run(RunId(KEY, 1, attempt), "")
             if not opened.reference:

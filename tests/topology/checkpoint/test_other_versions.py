@@ -1,4 +1,4 @@
-"""State of another version of the engine: nothing begins from it, nothing of it is lost, and people are told."""
+"""State of another version of the engine: nothing starts from it, nothing of it is lost, and people are told."""
 
 from __future__ import annotations
 

@@ -398,7 +398,7 @@ def test_a_slow_checkpoint_store_takes_nothing_of_the_time_in_which_tasks_start_
     assert reasons(topologies) == {"a": ""}
     late_ms = 2 * START_MS
     assert topologies.on_time(late_ms) == []
-    assert reasons(topologies) == {"a": "the checkpoint store has not said yet what it begins from"}
+    assert reasons(topologies) == {"a": "the checkpoint store has not said yet what it starts from"}
     topologies.job_given(key("a"), 1, late_ms)
     assert (states(topologies), reasons(topologies)) == ({"a": "starting"}, {"a": ""})
     assert topologies.on_time(late_ms + START_MS - 1) == []
@@ -695,7 +695,7 @@ class AnyStory(RuleBasedStateMachine):
         assert all(report.reason for report in self.topologies.reports() if report.state == "waiting")
 
     def teardown(self) -> None:
-        """Nothing waits for ever: when every job that is cancelled or runs ends in time, all that fit have run."""
+        """Nothing waits forever: when every job that is cancelled or runs ends in time, all that fit have run."""
         self.topologies.executors = (SLOTS,)
         ran: set[tuple[str, int]] = set()
         for _ in range(20):

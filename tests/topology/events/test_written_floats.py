@@ -1,4 +1,4 @@
-"""Whoever writes events as people read them writes floats with their shortest text."""
+"""Anyone who writes events as people read them writes floats with their shortest text."""
 
 from __future__ import annotations
 

@@ -286,7 +286,7 @@ def test_a_sender_that_has_gone_without_a_word_is_forgotten_after_its_lease(wire
 
 
 def test_a_link_does_not_expire_while_its_messages_lie_unread(wire: Wire) -> None:
-    """A server that could take nothing in for long must not take that for the senders' silence."""
+    """A server that could accept no events for long must not take that for the senders' silence."""
     sender = wire.sender()
     sender.tick(BEAT_MS)
     wire.run(lambda: None, lambda: wire.server.socket.poll(0), [wire.server.socket])

@@ -48,7 +48,7 @@ def door(keys: SecurityConfig) -> Iterator[Callable[[Role, SocketKind], Endpoint
 
 
 def in_time(work: Callable[[], object]) -> None:
-    """`work` ends: what waits for ever does so outside of Python, where no test can end it."""
+    """`work` ends: what waits forever does so outside of Python, where no test can end it."""
     thread = Thread(target=work, daemon=True)
     thread.start()
     thread.join(WITHIN_S)

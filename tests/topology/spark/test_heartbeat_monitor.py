@@ -171,9 +171,9 @@ from topology.spark.executor_side.heartbeat_monitor import HEARTBEAT_MONITOR
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
 HEARTBEAT_MONITOR.hire()
 HEARTBEAT_MONITOR.beat(1)
-print("goes on")
+print("continues")
 """
-    assert lines_of(text) == ["goes on"]
+    assert lines_of(text) == ["continues"]
 
 
 def test_nobody_is_held_up_by_a_watchman_that_hangs() -> None:

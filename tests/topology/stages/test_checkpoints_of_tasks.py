@@ -1,4 +1,4 @@
-"""Checkpoints of real tasks in threads, over real sockets: a topology that begins from one answers as if nothing had
+"""Checkpoints of real tasks in threads, over real sockets: a topology that starts from one answers as if nothing had
 been lost."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Logged(Running):
             super().stop()
 
     def open_log(self, stream: str = "A") -> int:
-        """The link stands; gives the position behind which the topology wants to go on."""
+        """The link stands; gives the position behind which the topology wants to continue."""
         opening = OpenLink("worker", (schema_of(stream),), KEY, EPOCH, attempt=self.topology.attempt, log=LOG)
         self.senders[stream] = self.opened(opening)
         self.until(lambda: self.senders[stream].state is LinkState.OPEN)
@@ -221,7 +221,7 @@ def test_what_was_only_handed_over_is_not_secured_before_the_next_checkpoint_hol
     following.until(lambda: following.senders["A"].secured == 1)
     following.send_from_log(3)
     following.until(lambda: [number for _, number in following.out] == [6])
-    assert following.senders["A"].secured == 1, "if this topology is lost now, the next begins from checkpoint 1"
+    assert following.senders["A"].secured == 1, "if this topology is lost now, the next starts from checkpoint 1"
     following.begin(2)
     following.taken(2)
     following.tasks[0].checkpointing.complete(2)
@@ -412,7 +412,7 @@ def test_checkpoints_one_after_the_other_each_hold_what_came_before_them(launch:
 
 @pytest.mark.parametrize("part", ["engine", "held"])
 def test_a_task_that_cannot_read_its_state_says_so_before_it_works(part: str, zmq_context: Context) -> None:
-    """Another version wrote it, or it is no state at all: to try again would be no use."""
+    """Another version wrote it, or it is not state at all: to try again would be useless."""
     topology = Topology(KEY, EPOCH, build(analyse(parse(PLAN.format(header="")))), 1)
     task = Task(topology, 0, StageSettings(host="127.0.0.1"), zmq_context, SystemClock(), secures=True)
     task.bring({"total#0": {part: b"CEPS" + bytes([99, 0]) + bytes(100)}})

@@ -1,4 +1,4 @@
-"""Event time waits for a stream that has never had an event; and goes on by itself where the plan says so."""
+"""Event time waits for a stream that has never had an event; and continues by itself where the plan says so."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_event_time_goes_on_by_the_increment_after_each_idle_time(first_ms: int)
     processor = Processor(f"{stage.name}#0", Topology(KEY, 1, plan, 1), stage, out.append, StageSettings())
     now_ms = 1_000_000
     processor.open(now_ms)
-    assert processor.next_deadline_ms() is None, "nothing goes on before the first event"
+    assert processor.next_deadline_ms() is None, "nothing continues before the first event"
     columns = {TIMESTAMP: pa.array([first_ms]), KIND: pa.array([CURRENT], pa.int8()), "number": pa.array([7])}
     batches = (("A", pa.RecordBatch.from_pydict(columns)),)
     receiver = "EventReceiver#0"

@@ -1,4 +1,4 @@
-"""A stage with another number of instances goes on with every key's state where that key's events come now."""
+"""A stage with another number of instances continues with every key's state where that key's events come now."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_state_that_goes_by_no_key_begins_anew_and_is_told_of(launch: Launch) ->
     again.send_from_log(6)
     again.until(lambda: [number for _, number in again.out] == [6])
     (left,) = again.tasks[0].left()
-    assert left.startswith("keyed begins anew in 1 instances: ")
+    assert left.startswith("keyed starts empty in 1 instances: ")
 
 
 def test_a_query_that_is_moved_to_another_execution_group_goes_on(launch: Launch) -> None:

@@ -383,7 +383,7 @@ def test_a_task_that_is_stopped_too_does_not_mind_that_another_has_ended_first(l
         try:
             look()
         except TopologyError:
-            first.stop()  # the order comes in the middle of a turn, which goes on with the broken link
+            first.stop()  # the order comes in the middle of a turn, which continues with the broken link
             raise
 
     first.exchange.on_senders_readable = look_and_be_stopped  # type: ignore[method-assign]

@@ -171,7 +171,7 @@ def test_no_more_is_told_than_a_message_holds(asked: Asked, monkeypatch: pytest.
     ("query", "code", "told"),
     [
         ("from Totals select", "query-invalid", "line 1"),
-        ("from Nothing select *", "query-invalid", "'Nothing' is no table, window or aggregation"),
+        ("from Nothing select *", "query-invalid", "'Nothing' is not a table, window or aggregation"),
         ("from Totals select nothing", "query-invalid", "nothing"),
         ("delete Totals on Totals.name == 'a'", "query-invalid", "only questions can be asked"),
         ("select 'c' as name, 1L as number, 1.0 as share insert into Totals", "query-invalid", "only questions"),
@@ -190,7 +190,7 @@ def test_who_is_not_there_or_stands_by_or_has_no_time_says_so(asked: Asked, monk
         "unknown-component", "no instance of the stage other is in this task"
     )
     asked.works = False
-    assert asked.ask("from Totals select *") == Rejected("not-working", "the stage stands by")
+    assert asked.ask("from Totals select *") == Rejected("not-working", "the stage is on standby")
     monkeypatch.setattr(state_queries, "PATIENCE_S", 0.01)
     silent = StateQueryService(asked.stages, lambda: None)
     late = silent.ask(QueryRunningState("run", asked.owner["Totals"], "from Totals select *"))

@@ -1,4 +1,4 @@
-"""A stage that goes on with another number of instances gives what one engine gives that never was cut."""
+"""A stage that continues with another number of instances gives what one engine gives that never was cut."""
 
 from __future__ import annotations
 

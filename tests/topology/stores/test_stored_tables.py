@@ -68,7 +68,7 @@ class World:
         self, state: Parts = NO_STATE, *, key: str = "@PrimaryKey('k')", delivery: str = "at-least-once",
         store: str = "", bare: bool = False, plan: str = PLAN, **settings: Any,
     ) -> Processor:  # fmt: skip
-        """A stage that has begun from `state`."""
+        """A stage that has started from `state`."""
         text = plan.format(store=store or f"url='{self.url}'", key=key, delivery=delivery)
         if bare:
             text = "\n".join(line for line in text.splitlines() if not line.startswith("@Store"))
@@ -423,7 +423,7 @@ def test_a_table_without_one_of_the_columns_fails_the_stage_and_names_it(world: 
 def test_rows_that_do_not_fit_the_table_fail_the_stage(world: World) -> None:
     world.sql("create table limits (k text, v text)")
     world.sql("insert into limits values ('a', 'many')")
-    with pytest.raises(TopologyError, match="column v of the table limits holds what is no double"):
+    with pytest.raises(TopologyError, match="column v of the table limits holds what is not a double"):
         world.stage()
 
 

@@ -370,7 +370,7 @@ def test_of_receivers_one_that_speaks_is_enough() -> None:
 
 
 def restored(merger: EventTimeMerger, origins: dict[str, dict[str, str]], now_ms: int = 0) -> EventTimeMerger:
-    """One that goes on from the state of `merger`, whose streams come from `origins` now."""
+    """One that continues from the state of `merger`, whose streams come from `origins` now."""
     successor = EventTimeMerger(origins, IDLE_MS, now_ms=now_ms)
     successor.restore(merger.snapshot(), {name: arrow_schema(schema_of(name)) for name in origins}, now_ms)
     return successor

@@ -90,7 +90,7 @@ class Stage:
         self.processor.on_bundle(told, now_ms)
 
     def advance(self, now_ms: int) -> None:
-        """The time of day goes on to `now_ms`."""
+        """The time of day advances to `now_ms`."""
         while (due := self.processor.next_deadline_ms()) is not None and due <= now_ms:
             self.processor.on_time(due)
 
@@ -183,7 +183,7 @@ def test_a_backlog_at_one_go_gives_what_it_gives_time_by_time(
 
 
 def test_links_are_served_while_a_long_backlog_is_worked_off() -> None:
-    """Each call works off a part, and the next one is due at once."""
+    """Each call processes a part, and the next one is due at once."""
     stage = Stage()
     for stream in "AB":
         stage.say(stream, START_MS, caught_up=False)

@@ -1,4 +1,4 @@
-"""What the driver does with the store: where a topology begins, its manifests, and what is not needed any more.
+"""What the driver does with the store: where a topology begins, its manifests, and what is no longer needed.
 
 What is done for one plan is done in order, one after the other, so that what follows another does so in the store too.
 Different plans may be seen to at the same time.
@@ -36,9 +36,9 @@ RESERVED_AT_ONCE = 10
 class RunStart(msgspec.Struct, frozen=True):
     """Where a run begins.
 
-    It begins from the manifest with `reference`, or without state when that is empty; `number` is that checkpoint's.
+    It starts from the manifest with `reference`, or without state when that is empty; `number` is that checkpoint's.
     If the newest checkpoint belongs to another plan of the name, or to another version, it has become the savepoint
-    `kept` (empty: there was none). A run that `goes_back` begins from an older checkpoint, or from nothing since none
+    `kept` (empty: there was none). A run that `goes_back` starts from an older checkpoint, or from nothing since none
     can be read: it needs all events again that its starting point does not hold.
     """
 
@@ -61,7 +61,7 @@ class Archive:
         self._bases: dict[PlanKey, dict[RunId, Manifest]] = {}
         self._manifests: dict[str, Manifest] = {}
         self._problems: dict[tuple[PlanKey, str, int, int, int], str] = {}
-        """Why no plan can begin from a savepoint; to find out may need its states."""
+        """Why no plan can start from a savepoint; to find out may need its states."""
 
     def check(self) -> None:
         """Check that the store can be used."""
@@ -72,7 +72,7 @@ class Archive:
 
         `restore` says where its epoch begins: empty, from the newest checkpoint that counts; `none`, without state;
         else from the savepoint of that name. The request was made under `restore_epoch` (0: the run's own epoch). If
-        the plan has begun under that or a later epoch, the run begins from the newest checkpoint that counts.
+        the plan has begun under that or a later epoch, the run starts from the newest checkpoint that counts.
         Checkpoints of another plan of the name never count; the newest of them becomes a savepoint. A run that
         `has_state` already continues without what it cannot read; for others CheckpointUnreadableError says what the
         operator can do.
@@ -89,7 +89,7 @@ class Archive:
             kept = self._keep_newest(run.key, lineage)
             lineage = lineage.passed_on(run.deployed_ms, highest)
         elif told_now and run.epoch < lineage.newest()[0]:
-            lineage = Lineage(reserved=lineage.reserved, former=lineage.former)  # epochs are counted anew
+            lineage = Lineage(reserved=lineage.reserved, former=lineage.former)  # epochs are counted again
         elif (run.epoch, run.attempt) < lineage.newest() or (
             (run.epoch, run.attempt) == lineage.newest() and self._begun.get(run.key) != run
         ):
@@ -186,15 +186,15 @@ class Archive:
         self._forget_bases(run.key, lambda one: one == run)
 
     def savepoints(self) -> list[Savepoint]:
-        """Return all savepoints of all plans, oldest first; `problem` says why no plan can begin from one."""
+        """Return all savepoints of all plans, oldest first; `problem` says why no plan can start from one."""
         return [self._with_problem(one) for one in self._store.savepoints(_warn)]
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
-        """There is no such savepoint. Raises CheckpointError while the plan has nothing else to begin from."""
+        """There is no such savepoint. Raises CheckpointError while the plan has nothing else to start from."""
         lineage = self._lineage(key)
         base = lineage.base
         if base and base == self._store.savepoint_reference(key, name) and self._newest_taken(key, lineage) is None:
-            raise CheckpointError(f"{key.plan} was begun from {name} and has no checkpoint yet; wait for one")
+            raise CheckpointError(f"{key.plan} was started from {name} and has no checkpoint yet; wait for one")
         self._store.delete_savepoint(key, name)
         self._sweep(key, lineage, lineage.reserved - RESERVED_AT_ONCE)
 
@@ -270,7 +270,7 @@ class Archive:
         return name
 
     def _keep_unreadable(self, key: PlanKey, lineage: Lineage) -> str:
-        """Keep the newest checkpoint as a savepoint if it is of another version, which can still begin from it.
+        """Keep the newest checkpoint as a savepoint if it is of another version, which can still start from it.
 
         Returns:
             The savepoint's name; empty: there is no such checkpoint.
@@ -292,7 +292,7 @@ class Archive:
         return name
 
     def _beginning(self, key: PlanKey, lineage: Lineage, *, needed: bool) -> tuple[str, Manifest] | None:
-        """Return the newest checkpoint that counts, if a run can begin from it.
+        """Return the newest checkpoint that counts, if a run can start from it.
 
         An unreadable one is an error where it is needed: the operator decides where the plan begins.
         """
@@ -352,7 +352,7 @@ class Archive:
         if (run.epoch, run.attempt) != (epoch, attempt):
             raise CheckpointError(
                 f"attempt {attempt} of epoch {epoch} of {run.key.topology()} has begun: checkpoints of attempt "
-                f"{run.attempt} of epoch {run.epoch} do not count any more"
+                f"{run.attempt} of epoch {run.epoch} no longer count"
             )
         return lineage
 

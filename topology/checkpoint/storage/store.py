@@ -2,7 +2,7 @@
 
     <tenant>/<plan>/lineage                           which checkpoints count, and which numbers were given out
     <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>
-    <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>-damaged    why no topology can begin from it
+    <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>-damaged    why no topology can start from it
     <tenant>/<plan>/savepoints/<name>
     <tenant>/<plan>/copies/checkpoints/… and copies/savepoints/…      the same manifests, for when the first is damaged
     <tenant>/<plan>/packs/<pack>
@@ -272,7 +272,7 @@ class CheckpointStore:
         """Store `lineage`, which says from now on which checkpoints count."""
         self._blobs.put(f"{_folder(key)}/lineage", [seal(lineage)])
 
-    # ---- what is not needed any more --------------------------------------------------------------------------------
+    # ---- what is no longer needed --------------------------------------------------------------------------------
 
     def sweep(self, key: PlanKey, kept: Iterable[Manifest], unfinished_from: int) -> int:
         """Delete packs that no checkpoint in `kept` and no savepoint needs, and return how many.

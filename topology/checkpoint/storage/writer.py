@@ -44,7 +44,7 @@ class PartWriter:
     """Writes the parts of task `task` of one attempt.
 
     One thread uses it, which need not be the task's own: the slow steps (hashing, writing) let other threads run.
-    `begun_from` is the manifest that the attempt began from.
+    `begun_from` is the manifest that the attempt started from.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The driver's own metrics, told at the moment of each scrape, and the HTTP server at which they can be had.
 
-What tasks do is told by the manager: tasks come and go on any executor, and have no port that could be configured for
+What tasks do is told by the manager: tasks run on any executor, and have no port that could be configured for
 scraping. The manager's metrics have other names, so that a sum over all processes counts nothing twice.
 """
 
@@ -32,7 +32,7 @@ PLAN = ("tenant", "plan")
 
 
 class DriverMetrics(msgspec.Struct, frozen=True):
-    """What the driver reports of itself at one moment.
+    """What the driver reports by itself at one moment.
 
     `registered` says that a manager has taken its last report; `turned_ms` is when its loop last turned (monotonic
     clock), None until Spark has started.

@@ -25,7 +25,7 @@ SHARED = (
 def without_archives(path: list[str]) -> list[str]:
     """`path` for imports without Spark's archives of its own Python sources, where these are of an installed pyspark.
 
-    Executors put them in front of all else, and Python compiles what it finds in an archive anew each time, which is
+    Executors put them in front of all else, and Python compiles what it finds in an archive again each time, which is
     most of what there is to do until an executor's first stage can run.
     """
     installed = PathFinder.find_spec("pyspark", [entry for entry in path if not entry.endswith(".zip")])

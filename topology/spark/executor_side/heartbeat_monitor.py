@@ -3,10 +3,10 @@
     daemon ──forks──▶ monitor ◀──a pipe── beats ── stage, stage, …       silent for longer than its lease: SIGKILL
        └─────forks──▶ stage, stage, …
 
-The driver takes a silent task for lost and has its topology start anew. But Spark looks only every other second whether
-the job of a task was cancelled, and as long as a process that hangs is there, its slot is taken: where no other is
-free, the topology waits. The monitor is a small process of each daemon of an executor; it reads beats, and nothing can
-keep it but what keeps the whole host.
+The driver takes a silent task for lost and has its topology start again. But Spark looks only every other second
+whether the job of a task was cancelled, and as long as a process that hangs is there, its slot is taken: where no
+other is free, the topology waits. The monitor is a small process of each daemon of an executor; it reads beats, and
+nothing can keep it but what keeps the whole host.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class HeartbeatMonitor:
             os._exit(0)
 
     def beat(self, lease_ms: int) -> None:
-        """Report that this process is alive and may be silent for `lease_ms`; 0: it is not watched any more.
+        """Report that this process is alive and may be silent for `lease_ms`; 0: it is no longer watched.
 
         Does nothing where there is no monitor.
         """

@@ -281,8 +281,8 @@ class HostAgents(threading.Thread):
             self._register()
         for one in self._watched if changes.leaves else ():
             if one.task in changes.leaves:
-                # Heartbeats go on meanwhile, but not for ever: the driver must be able to miss a task whose store does
-                # not answer.
+                # Heartbeats continue meanwhile, but not forever: the driver must be able to miss a task whose store
+                # does not answer.
                 one.written, one.until_s = one.speaker.finish_writing(), time.monotonic() + CLOSING_S
 
     def _let_go(self) -> None:

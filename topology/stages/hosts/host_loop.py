@@ -212,7 +212,7 @@ class HostLoop:
             failure = None
         try:
             task.close()
-        except Exception as defect:  # the border between plans: the others must go on
+        except Exception as defect:  # the border between plans: the others must continue
             logger.exception("a task could not be closed: topology=%s", task.topology.run())
             failure = failure or defect
         member.ended(failure or task.failure)

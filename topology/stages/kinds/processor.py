@@ -340,12 +340,12 @@ class Processor:
             statistics.dropped_events = merger.late_rows if self._drop_late else 0
         statistics.awaits, statistics.behind_ms = at.awaits(), at.behind_ms
         for name in merger.channels.let_go:
-            text = f"{name} was silent for {self._idle_ms} ms: time goes on without it, its events will be late"
+            text = f"{name} was silent for {self._idle_ms} ms: time continues without it, its events will be late"
             statistics.error("channel-silent", text, now_ms)
         merger.channels.let_go.clear()
         if isinstance(at, SystemTime | LogTime) and at.wrong_ms:
             text = f"its time was {abs(at.wrong_ms)} ms {'ahead' if at.wrong_ms > 0 else 'behind'}: a clock was wrong"
-            if statistics.error("clock-wrong", f"{text}; windows go on from where they were", now_ms):
+            if statistics.error("clock-wrong", f"{text}; windows continue from where they were", now_ms):
                 logger.error("%s: instance=%s", text, self.name)
             at.wrong_ms = 0
         watermark_ms, idle = at.promise(self._said[0])

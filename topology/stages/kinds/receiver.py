@@ -88,7 +88,7 @@ class Receiver:
         self._set_ms = 0
         """By how much the time of day has been set in all."""
         self.goes_back = False
-        """It begins from a checkpoint, perhaps not from the newest: senders give again what follows that."""
+        """It starts from a checkpoint, perhaps not from the newest: senders give again what follows that."""
         self.connections: tuple[str, ...] = ()
         """The workers' links that stand now; replaced as a whole, so that another thread may read it."""
         resume = self._resume if secures else None

@@ -1,6 +1,6 @@
 """The tables of a processing stage that have their rows in databases: see `topology.stores`.
 
-Under at least once, changes are written as they come. When the stage begins from a state, the rows are those of its
+Under at least once, changes are written as they come. When the stage starts from a state, the rows are those of its
 database, and what the state says was not written yet is done once more. Under exactly once, changes are written when a
 complete checkpoint holds them, and are part of its state until then: what the database has of them its groups tell.
 """

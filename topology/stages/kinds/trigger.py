@@ -25,7 +25,7 @@ NEVER = b"never"
 """It fires no more."""
 
 CATCH_UP_MS = 3_600_000
-"""A trigger that goes on from a state fires what it has missed, but no more than of this time."""
+"""A trigger that continues from a state fires what it has missed, but no more than of this time."""
 MOST_MISSED = 3_600
 """Nor more often than this, where it fires periodically: its task does nothing else meanwhile. A trigger by a cron text
 fires at most once a second."""

@@ -31,7 +31,7 @@ class Checkpointing:
         self.taken: queue.SimpleQueue[TakenPart] = queue.SimpleQueue()
         """The task's parts, as they get ready."""
         self.ending = False
-        """The last marker has been sent: the task takes no events in and fires no timers any more."""
+        """The last marker has been sent: the task accepts no events and fires no timers any more."""
         self._instances = instances
         self._aligners = {name: Aligner.of(producers) for name, producers in _producers(topology, instances).items()}
         self._sources = [name for name, aligner in self._aligners.items() if not aligner.producers]
@@ -95,7 +95,7 @@ class Checkpointing:
             elif order in ("begin", "end"):
                 # Answered with an error rather than not at all, so that the driver need not wait until the checkpoint
                 # times out.
-                self.taken.put(TakenPart(checkpoint, {}, error="the task stands by, gives its state away, or ends"))
+                self.taken.put(TakenPart(checkpoint, {}, error="the task is on standby, gives its state away, or ends"))
             elif order == "complete":
                 # The count at its markers, not the present one: events since then are in no checkpoint yet.
                 self._retained[checkpoint] = self._began.pop(checkpoint, 0)
@@ -114,7 +114,7 @@ class Checkpointing:
                 for instance in self._told:
                     instance.abandon(checkpoint)
                 self._part.abandon(checkpoint)
-                # Producers may wait behind markers that will never come; their bundles go on now.
+                # Producers may wait behind markers that will never come; their bundles continue now.
                 for name, aligner in self._aligners.items():
                     self._follow(name, aligner.abandon(checkpoint), now_ms)
 

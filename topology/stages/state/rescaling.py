@@ -48,7 +48,7 @@ def rescaled(
     """Return the states of the present instances from `former`, the states of all former instances.
 
     Raises:
-        TopologyError: When rows wait that the stage does not take any more.
+        TopologyError: When rows wait that the stage no longer takes.
     """
     if stage.sync == "entry":
         return Rescaled(tuple(NO_STATE for _ in range(stage.parallel)))  # it keeps none
@@ -64,7 +64,7 @@ def rescaled(
     try:
         engines, left = _engines(topology, stage, [state[ENGINE] for state in states], scripts)
     except SnapshotError as error:
-        why = f"{stage.name} begins anew in {stage.parallel} instances: {error.problems[0].message}"
+        why = f"{stage.name} starts empty in {stage.parallel} instances: {error.problems[0].message}"
         return Rescaled((), (why,))
     left += lost or ()
     parts: list[dict[str, bytes]] = [{ENGINE: engine} for engine in engines]
@@ -87,7 +87,7 @@ def _copied(topology: Topology, stage: ProcessingStage, states: list[Parts], scr
     try:
         (engine,), left = _engines(topology, whole, [state[ENGINE] for state in states], scripts)
     except SnapshotError as error:
-        why = f"{stage.name} begins anew in {stage.parallel} instances: {error.problems[0].message}"
+        why = f"{stage.name} starts empty in {stage.parallel} instances: {error.problems[0].message}"
         return Rescaled((), (why,))
     left += tuple(text for state in states for text in _lost_rows(stage, state.get(HELD)))
     return Rescaled(tuple({ENGINE: engine} for _ in range(stage.parallel)), left)
@@ -144,7 +144,7 @@ class _StateSchemas(dict[str, pa.Schema]):
     """The schemas of a stage's inputs."""
 
     def __missing__(self, stream: str) -> pa.Schema:
-        raise TopologyError(STATE_UNREADABLE, f"rows of {stream} are held, which is no input of the stage")
+        raise TopologyError(STATE_UNREADABLE, f"rows of {stream} are held, which is not an input of the stage")
 
 
 def _held(topology: Topology, stage: ProcessingStage, held: list[bytes], scripts: ScriptPolicy) -> list[bytes]:

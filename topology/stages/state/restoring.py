@@ -1,7 +1,7 @@
-"""What each instance of a topology begins from, given the states of the topology that was there before.
+"""What each instance of a topology starts from, given the states of the topology that was there before.
 
-An instance goes on from its namesake's state. Where a stage has another number of instances, its state is shared out
-anew; and since a worker may come to any receiver, each of these gets what all of them had taken.
+An instance continues from its namesake's state. Where a stage has another number of instances, its state is shared out
+again; and since a worker may come to any receiver, each of these gets what all of them had taken.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _DECODER = msgspec.msgpack.Decoder(dict[str, bytes])
 
 
 class StateEndpoint(threading.Thread):
-    """Gives `states`, by instance, of the plan's topology of `epoch` to whoever asks, until `close`."""
+    """Gives `states`, by instance, of the plan's topology of `epoch` to anyone who asks, until `close`."""
 
     def __init__(
         self,

@@ -1,11 +1,11 @@
 """On-demand queries about what the processing stages of a running task hold.
 
 door's thread   parsed, analysed ──► question ──► waits ──────────────▶ reads the answer
-task's loop                          forks between two bundles, goes on    │
+task's loop                          forks between two bundles, continues    │
 copy of the process                  └── answers, and ends ────────────────┘
 
 A question can be as expensive as its author likes. So it is answered in a copy of the process, which has limits of time
-and memory, and the loop goes on meanwhile: nothing that is asked can hold up the plan or end it.
+and memory, and the loop continues meanwhile: nothing that is asked can hold up the plan or end it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Question:
                 except OSError as error:
                     self.refusal = Rejected("busy", f"the process cannot be copied: {error}")
             else:
-                self.refusal = Rejected("not-working", "the stage stands by")
+                self.refusal = Rejected("not-working", "the stage is on standby")
             self.taken.set()
 
     def give_up(self) -> bool:
@@ -97,7 +97,7 @@ class StateQueryService:
         if not question.taken.wait(PATIENCE_S) and question.give_up():
             return Rejected("busy", f"the stage {message.component} had no time to answer within {PATIENCE_S:g} s")
         if question.call is None:
-            return question.refusal or Rejected("not-working", "the stage stands by")
+            return question.refusal or Rejected("not-working", "the stage is on standby")
         try:
             return _decoded(question.call.result(until_s))
         except CallStoppedError as error:

@@ -45,7 +45,7 @@ JOIN_EACH_MS = 50
 LOOK_MS = 20
 """How often the thread looks whether a part is ready, or written."""
 CLOSING_S = 30.0
-"""How long a task that ends may go on with heartbeats while it writes what it has."""
+"""How long a task that ends may continue with heartbeats while it writes what it has."""
 
 
 def _nobody_listens(_lease_ms: int) -> None:
@@ -183,7 +183,7 @@ class CheckpointReporter:
         taken = self._task.checkpointing.taken
         while not taken.empty():
             self._reports.append(self._writing.submit(self._stored, taken.get()))
-        # Only finished ones, so that heartbeats go on while a slow store is written to.
+        # Only finished ones, so that heartbeats continue while a slow store is written to.
         for report in [report for report in self._reports if report.done()]:
             self._reports.remove(report)
             self._reported = report.result()
@@ -237,8 +237,8 @@ class CheckpointAgent(CheckpointReporter, threading.Thread):
     def close(self) -> None:
         """End the thread and wait for it; a part that is being written is finished first."""
         if self.is_alive():
-            # Heartbeats go on meanwhile: the driver must not take a task that writes its last part for lost before it
-            # knows why that ends. With a store that never answers they stop after all.
+            # Heartbeats continue meanwhile: the driver must not take a task that writes its last part for lost before
+            # it knows why that ends. With a store that never answers they stop after all.
             wait([self.finish_writing()], timeout=CLOSING_S)
         self._closing.set()
         if self.ident is not None:

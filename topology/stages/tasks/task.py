@@ -351,7 +351,7 @@ class Task:
         self.pace.flush_ms = self._flush(monotonic_ms)
 
     def _let_go(self, now_ms: int) -> None:
-        """Stages go on without the first events that need not be waited for."""
+        """Stages continue without the first events that need not be waited for."""
         self._told_released = self._released
         for processor in self._instances.processors:
             processor.release(self._released)

@@ -41,7 +41,7 @@ from cep_manager.web.api.routes.operations import (
 from cep_manager.web.ports import ManagerView
 from cep_manager.web.secret_masking import shown_details, shown_query_plan
 
-RestoreFrom = Annotated[str, Meta(description="The savepoint to begin from; `none`: without state")]
+RestoreFrom = Annotated[str, Meta(description="The savepoint to start from; `none`: without state")]
 
 
 class PlanList(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ class RestartRequest(msgspec.Struct, frozen=True):
 class UndeployRequest(msgspec.Struct, frozen=True):
     """How a plan is undeployed."""
 
-    discard: Annotated[bool, Meta(description="Drop what was accepted and is not worked off yet")] = False
+    discard: Annotated[bool, Meta(description="Drop what was accepted and is not processed yet")] = False
 
 
 class RebalanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -163,7 +163,7 @@ def _store_routes(api: Api, view: ManagerView) -> None:
 
     @api.delete(
         "/plans/<name>",
-        "Undeploys the plan, once what was accepted is worked off",
+        "Undeploys the plan, once what was accepted is processed",
         answers={202: StartedUndeployment, 200: StartedUndeployment},
         query=UndeployRequest,
         fails=(*_CHANGE, CannotDrainError),
@@ -209,13 +209,13 @@ def _reading_routes(api: Api, view: ManagerView) -> None:
 
 
 def _life_cycle_routes(api: Api, view: ManagerView) -> None:
-    @api.post("/plans/<name>/activate", "Workers take events in for the plan again", answers=Outcome, fails=_CHANGE)
+    @api.post("/plans/<name>/activate", "Workers accept events for the plan again", answers=Outcome, fails=_CHANGE)
     def activate_plan(name: str) -> Outcome:
         return view.change_settings(plan_key(view, name), SettingsPatch(intake=True))
 
     @api.post(
         "/plans/<name>/deactivate",
-        "Workers take no more events in for the plan, its state is kept",
+        "Workers accept no more events for the plan, its state is kept",
         answers=Outcome,
         fails=_CHANGE,
     )

@@ -86,7 +86,7 @@ def rule_routes(api: Api, view: ManagerView) -> None:
 
     @api.delete(
         "/rule-sets/<name>",
-        "Undeploys all plans of a rule set, once what was accepted is worked off",
+        "Undeploys all plans of a rule set, once what was accepted is processed",
         answers=RuleSetReport,
         query=RemoveRuleSetRequest,
         fails=(UnknownRuleSetError, RuleSetRefusedError, PlanStoreError),

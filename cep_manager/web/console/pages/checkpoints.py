@@ -15,7 +15,7 @@ from cep_manager.web.ports import ManagerView
 DEEDS = {
     "taken": "Savepoint {name} is being taken; {plan} works on.",
     "deleted": "Savepoint {name} is being deleted.",
-    "restarted": "{plan} is restarted; it begins from savepoint {name}.",
+    "restarted": "{plan} is restarted; it starts from savepoint {name}.",
     "cleared": "The checkpoints of {plan} so far are removed; it works on and takes others.",
 }
 

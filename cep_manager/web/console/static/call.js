@@ -4,7 +4,7 @@ const CSRF_HEADER = "X-CSRFToken";
 export const NOT_LOGGED_IN = 401;
 const UNCHANGING = ["GET", "HEAD", "OPTIONS"];
 
-/** As `fetch`, of an address of the manager itself. Whoever is not logged in any more is told so on the page. */
+/** As `fetch`, of an address of the manager itself. Anyone who is not logged in any more is told so on the page. */
 export async function call(address, options = {}) {
   const headers = new Headers(options.headers);
   const token = document.querySelector('meta[name="csrf-token"]')?.content;

@@ -1,6 +1,6 @@
 // Asks once, in a dialog, before a form does what cannot be taken back.
 //
-//   <form method="post" action="…" data-confirm="Workers take no more events in for it.">   the question's text
+//   <form method="post" action="…" data-confirm="Workers accept no more events for it.">   the question's text
 //     <button class="button danger" data-confirm="…">Restart</button>                        or a button's own
 //   </form>
 //

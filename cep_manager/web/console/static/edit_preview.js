@@ -4,7 +4,7 @@ import { html, table } from "./elements.js";
 import { send } from "./refresh.js";
 
 const COUNTS = [["rows", "rows"], ["groups", "groups"], ["partial_matches", "partial matches"], ["distinct_values", "distinct values"], ["instances", "instances"]];
-const FATES = { kept: "go on as they are", mapped: "go on in their new form", failed: "become failed events" };
+const FATES = { kept: "continue as they are", mapped: "continue in their new form", failed: "become failed events" };
 
 /** Asks for one preview at a time: the manager runs each in a process of its own. What is asked for meanwhile comes next. */
 export class EditPreview {
@@ -41,7 +41,7 @@ function say(place, words) {
 
 function fill(place, answer, told) {
   if (!answer?.ok) {
-    say(place, `What happens to the state cannot be told now${told?.message ? `: ${told.message}` : "."}`);
+    say(place, `What happens to the state cannot be determined now${told?.message ? `: ${told.message}` : "."}`);
     return;
   }
   const { parts, streams, kept, reset, note } = told;

@@ -1,4 +1,4 @@
-// Draws a graph of nodes and edges as SVG; a chosen node shows its details, or is a link. The layout is made anew only when
+// Draws a graph of nodes and edges as SVG; a chosen node shows its details, or is a link. The layout is made again only when
 // nodes or edges come or go, so the picture keeps still while its numbers move.
 
 import { html } from "./elements.js";

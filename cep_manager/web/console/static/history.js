@@ -181,7 +181,7 @@ function follow({ chart, lines, keys, plot, cursor, times, x, y, width }) {
   show();
 }
 
-/** The charts are those of now, and of the chosen range; while somebody reads them they stay, unless that was chosen anew. */
+/** The charts are those of now, and of the chosen range; while somebody reads them they stay, unless that was chosen again. */
 async function refresh(chosen = false) {
   if (!chosen && place.querySelector(".plot:focus, .plot:hover") !== null) {
     return; // somebody reads it

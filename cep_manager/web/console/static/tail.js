@@ -81,7 +81,7 @@ function watch() {
     stop(report.ended);
   });
   source.addEventListener("error", () => {
-    // What refused the events is not told here; asking once tells it, or goes on in its place.
+    // What refused the events is not told here; asking once tells it, or continues in its place.
     source?.close();
     source = null;
     look();

@@ -24,7 +24,7 @@ function readEvent(line, number, otherwise, streams) {
   try {
     written = JSON.parse(line);
   } catch {
-    throw new Error(`Line ${number} is no JSON object: ${line.trim().slice(0, 60)}`);
+    throw new Error(`Line ${number} is not a JSON object: ${line.trim().slice(0, 60)}`);
   }
   if (written === null || typeof written !== "object" || Array.isArray(written)) {
     throw new Error(`Line ${number} must be a JSON object such as {"stream": "…", "data": {…}}`);

@@ -1,6 +1,6 @@
 // What of a picture is seen: moved by dragging and arrow keys, made larger and smaller by buttons, + and −, or the wheel with
 // Ctrl; 0 shows all of it. At first all of it is seen, or its beginning where that could not be read. What is seen stays when
-// the picture is drawn anew in the same size.
+// the picture is drawn again in the same size.
 
 const STEP = 1.25;
 const LARGEST = 4;

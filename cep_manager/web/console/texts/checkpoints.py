@@ -105,7 +105,7 @@ class SpreadRow(msgspec.Struct, frozen=True):
 
 
 class SavepointRow(msgspec.Struct, frozen=True):
-    """A savepoint, whether it can be begun from, and what is wrong with it."""
+    """A savepoint, whether it can be started from, and what is wrong with it."""
 
     name: str
     state: str

@@ -280,7 +280,7 @@ def _driver(driver: DriverView) -> DriverText:
 def _manager(member: ManagerMember) -> ManagerRow:
     states = {
         "leader": Line("", "leads", "good"),
-        "standby": Line("", "stands by", "idle"),
+        "standby": Line("", "standby", "idle"),
         "silent": Line("", f"silent for {duration(member.silent_ms)}", "bad"),
     }
     leads = member.role == "leader"

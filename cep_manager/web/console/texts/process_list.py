@@ -46,7 +46,7 @@ def plans_of(processes: tuple[Process, ...], tenant: int) -> tuple[str, ...]:
 
 
 def _row(process: Process) -> ProcessRow:
-    facts = [f"process {process.process_id}"] if process.process_id else ["stands by"]
+    facts = [f"process {process.process_id}"] if process.process_id else ["standby"]
     if process.kind == "task":
         facts.append(f"epoch {process.epoch}")
         facts.append(", ".join(process.instances))

@@ -54,7 +54,7 @@ def _entry_of(table, owner, epoch, value):  # type: ignore[no-untyped-def]
 def follow_distincts(moves, count, plan, number, lines, cells, table, pool, out, out_valid, written):  # type: ignore[no-untyped-def]
     """Count values in the table; return False, as no null is written.
 
-    A group that starts anew has another epoch, so that its old entries match no more. The table must have room for
+    A group that starts again has another epoch, so that its old entries match no more. The table must have room for
     every added row.
     """
     cell, line = plan[number, CELL], plan[number, LINE]

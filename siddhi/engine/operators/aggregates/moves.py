@@ -22,7 +22,7 @@ from siddhi.engine.jit.kernels import kernel_part
 from siddhi.engine.jit.memory import byte_at, offset_at, word_at
 
 ADD, REMOVE, CLEAR, WRITE = 1, 2, 4, 8
-"""What a move does, one or several: the group starts anew (always first), the row is added or removed, the group's
+"""What a move does, one or several: the group starts again (always first), the row is added or removed, the group's
 aggregates are written."""
 ROW_SHIFT, GROUP_SHIFT = 4, 34
 """A move is `group << GROUP_SHIFT | row << ROW_SHIFT | what it does`."""

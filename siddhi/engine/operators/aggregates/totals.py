@@ -91,7 +91,7 @@ def _slide_all(moves, place, count, cells_at, width, values, real, mean, out_at,
 def follow_totals(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
     """Compute sums, which wrap as Java's when they are whole, and averages; return whether a null was written.
 
-    Totals go up and down by each value, nothing is summed anew. A value that has just come is always held.
+    Totals go up and down by each value, nothing is summed again. A value that has just come is always held.
     """
     cell, real, line = plan[number, CELL], plan[number, REAL_RESULT] != 0, plan[number, LINE]
     mean = plan[number, KIND] == AVERAGE

@@ -335,7 +335,7 @@ class Stateful(ABC):
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
         """Return one state that holds what all `states` hold, of operators like this one, which holds nothing.
 
-        Partition instance i of `states[k]` is instance `ids[k][i]` from then on, -1 when it is not there any more; the
+        Partition instance i of `states[k]` is instance `ids[k][i]` from then on, -1 when it is no longer there; the
         new ids are dense and rise with k and i. `NotByKeyError` when something goes by no key: what has no
         instances, as this, must hold nothing.
         """

@@ -182,7 +182,7 @@ def evaluate_where(node: ExpressionNode, evaluation: Evaluation, rows: BoolArray
 
 
 def decision(condition: ExpressionNode) -> ExpressionNode:
-    """Return `condition` as what decides about a pair of rows, which, as in Siddhi, fails where it is no bool."""
+    """Return `condition` as what decides about a pair of rows, which, as in Siddhi, fails where it is not a bool."""
     return condition if condition.type is AttributeType.BOOL else NoDecisionNode(condition)
 
 
@@ -198,7 +198,7 @@ class NoDecisionNode(ExpressionNode):
 
     def evaluate(self, evaluation: Evaluation) -> Value:
         self.condition.evaluate(evaluation)
-        message = f"the condition is no bool but of type {self.condition.type.value}"
+        message = f"the condition is not a bool but of type {self.condition.type.value}"
         evaluation.fail(np.ones(evaluation.size, dtype=np.bool_), message)
         return Value(np.zeros(evaluation.size, dtype=np.bool_))
 

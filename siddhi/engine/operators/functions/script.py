@@ -24,7 +24,7 @@ def script_node(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: S
     """Return the node that calls the script of `call`, once for each distinct combination of arguments in a batch."""
     function = call.script
     if function is None:
-        raise TypeError(f"'{call.name}' is no function of the app")
+        raise TypeError(f"'{call.name}' is not a function of the app")
     run = function.make()
     objects = [argument.type is AttributeType.OBJECT for argument in arguments]
     result_type = function.syntax.return_type
@@ -38,14 +38,14 @@ def script_node(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: S
         except Exception as error:
             raise RowError(f"{type(error).__name__}: {error}") from error
 
-    # A script may read a clock or draw at random, so what it gave is not kept for the next batch.
+    # A script may read a clock or draw at random, so what it returned is not kept for the next batch.
     node = RowFunction(call, arguments, pool, compute=compute, nulls=Nulls.PASS, remembers=False)
     node.title = call.name
     return node
 
 
 def returned(result: object, type_: AttributeType) -> object:
-    """Return what a script gave back as a value of `type_`; `RowError` when it cannot be one.
+    """Return what a script returned as a value of `type_`; `RowError` when it cannot be one.
 
     Numbers become each other, whole ones by cutting the fraction off; numbers and bools become text; None is null.
     """
@@ -59,16 +59,16 @@ def returned(result: object, type_: AttributeType) -> object:
         return result
     if type_ in NUMERIC and isinstance(result, int | float) and not isinstance(result, bool):
         return _whole(result, type_) if type_ in _WHOLE else float(result)
-    raise RowError(f"it gave a {type(result).__name__}, which is no {type_.value}")
+    raise RowError(f"it returned a {type(result).__name__}, which is no {type_.value}")
 
 
 def _whole(result: float, type_: AttributeType) -> int:
     limits = np.iinfo(np.int32 if type_ is AttributeType.INT else np.int64)
     if isinstance(result, float) and not math.isfinite(result):
-        raise RowError(f"it gave {result}, which is no {type_.value}")
+        raise RowError(f"it returned {result}, which is no {type_.value}")
     number = int(result)
     if not limits.min <= number <= limits.max:
-        raise RowError(f"it gave {number}, which is beyond {type_.value}")
+        raise RowError(f"it returned {number}, which is beyond {type_.value}")
     return number
 
 
@@ -82,4 +82,4 @@ def _plain(item: object) -> object:
         return frozenset(_plain(element) for element in item)
     if isinstance(item, dict):
         return {_plain(key): _plain(value) for key, value in item.items()}
-    raise RowError(f"it gave a {type(item).__name__}, which is no object of a plan")
+    raise RowError(f"it returned a {type(item).__name__}, which is not an object of a plan")

@@ -4,12 +4,12 @@
                      └─ groups: +a +b +c … ─►─ aggregates, newest row of each ─┴─►─ Out, one row a group and batch
 
     lengthBatch 3    in        a   b   a   │  c   c   b   │
-                     moves     +a  +b  +a  │ write a, b   │ anew: +c  +c  anew: +b  │ write c, b
+                     moves     +a  +b  +a  │ write a, b   │ again: +c   +c  again: +b   │ write c, b
                      out                     a, b                                     c, b
 
 Only current events leave such a query, of each batch the last of each group. So no event is held: it is added to the
 accumulators of its group as it comes, and of the group's newest event only those attributes are kept that are selected.
-At the end of a batch the groups are written in the order in which they came, and start anew with their next event.
+At the end of a batch the groups are written in the order in which they came, and start again with their next event.
 """
 
 from __future__ import annotations

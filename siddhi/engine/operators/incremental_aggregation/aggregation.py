@@ -41,7 +41,7 @@ _LONG_AGO = np.iinfo(np.int64).min
 
 
 class Aggregation(Stateful):
-    """The buckets of one aggregation. `add` takes events in, `find` reads rows.
+    """The buckets of one aggregation. `add` accepts events, `find` reads rows.
 
     `compiler` keeps which attributes of the events are read.
     """
@@ -129,7 +129,7 @@ class Aggregation(Stateful):
         bad = np.array([time is None for time in parsed], dtype=np.bool_)
         if bad.any():
             text = self.pool.text(int(codes[bad][0]))
-            evaluation.fail(bad[inverse], f"'{text}' is no time by which '{self.id}' could aggregate")
+            evaluation.fail(bad[inverse], f"'{text}' is not a time by which '{self.id}' could aggregate")
         times: Int64Array = np.array([time or 0 for time in parsed], dtype=np.int64)[inverse]
         return times
 

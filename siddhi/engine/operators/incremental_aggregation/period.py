@@ -46,13 +46,13 @@ def parse_duration(text: str) -> str:
     """
     duration = duration_named(text)
     if duration is None:
-        message = f"'{text}' is no duration of an aggregation"
+        message = f"'{text}' is not a duration of an aggregation"
         raise SiddhiRuntimeError(Problem("unknown-duration", message, duration_hint(text)))
     return duration
 
 
 def time_or_none(text: str) -> int | None:
-    """Return the milliseconds of a time as `aggregate by` and `within` accept it, None when `text` is no time."""
+    """Return the milliseconds of a time as `aggregate by` and `within` accept it, None when `text` is not a time."""
     parts = _TIME.fullmatch(text.strip())
     if parts is None:
         return None
@@ -74,14 +74,14 @@ def within_pattern(text: str) -> Within:
     """
     parts = _PATTERN.fullmatch(text.strip())
     if parts is None:
-        raise _wrong(f"'{text}' is no pattern of times", _PATTERN_FORM)
+        raise _wrong(f"'{text}' is not a pattern of times", _PATTERN_FORM)
     starred = [name for name in _LEAST if parts[name] == "**"]
     if starred != list(_LEAST)[len(_LEAST) - len(starred) :]:
         raise _wrong(f"in '{text}' a part with a star has a part without one behind it", _PATTERN_FORM)
     filled = {name: _LEAST.get(name, "") if value == "**" else value for name, value in parts.groupdict("").items()}
     start = time_or_none("{year}-{month}-{day} {hour}:{min}:{sec}{offset}".format_map(filled))
     if start is None:
-        raise _wrong(f"'{text}' is no date of the calendar", _PATTERN_FORM)
+        raise _wrong(f"'{text}' is not a date of the calendar", _PATTERN_FORM)
     # the part in front of the first star is what the times have in common
     size = ["year", *_LEAST][len(_LEAST) - len(starred)]
     zone_ms = _offset_ms(parts["offset"] or "")
@@ -95,7 +95,7 @@ def within_bounds(bounds: Sequence[str | int | None]) -> Within:
     """
     if len(bounds) == 1:
         if not isinstance(bounds[0], str):
-            raise _wrong(f"{bounds[0]} is no pattern of times", _PATTERN_FORM)
+            raise _wrong(f"{bounds[0]} is not a pattern of times", _PATTERN_FORM)
         return within_pattern(bounds[0])
     start, end = (_bound(bound) for bound in bounds)
     if start >= end:
@@ -106,7 +106,7 @@ def within_bounds(bounds: Sequence[str | int | None]) -> Within:
 def _bound(bound: str | int | None) -> int:
     time = time_or_none(bound) if isinstance(bound, str) else bound
     if time is None:
-        raise _wrong(f"'{bound}' is no time" if bound is not None else "a bound of within is null", _FORM)
+        raise _wrong(f"'{bound}' is not a time" if bound is not None else "a bound of within is null", _FORM)
     return time
 
 

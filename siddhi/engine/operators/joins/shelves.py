@@ -43,7 +43,7 @@ rows until it lets them out."""
 
 NATURE, COUNT, NEXT_ROW, FREED_COUNT = 0, 2, 4, 6
 """Lines of a walk, two numbers each, for the left and the right: what the side is like; in the step that runs how many
-rows it lets out, which is next, and how many slots it gives back."""
+rows it lets out, which is next, and how many slots it returns."""
 NULL, CHUNKS, DELIVERIES, LAST_SIDE, LAST_CHUNK, TICK = range(8, 14)
 """Further lines: the key that equals nothing; in the step that runs the chunks and deliveries that came out, and where
 the last row of them came from; how many rows were ever put on a shelf or looked for."""
@@ -53,7 +53,7 @@ WALK_LINES = 14
  FREED, CELL_PLACE) = range(13)  # fmt: skip
 """The lines of a shelf, (13, capacity). By slot: key, number, instance, timestamp and tick of the row, its neighbours
 in the chain of its key and the next in that of its number. By bucket: both ends of a chain of keys, the first of one of
-numbers. The last but one lists the slots that a step gave back, the last has by slot the one in the window."""
+numbers. The last but one lists the slots that a step returned, the last has by slot the one in the window."""
 CELL_LINES = 13
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)

@@ -173,7 +173,7 @@ class SlidingJoin:
         self._lonely = [other.keeps_unmatched or not only_current for other in (sides[1], sides[0])]
         """Whether rows may stand beside nulls of the left and of the right side."""
         self.behind = True
-        """Whether the windows have moved without this join, so that it has to catch up before it goes on."""
+        """Whether the windows have moved without this join, so that it has to catch up before it continues."""
         self._walk: Int64Array = np.zeros(WALK_LINES, dtype=np.int64)
         self._walk[NULL] = condition.null_number
         for side in sides:

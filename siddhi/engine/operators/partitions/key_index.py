@@ -62,7 +62,7 @@ def _rows_of_new(codes, ids, rows):  # type: ignore[no-untyped-def]
 class KeyIndex(Stateful):
     """What one key expression of type `type_` has given so far.
 
-    It is no state of its own: what is forgotten is looked up by its text again.
+    It is not state of its own: what is forgotten is looked up by its text again.
     """
 
     def __init__(self, type_: AttributeType, instances: PartitionInstances) -> None:

@@ -13,7 +13,7 @@ from siddhi.engine.operators.windows.base.emission import timer_clock, timer_ord
 NEXT, BACK, CHAINED, HASH, KIND, GROUP, INSTANCE, HELD, NEWEST_OF, FREED = range(10)
 """The lines of rows by place: the neighbours in the list of their instance; the next in their chain, and the hash code
 of the values by which a row that leaves finds them; kind, group and instance; whether a list holds the row; of how
-many groups it is the newest. The last line is a stack of places that a step gave back."""
+many groups it is the newest. The last line is a stack of places that a step returned."""
 ROW_LINES = 10
 TICK, HEAD, TAIL, FIRST_GROUP, LAST_GROUP, COUNT, GROUPS, ASLEEP, PLACE = range(9)
 """The columns of instances: when the next tick is, both ends of the rows held and of the groups, how many rows and
@@ -25,7 +25,7 @@ groups of the instance; whether it is among these; the number of the snapshot th
 GROUP_WIDTH = 6
 WINDOWED, GROUPED, ALL_AGGREGATED, SOME_AGGREGATED, PERIOD = range(5)
 HEAPED, WRITTEN, FREED_COUNT, ROW, SHOWS, IN_RUNS, TURN_NOW = range(7)
-"""What the loop knows: how many instances wait for a tick; rows written and places given back; the row that is next;
+"""What the loop knows: how many instances wait for a tick; rows written and places returned; the row that is next;
 how many snapshots there were; whether rows of several instances came together; whose turn it is."""
 RUN_LINES = 7
 NEW = BASE_LINES

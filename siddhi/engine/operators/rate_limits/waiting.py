@@ -47,7 +47,7 @@ from siddhi.engine.operators.windows.base.emission import timer_order
 _UNSET = np.int64(UNSET)
 NEXT, BACK, BLOCK_OF, GROUP_OF, KIND_OF, FREED = range(6)
 """The lines of rows by place: the neighbours in their block, the block (-1 when they have left), the group and the
-kind. The last line is a stack of slots that a step gave back."""
+kind. The last line is a stack of slots that a step returned."""
 _ROW_LINES = 6
 INSTANCE, TICK, HEAD, TAIL, COUNT, NUMBER, OLDER = range(7)
 """The columns of blocks: `COUNT` is how many rows came, `NUMBER` grows from one block to the next and is -1 when the
@@ -361,7 +361,7 @@ class Waiting(Limiter):
         self._regroup(waiting)
 
     def _regroup(self, waiting: Int64Array) -> None:
-        """Note the newest row of each group anew."""
+        """Note the newest row of each group again."""
         groups = self._rows[GROUP_OF, waiting]
         self._groups = np.full((max(int(groups.max(initial=0)) + 1, 8), 2), -2, INT64)
         current = self._blocks[self._rows[BLOCK_OF, waiting], NUMBER]

@@ -1,4 +1,4 @@
-"""Which group each row belongs to, and when a group starts anew."""
+"""Which group each row belongs to, and when a group starts again."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ NULL_TEXT = "null"
 
 @state_kernel
 def _mark_fresh(kinds, groups, partitions, epochs, group_epochs, held, counts, fresh):  # type: ignore[no-untyped-def]
-    """Open the next epoch of its partition; the first row of a group in an epoch starts the group anew.
+    """Open the next epoch of its partition; the first row of a group in an epoch starts the group again.
 
-    If `counts`, the rows that are held of each group in its epoch are counted, and a group without any starts anew.
+    If `counts`, the rows that are held of each group in its epoch are counted, and a group without any starts again.
     """
     for row in range(len(kinds)):
         partition = partitions[row] if len(partitions) else 0
@@ -50,7 +50,7 @@ class Groups:
     """Dense group ids for the values of `group by` (one group without), within each partition instance.
 
     A whole event as a key stands for its timestamp. A null string is one group with the text "null", as Siddhi joins
-    keys as text. `counts` says that a group without rows is as new, so that it starts anew and may be forgotten.
+    keys as text. `counts` says that a group without rows is as new, so that it starts again and may be forgotten.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Groups:
         return key_bits(column.values, column.valid)
 
     def fresh(self, batch: EventBatch, groups: Int64Array) -> BoolArray | None:
-        """Where a group starts anew, None when none ever does."""
+        """Where a group starts again, None when none ever does."""
         if not self.counts and not self._was_reset:
             if not (batch.kinds == RESET).any():
                 return None
@@ -144,7 +144,7 @@ class Groups:
         The groups of each of `states` are numbered on behind those of the one before. `NotByKeyError` when two states
         have one group.
 
-        A group that would have started anew still will.
+        A group that would have started again still will.
         """
         columns, group_epochs, held = [], [], []
         for (parts, epochs, of_groups, rows, _), numbers in zip(states, ids, strict=True):

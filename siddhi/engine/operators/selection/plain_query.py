@@ -55,7 +55,7 @@ class PlainTest:
 
 @dataclass(frozen=True, slots=True)
 class PlainQuery:
-    """Events of the source that pass all `tests` go on; each output is the attribute of the source of that name."""
+    """Events of the source that pass all `tests` continue; each output is the attribute of the source of that name."""
 
     tests: tuple[PlainTest, ...]
     attributes: dict[str, str]

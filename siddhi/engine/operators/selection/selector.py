@@ -43,7 +43,7 @@ GROUP = "@group"
 
 
 class GroupHolder(Protocol):
-    """What stands behind a selector and remembers the groups of its rows by their numbers."""
+    """What follows a selector and remembers the groups of its rows by their numbers."""
 
     def groups_in_use(self) -> Int64Array:
         """Return the groups of which something is remembered, in any order, repeated or not."""
@@ -92,7 +92,7 @@ def _behind_first(rows: BoolArray, batch: EventBatch) -> BoolArray:
 
 
 def _hidden(place: int, key: model.SortKey) -> model.SortKey:
-    """`key` with a name of its own where it is no output, so that no output is taken for it."""
+    """`key` with a name of its own where it is not an output, so that no output is taken for it."""
     return replace(key, name=f"@order{place}") if isinstance(key.value, model.AttributeValue) else key
 
 
@@ -204,8 +204,8 @@ class Selector(Operator):
     def hand_over_names(self) -> tuple[tuple[str, str], ...] | None:
         """(output, input column) of each output when rows are selected as they are.
 
-        Whoever is in front gives the columns the outputs' names from then on, and nothing else. None when it has to go
-        on as it does.
+        Anyone who is in front gives the columns the outputs' names from then on, and nothing else. None when it has to
+        continue as it does.
         """
         projection = None if self.order_by else self.projection
         if projection is not None:

@@ -150,7 +150,7 @@ class TimedExternalTimeBatchWindow(RowWindow):
     """With a timeout a batch goes out as well when no event has ended it for so long by the app's clock.
 
     Events that come for it later make it go out again, whole: what was sent expires and comes once more, with the new
-    events behind. For the reset stands in the first event since the last batch that went out anew; one that goes out
+    events behind. For the reset stands in the first event since the last batch that went out again; one that goes out
     again leaves it to the batch behind. `replaced` is the attribute that gets the end of the batch which its event
     entered, and keeps it when that expires. A timeout of 0 is none, as in Siddhi.
     """

@@ -1,4 +1,4 @@
-"""Record batches that leave the engine: written anew when rows are few, wrapped when they are many."""
+"""Record batches that leave the engine: written again when rows are few, wrapped when they are many."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_a_script_serves_on_demand_queries_too() -> None:
         ("\n if data[0]\n  return 1\n", "expected ':'", 2),
         ("\n global x\n return 1\n", "no global names", 2),
         ("\n class A:\n  pass\n return 1\n", "cannot define classes", 2),
-        ("\n yield 1\n return 1\n", "gives back one value", 2),
+        ("\n yield 1\n return 1\n", "returns one value", 2),
         ("\n nonlocal x\n return 1\n", "no binding for nonlocal 'x'", 2),
         ("\n print(1)\n return 1\n", "no 'print' in a script", 2),
         ("data[0] + 1", "returns nothing", 1),

@@ -113,7 +113,7 @@ class PatternRun:
             self.answers.append((time, tuple(column[row] for column in columns)))
 
     def closed(self, key: str | None) -> Int64Array:
-        """The id of the instance of `key`, for the operator to forget; the next event of `key` opens it anew."""
+        """The id of the instance of `key`, for the operator to forget; the next event of `key` opens it again."""
         return np.array([self.partitions.pop(key)], dtype=np.int64)
 
     def restart(self) -> None:

@@ -107,7 +107,7 @@ def test_matches_leave_together_by_the_element_that_completes_them(
 @pytest.mark.parametrize(
     ("query", "rows", "out", "schema"),
     [
-        # The name of an event comes before that of an attribute, and the other way round with a dot.
+        # The name of an event comes before that of an attribute, and vice versa with a dot.
         (
             "from every v=A -> e2=A[v > v.v] select v is null as n, v.v as first insert into Out;",
             [("A", 100, ["k", 1]), ("A", 110, ["k", 2])],

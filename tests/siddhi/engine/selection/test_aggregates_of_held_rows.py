@@ -169,7 +169,7 @@ def check(seed: int) -> None:
     calls = draw.sample(sorted(AGGREGATES), draw.randint(1, 4))
     rows = random_rows(draw, late=draw.random() < 0.4)
     infinite = any(isinstance(row["data"][3], float) and not math.isfinite(row["data"][3]) for row in rows)
-    if infinite:  # what is infinite or no number stays in a sum for ever, as in Siddhi
+    if infinite:  # what is infinite or no number stays in a sum forever, as in Siddhi
         calls = [call for call in calls if call[:3] in ("min", "max")] or ["max(d)", "min(f)"]
     text = random_app(draw, calls)
     found = run(text, rows, draw)

@@ -99,8 +99,8 @@ def cut(records: pa.RecordBatch, seed: int, *, chunks: bool = False) -> list[Sen
 
 
 def answers(text: str, sends: list[Send], *, saved_every: int = 0) -> list[str]:
-    """What the app answers; ahead of each `saved_every`-th batch its strings are numbered anew, and another runtime
-    goes on from a snapshot."""
+    """What the app answers; ahead of each `saved_every`-th batch its strings are numbered again, and another runtime
+    continues from a snapshot."""
     app = analyse(parse(STREAM + text))
     runtime = AppRuntime(app)
     rows: list[str] = []

@@ -1,5 +1,5 @@
-"""Objects that nest as deep as they may: an app holds them, is measured and goes on from its snapshot. None that it is
-asked to make nests deeper."""
+"""Objects that nest as deep as they may: an app holds them, is measured and continues from its snapshot. None that it
+is asked to make nests deeper."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOLDING = """
     from S#window.length(3) select list:collect(o) as o insert into Lists;
     from S#window.length(3) select map:collect('k', o) as o insert into Maps;
     from S#window.length(3) select json:groupAsObject(o, 'all') as o insert into Groups;
-    partition with (k of S) begin from every e1=S -> e2=S select e1.o as o insert into Pairs; end;
+    partition with (k of S) start from every e1=S -> e2=S select e1.o as o insert into Pairs; end;
 """
 LOOP = """
     define table T (k string, o object);
@@ -48,7 +48,7 @@ class App:
         self.runtime.send("S", pa.record_batch({**columns, "o": objects, "s": list(texts)}))
 
     def goes_on(self) -> None:
-        """The app has been measured, and goes on from a snapshot of itself."""
+        """The app has been measured, and continues from a snapshot by itself."""
         assert sum(part.size.bytes for part in self.runtime.statistics().state) > 0
         state = self.runtime.snapshot()
         self.runtime = self._built()
@@ -97,7 +97,7 @@ def test_an_event_of_which_a_deeper_object_would_be_made_fails_and_others_go_on(
     levels = DEEPEST + 1 if "(s" in call else DEEPEST
     app.send('{"a":' * levels + "1" + "}" * levels, "{}")
     assert len(app.got) == 1
-    assert [message.endswith("stand within each other") for message in app.failed] == [True]
+    assert [message.endswith("are nested in each other") for message in app.failed] == [True]
 
 
 @pytest.mark.thorough

@@ -1,4 +1,4 @@
-"""Parts of the compiled loops of chains: a partial match begins, goes on, becomes a match.
+"""Parts of the compiled loops of chains: a partial match begins, continues, becomes a match.
 
 element 0 ──start_attempts──▶ waits at 1 ──advance──▶ waits at 2 … ──advance──▶ match
 """

@@ -111,7 +111,7 @@ class EventReader:
     def read(self, inputs: MergedRows, offsets: Sequence[int]) -> tuple[int, Int64Array | None]:
         """Read the events of `inputs`, the batch of source s from `offsets[s]` on, into `events`.
 
-        Return how many there are, and the place of each among all rows if some rows are no events.
+        Return how many there are, and the place of each among all rows if some rows are not events.
         """
         total = offsets[-1]
         if total > self.events.whole.shape[1]:

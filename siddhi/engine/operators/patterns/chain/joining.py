@@ -1,4 +1,4 @@
-"""The states of several chains as one, in which partial matches are renumbered, and the other way round."""
+"""The states of several chains as one, in which partial matches are renumbered, and vice versa."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def plan_chain(machine: model.StateMachine, context: OperatorContext) -> ChainPl
         split = split_filter(filters_of(element), element.slot, context)
         across = separate_all(split.across, element.slot)
         if across is None:
-            return NotApplicable("a condition that is no comparison of the new event with one earlier event")
+            return NotApplicable("a condition that is not a comparison of the new event with one earlier event")
         tests.append(tuple(separate_test(part) for part in split.alone))
         comparisons.append(across)
     if sum(map(len, tests)) + 2 * sum(map(len, comparisons)) > MAX_NULL_MASK_COLUMNS:

@@ -71,7 +71,7 @@ class ElementReader:
             handled = function.operator.process(handled, step)
             rows = handled.columns[_ROW].values
             if len(rows) > 1 and (np.diff(rows) <= 0).any():
-                raise TypeError(f"'{function.name}' gives several rows for one and so cannot stand in a pattern")
+                raise TypeError(f"'{function.name}' gives several rows for one and so is not allowed in a pattern")
         return handled.columns[_ROW].values, handled
 
     def close_partitions(self, partitions: Int64Array) -> None:

@@ -80,7 +80,7 @@ class RowWindow(WindowOperator):
     registered with `@WINDOWS.register(name, namespace)`. All methods run on the engine's thread, one at a time; time is
     `event.clock` or `out.clock`, never the system's.
 
-    The window's rows are in `slots`; every slot that leaves the window must be given back with `release`. `schedule`
+    The window's rows are in `slots`; every slot that leaves the window must be returned with `release`. `schedule`
     sets timers, which are part of snapshots.
     """
 

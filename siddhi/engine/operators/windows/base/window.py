@@ -137,7 +137,7 @@ class WindowOperator(Operator):
 
     @abstractmethod
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        """Return the rows that `batch` (current rows only) and due timers make the window give back."""
+        """Return the rows that `batch` (current rows only) and due timers make the window return."""
 
     def state_size(self) -> StateSize:
         return StateSize(rows=self.store.end - self.store.first, bytes=held_bytes(self))

@@ -121,7 +121,7 @@ class WindowExpression(Stateful):
             self.condition = Condition(call.condition, context)
 
     def read(self, text: str | None) -> model.TypedExpression | None:
-        """Return the expression of `text`; raise SiddhiError when it is no expression."""
+        """Return the expression of `text`; raise SiddhiError when it is not an expression."""
         return None if text is None else analyse_window_condition(text, self.schema, 0, builtin_registry())
 
     def begin(self, text: str | None, expression: model.TypedExpression | None) -> None:
@@ -173,7 +173,7 @@ class ExpressionWindowBase(RowWindow):
                 self._conditions[text] = self.expression.read(text)
             except SiddhiError as error:
                 rows = np.array([other == text for other in texts], dtype=np.bool_)
-                evaluation.fail(rows, f"'{text}' is no expression for a window: {error.problems[0].message}")
+                evaluation.fail(rows, f"'{text}' is not an expression for a window: {error.problems[0].message}")
         if evaluation.failed is not None:
             positions = np.flatnonzero(drop_failed(evaluation, step))
             texts = [texts[position] for position in positions.tolist()]

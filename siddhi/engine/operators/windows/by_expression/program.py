@@ -81,7 +81,7 @@ class ConditionProgram(RegisterProgram):
             self._write(expression.right, when_true, when_false)
             return
         if any(isinstance(part, model.Logical) and has_aggregate(part.right) for part in walk(expression)):
-            raise NoProgramError("an aggregate stands behind 'and' or 'or' inside another operator")
+            raise NoProgramError("an aggregate follows 'and' or 'or' inside another operator")
         began = (len(self.members), len(self._loads), len(self))
         self.asks(expression)
         side = [number for pair in zip(began, (len(self.members), len(self._loads), len(self)), strict=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 NEXT, BACK, LEFT, RIGHT, OWNER, INSTANCE, SEQUENCE, STAMP, FREED = range(9)
 """The lines of rows, int64 (9, capacity), by slot: the neighbours in a list, the children in a heap, the owner and
-instance, the number of its arrival and its timestamp. The last line is a stack of slots that a step gave back."""
+instance, the number of its arrival and its timestamp. The last line is a stack of slots that a step returned."""
 ROW_LINES = 9
 SLOT_LINES = (NEXT, BACK, LEFT, RIGHT)
 """Those that name other slots, -1 for none."""
@@ -36,7 +36,7 @@ TIMER_LINES = 5
 (TIMERS, TURNS, STEP_TURN, ARRIVALS, WRITTEN, FREED_COUNT, ORDER_NOW, CLOCK_NOW, CHUNK_NOW, INSTANCE_NOW, RANK_NOW,
  TIED, LEAVING, LEAVING_TAIL, BEGUN, ROW_ORDER, ROW_CLOCK, ROW_INSTANCE, IN_RUNS) = range(19)  # fmt: skip
 """What a loop knows, one int64 each: how many timers wait and were ever set, also before this step; how many rows ever
-came; how many rows are written and slots given back; order, clock, chunk, instance and rank of what is let out now;
+came; how many rows are written and slots returned; order, clock, chunk, instance and rank of what is let out now;
 whether timers of one time let out rows; the rows that leave behind their chunk; whether rows of the chunk went out;
 order, clock and instance of the row that came last; whether chunks have rows of several instances."""
 RUN_LINES = 19

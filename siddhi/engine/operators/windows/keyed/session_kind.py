@@ -1,7 +1,7 @@
 """What `session` does with a row and at a timer, for n instances and n keys in each.
 
-Of each key the rows of the session that goes on are the open ones, those of the one before are its last batch. The last
-late rows went in front of the one in `PLACE`, or in front of the first.
+Of each key the rows of the session that continues are the open ones, those of the one before are its last batch. The
+last late rows went in front of the one in `PLACE`, or in front of the first.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _let_in(rows, cells, owner, first, last, count):  # type: ignore[no-untyped-
 
 @seldom_part
 def _last_is_current(param, cells, owner):  # type: ignore[no-untyped-def]
-    """Go on with the session before."""
+    """Continue with the session before."""
     cells[owner, _LAST_START], cells[owner, _LAST_END] = cells[owner, START], cells[owner, END]
     cells[owner, ALIVE] = cells[owner, END] + param[LATENCY]
     open_rows_last(cells, owner)
@@ -106,7 +106,7 @@ def _no_last(cells, owner):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _take_late(param, run, rows, cells, timers, owner, slot):  # type: ignore[no-untyped-def]
-    """Put a row from before the session that goes on where it belongs; False when it comes too late for any."""
+    """Put a row from before the session that continues where it belongs; False when it comes too late for any."""
     time, gap = rows[STAMP, slot], param[SPAN]
     if time >= cells[owner, START] - gap:
         _let_in(rows, cells, owner, slot, slot, 1)
@@ -133,7 +133,7 @@ def _take_late(param, run, rows, cells, timers, owner, slot):  # type: ignore[no
 
 @seldom_part
 def session_in(param, run, rows, instances, instance, cells, timers, owner, slot, out):  # type: ignore[no-untyped-def]
-    """Take a row. What has to leave when it comes stands behind its chunk."""
+    """Take a row. What has to leave when it comes follows its chunk."""
     if not cells[owner, FLAG]:
         cells[owner, FLAG], cells[owner, NUMBER] = 1, instances[instance, NUMBER]
         instances[instance, TOTAL] += 1

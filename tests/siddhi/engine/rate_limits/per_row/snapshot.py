@@ -48,7 +48,7 @@ class Snapshot(Limiter):
 
     A row that is no older than the tick triggers it, as in Siddhi: what expires at the time of a tick is still shown.
 
-    `windowed` False: only the last event (of each group) is kept, for ever. `aggregated` marks the output attributes
+    `windowed` False: only the last event (of each group) is kept, forever. `aggregated` marks the output attributes
     that are aggregates and nothing else: these show the newest value in every row. When all are, one row (of each
     group) represents the window; a group that a tick finds empty is dropped, and comes last when it returns.
     Otherwise groups are dropped when none of their rows is held. Grouped queries pass on no resets: their rows leave

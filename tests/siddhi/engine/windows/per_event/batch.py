@@ -12,7 +12,7 @@ from siddhi.engine.operators.windows.base.window import WindowContext
 class BatchWindow(RowWindow):
     """With the first batch of a chunk the events of the chunk before expire, then its own events pass.
 
-    A reset stands in front of the events of every batch but the very first; the first event of the batch before stands
+    A reset precedes the events of every batch but the very first; the first event of the batch before stands
     in for it. Where nobody wants expired events nothing is held for others to see; and in a partition the window then
     forgets every chunk, so that no reset ends it. Both as in Siddhi.
     """

@@ -46,7 +46,7 @@ class Session:
 
 @dataclass(slots=True)
 class Sessions:
-    """The session of a key that goes on, and the one before it that still takes late events. `number` rises from one
+    """The session of a key that continues, and the one before it that still takes late events. `number` rises from one
     key to those that came after it."""
 
     number: int
@@ -58,7 +58,7 @@ class SessionWindow(RowWindow):
     """Events later than the session's end but earlier than its timer pass without joining any session, as in Siddhi.
 
     A late event joins the session that begins no more than a gap later, and ends none earlier; two
-    sessions that come as near as two gaps become one. What has to leave when an event comes stands behind its chunk.
+    sessions that come as near as two gaps become one. What has to leave when an event comes follows its chunk.
     """
 
     def __init__(self, context: WindowContext) -> None:

@@ -93,7 +93,7 @@ def _enter_pair(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _enter_silence(base, element, partial, m):  # type: ignore[no-untyped-def]
-    """`partial` comes to a `not` that stands alone or in a pair."""
+    """`partial` comes to a `not` that is alone or in a pair."""
     if not lists(m)[base + element, at.ACTIVE]:
         return
     starts = elements(m)[element, at.STARTS]

@@ -28,7 +28,7 @@ def _free_entry(base, entry, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def take_out(base, element, head, before, entry, m):  # type: ignore[no-untyped-def]
-    """`entry`, which stands behind `before`, leaves the list with this column `head`; return what comes next."""
+    """`entry`, which follows `before`, leaves the list with this column `head`; return what comes next."""
     row = base + element
     following = entries(m)[entry, at.ENTRY_NEXT]
     if before == at.NONE:

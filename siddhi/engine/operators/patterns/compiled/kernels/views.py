@@ -6,7 +6,7 @@ one, the frame, which holds their addresses (see `memory`); a view is made where
 
     times(m)[row]          lists(m)[row, at.SINCE]
 
-Whoever fills the frame keeps the arrays alive. A view knows no length, so an index must not be negative.
+Anyone who fills the frame keeps the arrays alive. A view knows no length, so an index must not be negative.
 """
 
 from __future__ import annotations
