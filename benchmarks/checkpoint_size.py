@@ -82,7 +82,7 @@ _TABLE = " ".join(
     )
 )
 _PARTITION = (
-    "partition with (id of S) start from S#window.length(5) select id, sum(price) as p, max(volume) as v insert into O;"
+    "partition with (id of S) begin from S#window.length(5) select id, sum(price) as p, max(volume) as v insert into O;"
     " end;"
 )
 _GROUPS = "from S select id, sum(price) as p, max(volume) as v group by id insert into O;"

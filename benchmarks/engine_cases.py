@@ -91,7 +91,7 @@ CASES = (
     EngineCase(
         "h",
         "pattern in a partition by symbol",
-        "partition with (symbol of S) start from every e1=S[price > 90] -> e2=S[price > e1.price] within 1 sec"
+        "partition with (symbol of S) begin from every e1=S[price > 90] -> e2=S[price > e1.price] within 1 sec"
         " select e1.symbol as symbol, e1.price as p1, e2.price as p2 insert into Out; end;",
         0.71e6,
     ),
@@ -119,7 +119,7 @@ CASES = (
     EngineCase(
         "k",
         "length(64) sum and average in a partition",
-        "partition with (symbol of S) start from S#window.length(64)"
+        "partition with (symbol of S) begin from S#window.length(64)"
         " select symbol, sum(volume) as v, avg(price) as p insert into Out; end;",
         None,
         held=6_400,

@@ -78,7 +78,7 @@ class UnknownSavepointError(ManagerError):
 
 
 class StateUnreadableError(ManagerError):
-    """What the plan would start from was written by another version of the software, so nothing was changed."""
+    """What the plan would begin from was written by another version of the software, so nothing was changed."""
 
     code = "state-unreadable"
 

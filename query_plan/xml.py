@@ -302,7 +302,7 @@ def _read_key(
     """Return the key of a partition of `stream`, of the form that `kind` needs."""
     form = ast.RangePartition if kind is GroupingKind.RANGES else ast.ValuePartition
     name = name_text(stream.id)
-    query = f"partition with ({text} of {name}) start from {name} insert into {name}; end;"
+    query = f"partition with ({text} of {name}) begin from {name} insert into {name}; end;"
     try:
         elements = parse(_SOME_DEFINITION + query).elements
     except SiddhiParseError as refused:

@@ -25,7 +25,7 @@ SHOWN_EVERY_S = 2.0
 
 
 FROM_OPTION = click.option(
-    "--from", "savepoint", metavar="SAVEPOINT", default="", help="Start from this savepoint; none: with empty state."
+    "--from", "savepoint", metavar="SAVEPOINT", default="", help="Begin from this savepoint; none: with empty state."
 )
 
 

@@ -49,13 +49,13 @@ FORMER_SAVEPOINT = "former-"
 follows. Nobody else names one so."""
 UNREADABLE_SAVEPOINT = "unreadable-"
 """So begins the name of a savepoint in which the newest checkpoint of another version is kept, once its plan was told
-to start from something else; its number follows. Nobody else names one so."""
+to begin from something else; its number follows. Nobody else names one so."""
 
 
 class SavepointReport(msgspec.Struct, frozen=True):
     """A savepoint that is kept, was requested, or `failed` for the reason `error`.
 
-    For one that is kept, `error` says why it could not be deleted. `unreadable` says why no plan can start from it:
+    For one that is kept, `error` says why it could not be deleted. `unreadable` says why no plan can begin from it:
     another version of the software wrote it.
     """
 
@@ -77,7 +77,7 @@ class TopologyReport(msgspec.Struct, frozen=True):
     checkpoint that it started from, 0 when without state; `failed_checkpoints` counts those that failed. `failures` say
     how topologies of the plan under this driver ended. While it is `current`, its newest checkpoints hold all that
     there is in it, and no further ones are taken. `deployed_ms`: as in `submit-topology`. `unreadable` says that
-    the plan cannot start from its newest checkpoint, since another version of the software wrote it, and what to do;
+    the plan cannot begin from its newest checkpoint, since another version of the software wrote it, and what to do;
     empty: it can, as far as is known.
     """
 

@@ -106,7 +106,7 @@ class CheckpointOverview(msgspec.Struct, frozen=True):
 class SavepointView(msgspec.Struct, frozen=True):
     """A savepoint of a plan, which need not be deployed; `state` is `taking`, `stored` or `failed`.
 
-    `unreadable` says why no plan can start from it: another version of the software wrote it; empty: one can.
+    `unreadable` says why no plan can begin from it: another version of the software wrote it; empty: one can.
     """
 
     plan: str
@@ -202,12 +202,12 @@ def require_savepoint(snapshot: ClusterSnapshot, key: PlanKey, name: str) -> Non
 
 
 def usable_savepoints(snapshot: ClusterSnapshot, key: PlanKey) -> list[str]:
-    """Return the names of the plan's savepoints that it can start from, oldest first."""
+    """Return the names of the plan's savepoints that it can begin from, oldest first."""
     return [one.name for one in _savepoints(snapshot, key) if one.state == "stored" and not one.unreadable]
 
 
 def unreadable_state(snapshot: ClusterSnapshot, record: PlanRecord) -> str:
-    """Return why the plan cannot start from its newest checkpoint, and what to do.
+    """Return why the plan cannot begin from its newest checkpoint, and what to do.
 
     Empty: it can, as far as that is known.
     """
@@ -217,7 +217,7 @@ def unreadable_state(snapshot: ClusterSnapshot, record: PlanRecord) -> str:
 
 
 def require_readable_state(snapshot: ClusterSnapshot, record: PlanRecord) -> None:
-    """Raise StateUnreadableError when the plan cannot start from its newest checkpoint.
+    """Raise StateUnreadableError when the plan cannot begin from its newest checkpoint.
 
     The caller must then say what the plan starts from.
     """

@@ -114,7 +114,7 @@ class PlanChanges:
         self._note_draft(with_stored(record, draining=None))
 
     def check_restore(self, key: PlanKey, restore: str) -> None:
-        """Raise UnknownSavepointError unless the plan can start from `restore`."""
+        """Raise UnknownSavepointError unless the plan can begin from `restore`."""
         if restore and restore != NO_SAVEPOINT:
             require_savepoint(self.snapshot(), key, restore)
 

@@ -86,7 +86,7 @@ class PlanStore:
             return _key_of(connection, tenant, name)
 
     def add(self, key: PlanKey, text: str, now_ms: int, origin: str = "", restore: str = "") -> StoredPlan:
-        """Store the plan under a new epoch, to start from what `restore` says.
+        """Store the plan under a new epoch, to begin from what `restore` says.
 
         `key` came from `key_of`. Raises PlanExistsError when one of its name is there.
         """
@@ -151,7 +151,7 @@ class PlanStore:
                 return
             if row.epoch != row.changed_epoch:  # it was counted up since: that holds for what is in force
                 del version["epoch"]
-            if row.epoch <= epoch:  # what it was to start from was for the change
+            if row.epoch <= epoch:  # what it was to begin from was for the change
                 version |= _NEWEST_CHECKPOINT
             connection.execute(PLANS.update().where(_is_plan(key)).values(version))
             connection.execute(FORMER.delete().where(_is(FORMER, key)))

@@ -32,8 +32,8 @@ PLANS = (
     f"from S#window.length(2) select {FUSED} group by key insert into Out;",
     f"from S#window.externalTimeBatch(ts, 1 sec) select {FUSED} group by key insert into Out;",
     f"from S#window.timeBatch(1 sec) select {FUSED} group by key, whole insert into Out;",
-    f"partition with (key of S) start from S#window.length(2) select {FUSED} insert into Out; end;",
-    f"partition with (key of S) start from S#window.time(1 sec) select {FUSED} group by whole insert into Out; end;",
+    f"partition with (key of S) begin from S#window.length(2) select {FUSED} insert into Out; end;",
+    f"partition with (key of S) begin from S#window.time(1 sec) select {FUSED} group by whole insert into Out; end;",
     "from S#window.sort(2, part) select key, whole insert all events into Out;",
     "from S[whole > 0] select key, whole insert into Out;",
     "from S[whole > 0 and flag] select key, part * whole + 1 as a insert into Out;",
@@ -59,7 +59,7 @@ PLANS = (
     "from e1=S[part > 0.5] -> e2=S[part > e1.part] select e1.key as key, e2.part as part insert into Out;",
     "from every e1=S[whole > 0], e2=S[whole > e1.whole] select e1.key as key, e2.whole as whole insert into Out;",
     (
-        "partition with (key of S) start from every e1=S[part > 0.5] -> e2=S[part > e1.part] within 1 sec"
+        "partition with (key of S) begin from every e1=S[part > 0.5] -> e2=S[part > e1.part] within 1 sec"
         " select e1.key as key, e2.part as part insert into Out; end;"
     ),
     (

@@ -8,6 +8,7 @@ from manager_world import KEY, LEASE_MS, World, driver, plan, receiver, request,
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import Message
 from cep_manager.plans.state import PlanState
+from cep_manager.plans.stored_plan import SettingsPatch
 
 
 class Counted:
@@ -105,6 +106,6 @@ def test_a_command_is_followed_at_once() -> None:
     world = World()
     world.active()
     world.tick()
-    world.instructions += world.plane.set_intake(KEY, intake=False)
+    world.instructions += world.plane.change_settings(KEY, SettingsPatch(intake=False))
     world.tick(10)
     assert world.snapshot().plans[KEY].state is PlanState.INACTIVE

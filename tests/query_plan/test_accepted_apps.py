@@ -91,7 +91,7 @@ def test_in_execution_plans_the_first_letter_of_built_ins_may_have_any_case() ->
 
 
 def test_in_execution_plans_a_partition_may_name_streams_that_there_are_not() -> None:
-    partition = "partition with (k of In, k of Nowhere) start from In select k, sum(v) as s insert into Out; end;"
+    partition = "partition with (k of In, k of Nowhere) begin from In select k, sum(v) as s insert into Out; end;"
     (stage,) = compiled("@Plan:name('P') " + IN + partition).plan.processors
     assert len(stage.elements) == 1
     assert codes(examine("@app:name('P') " + IN + partition), Severity.ERROR) == ["unknown-stream"]
@@ -100,7 +100,7 @@ def test_in_execution_plans_a_partition_may_name_streams_that_there_are_not() ->
 
 
 def test_a_partition_may_have_keys_of_streams_that_it_does_not_read() -> None:
-    partition = "@dist(parallel='2') partition with (k of In, k of Other) start from In select k insert into Out; end; "
+    partition = "@dist(parallel='2') partition with (k of In, k of Other) begin from In select k insert into Out; end; "
     other = "@dist(parallel='2') from Other select k insert into Out;"
     compiled("@app:name('P') define stream Other (k string); " + IN + partition + other)
 

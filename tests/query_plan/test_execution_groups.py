@@ -161,12 +161,12 @@ def test_streams_that_are_imported_and_written_come_from_both() -> None:
     assert plan.producers("C") == ("EventReceiver", "g")
 
 
-BY_K = "partition with (k of A) start from A select * insert into B; end;"
-BY_V = "partition with (v of A) start from A select * insert into B; end;"
+BY_K = "partition with (k of A) begin from A select * insert into B; end;"
+BY_V = "partition with (v of A) begin from A select * insert into B; end;"
 
 
 def by_k(window: str) -> str:
-    return f"partition with (k of A) start from A#window.{window} select k, v insert into B; end;"
+    return f"partition with (k of A) begin from A#window.{window} select k, v insert into B; end;"
 
 
 MATCH = "from every e1=A -> e2=C select e1.k as k, e2.v as v insert into B;"
@@ -181,8 +181,8 @@ MATCH = "from every e1=A -> e2=C select e1.k as k, e2.v as v insert into B;"
         (BY_K, {"A": "fields(k)"}, False),
         (f"partition with (k of A) begin {MATCH} end;", {"A": "fields(k)", "C": "all"}, False),
         (f"partition with (k of A, v of C) begin {MATCH} end;", {"A": "fields(k)", "C": "fields(v)"}, False),
-        ("partition with (v % 2 of A) start from A select * insert into B; end;", {"A": "expression"}, False),
-        ("partition with (v > 2 as 'x' or v < 2 as 'y' of A) start from A insert into B; end;", {"A": "ranges"}, False),
+        ("partition with (v % 2 of A) begin from A select * insert into B; end;", {"A": "expression"}, False),
+        ("partition with (v > 2 as 'x' or v < 2 as 'y' of A) begin from A insert into B; end;", {"A": "ranges"}, False),
         (f"{BY_K} from A select k, max(v) as v group by k insert into B;", {"A": "fields(k)"}, False),
         (f"{BY_K} from A select k, v group by k having max(v) > 0 insert into B;", {"A": "global"}, True),
         ("from A select k, max(v) as v group by k insert into B;", {"A": "global"}, True),
@@ -214,7 +214,7 @@ def test_queries_keep_their_names_inside_their_stage() -> None:
     plan = planned("""
         from A select * insert into B;
         @dist(execGroup='late') from C select * insert into B;
-        partition with (k of A) start from A select * insert into #I; from #I select * insert into B; end;
+        partition with (k of A) begin from A select * insert into #I; from #I select * insert into B; end;
     """)
     late = analyse(stage_app(plan, plan.processor("late")))
     assert [element.name for element in late.elements] == ["C_to_B"]

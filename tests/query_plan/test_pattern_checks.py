@@ -42,5 +42,5 @@ def test_what_goes_on_to_match_has_no_warning(pattern: str) -> None:
 
 
 def test_patterns_in_partitions_are_looked_at() -> None:
-    text = f"{STREAMS}partition with (k of A, k of C) start from e1=A, e2=C select 1 as one insert into B; end;"
+    text = f"{STREAMS}partition with (k of A, k of C) begin from e1=A, e2=C select 1 as one insert into B; end;"
     assert [one.problem.code for one in examine(text).findings] == ["sequence-without-every"]

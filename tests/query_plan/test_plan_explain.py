@@ -70,8 +70,8 @@ def test_a_stream_that_every_instance_gets_is_told_of() -> None:
     ]
 
 
-SAME_KEY = """@name('p') @dist(parallel='2') partition with (k of A) start from A select k, v insert into M; end;
-@name('q') @dist(parallel='2') partition with (k of M) start from M#window.length(2) select k, v insert into B; end;"""
+SAME_KEY = """@name('p') @dist(parallel='2') partition with (k of A) begin from A select k, v insert into M; end;
+@name('q') @dist(parallel='2') partition with (k of M) begin from M#window.length(2) select k, v insert into B; end;"""
 ONE_BY_ONE = """@name('p') @dist(execGroup='p') from A#window.length(5) select k, v insert into M;
 @name('q') @dist(execGroup='q') from M#window.length(2) select k, v insert into B;"""
 
@@ -97,6 +97,6 @@ def test_publishers_that_nobody_would_feed_are_told_of() -> None:
     one = "@dist(parallel='2') from A select k, v insert into B;"
     message = "idle: EventPublisher has 3 instances, but results come from {}, each of which keeps to one publisher"
     assert hinted(one, three) == [(message.format("1 instance"), "write publisherParallelism='1'")]
-    two = "@dist(parallel='2') partition with (k of A) start from A select k, v insert into B; end;"
+    two = "@dist(parallel='2') partition with (k of A) begin from A select k, v insert into B; end;"
     assert hinted(two, three) == [(message.format("2 instances"), "write publisherParallelism='2'")]
     assert hinted(two + "from C select k, v insert into B;", three) == []

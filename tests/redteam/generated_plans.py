@@ -110,7 +110,7 @@ SHAPES: dict[str, Shape] = {
     "options": many(f"{S}@sink(type='log',", lambda i: f"x{i}='y'", f")define stream O (a int); {END}", ","),
     "sinks": many(S, lambda i: f"@sink(type='log') define stream O{i} (a int);", END),
     "partitions": many(
-        S, lambda i: f"partition with (a of S) start from S select sum(a) as s insert into O{i}; end;\n"
+        S, lambda i: f"partition with (a of S) begin from S select sum(a) as s insert into O{i}; end;\n"
     ),
     "queries of a partition": many(
         f"{S}partition with (a of S) begin ", lambda i: f"from S select sum(a) as s insert into #O{i};\n", "end"
@@ -118,7 +118,7 @@ SHAPES: dict[str, Shape] = {
     "ranges": many(
         f"{S}partition with (",
         lambda i: f"a > {i} as 'r{i}'",
-        " of S) start from S select * insert into O; end",
+        " of S) begin from S select * insert into O; end",
         " or ",
     ),
     "events of a pattern": many(

@@ -88,7 +88,7 @@ def _of_worker(part: str, damage: str) -> Do:
 
 
 def _of_checkpoint(damage: str) -> Do:
-    """The topologies start from their checkpoints, as the driver or a stage of theirs is killed."""
+    """The topologies begin from their checkpoints, as the driver or a stage of theirs is killed."""
 
     def do(system: ChaosSystem, chance: random.Random) -> str:
         files = _files(system.folder / "checkpoints")

@@ -18,7 +18,7 @@ define table T (k string);
 @dist(execGroup='two') from S#window.length(8) select sum(v) as v insert into B;
 @dist(execGroup='two') @info(name='plain') from S select k insert into T;
 @dist(execGroup='three', parallel='4') @info(name='par') partition with (k of S)
-  start from S#window.length(3) select k, sum(v) as v insert into A; end;
+  begin from S#window.length(3) select k, sum(v) as v insert into A; end;
 """
 
 

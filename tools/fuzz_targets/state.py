@@ -26,7 +26,7 @@ define aggregation A from S select k, sum(v) as total group by k aggregate every
 from S#window.length(5) select k, sum(v) as total group by k insert into Sums;
 from S#window.unique:first(k) select k insert into Firsts;
 from every e1=S[v > 3] -> e2=S[k == e1.k] select e1.k as k, e2.v as v insert into Pairs;
-partition with (k of S) start from S#window.lengthBatch(3) select max(v) as most insert into Most; end;
+partition with (k of S) begin from S#window.lengthBatch(3) select max(v) as most insert into Most; end;
 from S select k, v update or insert into T on T.k == k;
 """
 

@@ -115,7 +115,7 @@ class Lineage(msgspec.Struct, frozen=True):
     former: tuple[int, ...] = ()
 
     def counts(self, epoch: int, attempt: int, checkpoint: int) -> bool:
-        """Return whether a run may start from the checkpoint with this number, taken by that attempt."""
+        """Return whether a run may begin from the checkpoint with this number, taken by that attempt."""
         # Voided when the plan was deployed again or restarted from elsewhere: an old state must not come back.
         if checkpoint <= self.void or not self.spans:
             return False

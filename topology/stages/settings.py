@@ -98,7 +98,7 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     it replaces works.
 
     `attempt` is how often the driver had restarted the topology. Tasks join its `coordinator`, which gives them each
-    other's addresses, and take checkpoints into the store at `checkpoint_location` if that is set; they start from
+    other's addresses, and take checkpoints into the store at `checkpoint_location` if that is set; they begin from
     the manifest that `restore` refers to in that store (see `CheckpointStore.read_manifest`), empty: without state.
     One that `goes_back` needs all events again that this does not hold. `log` is how they keep theirs, `priority`
     that of their heartbeats.

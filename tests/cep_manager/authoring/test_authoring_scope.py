@@ -17,7 +17,7 @@ define window Recent (a int) length(5);
 define trigger Tick at every 5 sec;
 @info(name='q') from In[a > 1] select a, b as c insert into Derived;
 from In select b as k insert into Kept;
-partition with (b of In) start from In select a insert into #Inner; from #Inner select a insert into Last; end;
+partition with (b of In) begin from In select a insert into #Inner; from #Inner select a insert into Last; end;
 """
 
 

@@ -172,7 +172,7 @@ def test_a_change_settled_after_a_newer_one_began_is_what_that_one_can_go_back_t
 
 
 def restore(store: PlanStore) -> tuple[str, int]:
-    """What the plan is to start from, and under which epoch that was said."""
+    """What the plan is to begin from, and under which epoch that was said."""
     (plan,) = store.plans()
     return plan.restore, plan.restore_epoch
 

@@ -27,7 +27,7 @@ PLAN = """@App:name('App') @App:transport('kafka')
 define stream T (id string, v double);
 @dist(execGroup='a') from T[v > 1] select id, v insert into M;
 @dist(execGroup='b', parallel='2')
-partition with (id of M) start from M select id, sum(v) as s insert into Out; end;
+partition with (id of M) begin from M select id, sum(v) as s insert into Out; end;
 """
 CONFIG = KafkaConfig("broker:9092", options={"security.protocol": "SASL_PLAINTEXT", "sasl.username": "cep"})
 

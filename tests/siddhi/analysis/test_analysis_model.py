@@ -171,7 +171,7 @@ def test_inner_streams_belong_to_their_partition() -> None:
     app = app_of(
         "partition with (s of S, i < 3 as 'low' or i >= 3 as 'high' of T) begin "
         "from S select s insert into #M; from #M insert into O; end;"
-        "partition with (s of S) start from S select i insert into #M; end"
+        "partition with (s of S) begin from S select i insert into #M; end"
     )
     first, second = app.elements
     assert isinstance(first, model.AnalysedPartition)
@@ -365,7 +365,7 @@ def test_on_demand_queries_are_typed_against_a_running_app() -> None:
 
 
 def test_a_partition_without_a_name_is_none_that_has_its_name() -> None:
-    body = "start from S select * insert into O; end;"
+    body = "begin from S select * insert into O; end;"
     app = analyse(
         parse(
             "define stream S (a int, b string);"
@@ -389,7 +389,7 @@ def test_a_partition_without_a_name_is_none_that_has_its_name() -> None:
 )
 def test_a_time_of_purge_is_its_first_number_of_what_its_first_words_name(text: str, milliseconds: int) -> None:
     purge = f"@purge(enable='true', interval='{text}', idle.period='{text}')"
-    app = analyse(parse(f"define stream S (a int); {purge} partition with (a of S) start from S insert into O; end;"))
+    app = analyse(parse(f"define stream S (a int); {purge} partition with (a of S) begin from S insert into O; end;"))
     (partition,) = app.elements
     assert isinstance(partition, model.AnalysedPartition)
     assert (partition.purge_interval_ms, partition.purge_idle_ms) == (milliseconds, milliseconds)

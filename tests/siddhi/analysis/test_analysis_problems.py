@@ -98,7 +98,7 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("from T select x having x insert into O", "bare-having", "write `x == true`"),
         ("from T select x having true insert into O", "bare-having", "a comparison, a test or a function"),
         ("from T select x having or(x) insert into O", "bare-having", "write `… == true`"),
-        ("partition with (x as 'y' of T) start from T insert into O; end", "bare-range", "write `x == true`"),
+        ("partition with (x as 'y' of T) begin from T insert into O; end", "bare-range", "write `x == true`"),
         ("from S select a limit -1 insert into O", "wrong-limit", "0 or more"),
         ("from S select a insert into T", "schema-mismatch", "(a int, x bool)"),
         ("from S select a as t insert into O; from S select t insert into O", "schema-mismatch", "use convert"),
@@ -135,7 +135,7 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("@info(name='q') from S insert into A; @info(name='q') from S insert into B", "duplicate-query-name", "'q'"),
         ("@info(name='query_2') from S insert into A; from S insert into B", "duplicate-query-name", "'query_2'"),
         (
-            "@info(name='p') from S insert into A; @info(name='p') partition with (a of S) start from S insert into B end",  # noqa: E501
+            "@info(name='p') from S insert into A; @info(name='p') partition with (a of S) begin from S insert into B end",  # noqa: E501
             "duplicate-query-name",
             "'p'",
         ),
@@ -144,18 +144,18 @@ def refusal(text: str) -> SiddhiAnalysisError:
             "duplicate-query-name",
             "'q'",
         ),
-        ("partition with (a of S, b of S) start from S insert into O; end", "duplicate-partition-key", "'S'"),
-        ("partition with (v of Tb) start from S insert into O; end", "not-a-stream", "named windows"),
-        ("partition with (b of Ag) start from S insert into O; end", "not-a-stream", "named windows"),
-        ("partition with (a + 1 as 'x' of S) start from S insert into O; end", "not-a-condition", "range"),
-        ("partition with (x as 'x' of T) start from T insert into O; end", "bare-range", "write `x == true`"),
-        ("partition with (true as 'x' of S) start from S insert into O; end", "bare-range", "the condition of a range"),
-        ("partition with (sum(a) of S) start from S insert into O; end", "aggregate-not-here", "partition key"),
-        ("partition with (a of S) start from #M insert into O; end", "unknown-stream", "'#M'"),
-        ("@purge(enable='true') partition with (a of S) start from S insert into O; end", "missing-option", "idle"),
+        ("partition with (a of S, b of S) begin from S insert into O; end", "duplicate-partition-key", "'S'"),
+        ("partition with (v of Tb) begin from S insert into O; end", "not-a-stream", "named windows"),
+        ("partition with (b of Ag) begin from S insert into O; end", "not-a-stream", "named windows"),
+        ("partition with (a + 1 as 'x' of S) begin from S insert into O; end", "not-a-condition", "range"),
+        ("partition with (x as 'x' of T) begin from T insert into O; end", "bare-range", "write `x == true`"),
+        ("partition with (true as 'x' of S) begin from S insert into O; end", "bare-range", "the condition of a range"),
+        ("partition with (sum(a) of S) begin from S insert into O; end", "aggregate-not-here", "partition key"),
+        ("partition with (a of S) begin from #M insert into O; end", "unknown-stream", "'#M'"),
+        ("@purge(enable='true') partition with (a of S) begin from S insert into O; end", "missing-option", "idle"),
         *(
             (
-                f"@purge(enable='true', idle.period='{time}') partition with (a of S) start from S insert into O; end",
+                f"@purge(enable='true', idle.period='{time}') partition with (a of S) begin from S insert into O; end",
                 "not-a-time",
                 "write one number of sec",
             )
@@ -278,7 +278,7 @@ def test_a_problem_is_shown_under_the_words_that_are_wrong() -> None:
         "@PrimaryKey('k', 'k') define table U (k string);",
         "@PrimaryKey(' k ') @Index(' v ') define table U (k string, v int);",
         "from T select x having instanceOfBoolean(x) insert into O;",
-        "partition with (instanceOfBoolean(x) as 'y' or not x as 'n' of T) start from T insert into O; end;",
+        "partition with (instanceOfBoolean(x) as 'y' or not x as 'n' of T) begin from T insert into O; end;",
         "from S select b as k, a as v update Tb set Other.v = v on Tb.k == k;",
     ],
 )
@@ -289,7 +289,7 @@ def test_what_siddhi_takes_is_taken(text: str) -> None:
 @pytest.mark.parametrize("qualifier", ["S.", "Other.", "Tb.", "e2[last].", "#S."])
 def test_execution_plans_do_not_look_at_qualifiers_where_there_is_one_input(qualifier: str) -> None:
     query = "from S[{0}a > 1] select {0}a, sum({0}t) as n group by {0}b having {0}n > 1 order by {0}a insert into O;"
-    partition = "partition with ({0}b of S) start from S insert into P; end;"
+    partition = "partition with ({0}b of S) begin from S insert into P; end;"
     text = f"@Plan:name('p') {DEFINITIONS} {query} {partition}"
     qualified, plain = (analyse(parse(text.format(qualifier))) for qualifier in (qualifier, ""))
     assert qualified.elements == plain.elements

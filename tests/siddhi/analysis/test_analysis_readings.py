@@ -84,7 +84,7 @@ def test_in_front_of_an_alias_the_alias_is_not_known(side: str) -> None:
     [
         "from S select eventTimestamp(S) as x insert into O;",
         "from S[eventTimestamp(S) > 1L] select a insert into O;",
-        "partition with (eventTimestamp(S) of S) start from S select a insert into O; end;",
+        "partition with (eventTimestamp(S) of S) begin from S select a insert into O; end;",
     ],
 )
 def test_one_input_alone_gives_calls_no_event(query: str) -> None:

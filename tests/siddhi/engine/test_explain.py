@@ -51,7 +51,7 @@ def test_a_sliding_aggregate_is_compiled_and_sorting_rules_that_out() -> None:
 def test_every_operator_that_works_event_by_event_is_warned_of() -> None:
     for text in (
         "from S#window.expression(k) select k, v insert into Out;",
-        "partition with (k of S) start from S#window.expression(k) select k, v insert into Out; end;",
+        "partition with (k of S) begin from S#window.expression(k) select k, v insert into Out; end;",
     ):
         (query,) = explained(text)
         slow = [one for one in query.operators if one.execution not in FAST]
@@ -73,7 +73,7 @@ def test_windows_by_an_expression_are_compiled_or_say_why_not() -> None:
 
 
 def test_a_window_of_many_keys_is_compiled() -> None:
-    (query,) = explained("partition with (k of S) start from S#window.sort(2, v) select k, v insert into Out; end;")
+    (query,) = explained("partition with (k of S) begin from S#window.sort(2, v) select k, v insert into Out; end;")
     assert query.operators[0].operator == "KeyedWindow"
     assert not query.warnings
 

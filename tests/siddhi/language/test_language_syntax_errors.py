@@ -72,7 +72,7 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
         ("from x=S => y=S select * insert into O", "syntax-error", "write `->`"),
         ("from x=S, y=S -> z=S select * insert into O", "syntax-error", "a sequence has `,`"),
         ("@PrimaryKey(a) define table T (a int);", "syntax-error", "texts stand in quotes: 'a'"),
-        ("partition by a start from S insert into O; end", "syntax-error", "`partition with ("),
+        ("partition by a begin from S insert into O; end", "syntax-error", "`partition with ("),
         ("partition with (a of S) begin define stream T (a int); end", "syntax-error", "before all queries"),
         ("from S select a insert into O from S insert into P", "syntax-error", "a ';' is missing"),
         ("from S select a insert into 'O'", "syntax-error", "names stand without quotes"),

@@ -189,7 +189,7 @@ def test_each_result_comes_from_the_instance_that_took_in_its_last_event(setting
 def test_instances_that_are_added_begin_with_the_state_of_the_others(
     before: int, after: int, settings: StageSettings
 ) -> None:
-    """Half of the events run in `before` instances, the rest in `after` that start from the state of those."""
+    """Half of the events run in `before` instances, the rest in `after` that begin from the state of those."""
     body = BODIES["length"]
     alone = run(plan_of(body, "@dist(execGroup='g')", ""), 5, settings, by_clock=True)
     first = InProcessTopology(plan_of(body, SHARED.replace("3", str(before)), ""), settings)

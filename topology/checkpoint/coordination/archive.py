@@ -61,7 +61,7 @@ class Archive:
         self._bases: dict[PlanKey, dict[RunId, Manifest]] = {}
         self._manifests: dict[str, Manifest] = {}
         self._problems: dict[tuple[PlanKey, str, int, int, int], str] = {}
-        """Why no plan can start from a savepoint; to find out may need its states."""
+        """Why no plan can begin from a savepoint; to find out may need its states."""
 
     def check(self) -> None:
         """Check that the store can be used."""
@@ -186,11 +186,11 @@ class Archive:
         self._forget_bases(run.key, lambda one: one == run)
 
     def savepoints(self) -> list[Savepoint]:
-        """Return all savepoints of all plans, oldest first; `problem` says why no plan can start from one."""
+        """Return all savepoints of all plans, oldest first; `problem` says why no plan can begin from one."""
         return [self._with_problem(one) for one in self._store.savepoints(_warn)]
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
-        """There is no such savepoint. Raises CheckpointError while the plan has nothing else to start from."""
+        """There is no such savepoint. Raises CheckpointError while the plan has nothing else to begin from."""
         lineage = self._lineage(key)
         base = lineage.base
         if base and base == self._store.savepoint_reference(key, name) and self._newest_taken(key, lineage) is None:
@@ -270,7 +270,7 @@ class Archive:
         return name
 
     def _keep_unreadable(self, key: PlanKey, lineage: Lineage) -> str:
-        """Keep the newest checkpoint as a savepoint if it is of another version, which can still start from it.
+        """Keep the newest checkpoint as a savepoint if it is of another version, which can still begin from it.
 
         Returns:
             The savepoint's name; empty: there is no such checkpoint.
@@ -292,7 +292,7 @@ class Archive:
         return name
 
     def _beginning(self, key: PlanKey, lineage: Lineage, *, needed: bool) -> tuple[str, Manifest] | None:
-        """Return the newest checkpoint that counts, if a run can start from it.
+        """Return the newest checkpoint that counts, if a run can begin from it.
 
         An unreadable one is an error where it is needed: the operator decides where the plan begins.
         """

@@ -71,7 +71,7 @@ class RunOpened(msgspec.Struct, frozen=True):
 class RunRefused(msgspec.Struct, frozen=True):
     """The run cannot start, since its starting point is unknown.
 
-    `unfit`: another try is useless. With `other_version` this version cannot read the state to start from.
+    `unfit`: another try is useless. With `other_version` this version cannot read the state to begin from.
     """
 
     run: RunId
@@ -87,7 +87,7 @@ class CheckpointsView(msgspec.Struct, frozen=True):
     """What is reported about a topology's checkpoints.
 
     It says which results are final, its newest checkpoints, which one it started from, how many failed, and why it
-    cannot start from the newest.
+    cannot begin from the newest.
     """
 
     spans: tuple[CheckpointSpan, ...] = ()
@@ -344,7 +344,7 @@ class CheckpointService(threading.Thread):
         self._unreadable.pop((run.key, run.epoch), None)
         if opened is not None and opened.kept:
             logger.warning(
-                "the newest checkpoint was not this plan's to start from: topology=%s kept_as_savepoint=%s",
+                "the newest checkpoint was not this plan's to begin from: topology=%s kept_as_savepoint=%s",
                 run.key.topology(),
                 opened.kept,
             )

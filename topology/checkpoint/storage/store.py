@@ -2,7 +2,7 @@
 
     <tenant>/<plan>/lineage                           which checkpoints count, and which numbers were given out
     <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>
-    <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>-damaged    why no topology can start from it
+    <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>-damaged    why no topology can begin from it
     <tenant>/<plan>/savepoints/<name>
     <tenant>/<plan>/copies/checkpoints/… and copies/savepoints/…      the same manifests, for when the first is damaged
     <tenant>/<plan>/packs/<pack>

@@ -1,7 +1,7 @@
 """The body of a stage host: a Spark task that runs the tasks of many plans of one tenant, as its driver says.
 
     main thread     HostLoop: turns of all tasks, one after the other (`topology/stages/hosts/host_loop.py`)
-    builder         makes tasks and reads the states that they start from, so that no plan waits for another's beginning
+    builder         makes tasks and reads the states that they begin from, so that no plan waits for another's beginning
     control         registers all tasks at the manager
     driver          checkpoints of all tasks, orders and registrations of the host, and the watch over the main thread
 

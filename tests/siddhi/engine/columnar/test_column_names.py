@@ -26,7 +26,7 @@ from S[_timestamp > 20 and _kind == 'y'] select _timestamp + 1 as _timestamp, ev
 insert into Later;
 from S#window.length(2) select max(_timestamp) as _timestamp, _kind, sum(a) as a group by _kind insert into Windowed;
 from every e1=S -> e2=S[_timestamp > e1._timestamp] select e1._timestamp as first, e2._timestamp insert into Pairs;
-partition with (_kind of S) start from S select _timestamp, count() as n insert into Counted; end;
+partition with (_kind of S) begin from S select _timestamp, count() as n insert into Counted; end;
 from S select _timestamp, _kind insert into T;
 """
 OUTPUTS = ("Passed", "Later", "Windowed", "Pairs", "Counted")

@@ -75,7 +75,7 @@ def test_a_new_text_of_a_window_counts_anew_for_all_keys_and_is_tried_on_what_th
 
 def test_an_event_that_fails_in_a_chunk_of_several_keys_is_told() -> None:
     text = """define stream S (k string, e string);
-        partition with (k of S) start from S#window.expression(e) select k insert into O; end;"""
+        partition with (k of S) begin from S#window.expression(e) select k insert into O; end;"""
     runtime = AppRuntime(analyse(parse(text)))
     runtime.start(0)
     reasons: list[str] = []

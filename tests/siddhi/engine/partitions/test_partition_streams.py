@@ -26,5 +26,5 @@ def test_it_opens_no_instance_whose_silence_could_be_noticed() -> None:
 
 
 def test_it_brings_no_events_without_a_key_to_an_instance() -> None:
-    partition = "partition with (k of T) start from S select k as o insert into O; end;"
+    partition = "partition with (k of T) begin from S select k as o insert into O; end;"
     assert played(partition, [("T", 1000, "a"), ("S", 1010, "b")], []) == ()

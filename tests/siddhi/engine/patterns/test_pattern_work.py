@@ -91,7 +91,7 @@ def test_the_horizon_finds_those_that_a_look_at_each_finds(seed: int, begin_late
 )
 def test_an_alarm_costs_the_same_however_many_keys_have_one(query: str, silences: int) -> None:
     text = f"""@app:playback define stream A (k string, v int);
-        partition with (k of A) start from {query} insert into O; end;"""
+        partition with (k of A) begin from {query} insert into O; end;"""
 
     def work(count: int) -> float:
         """The calls for each of `count` keys when all their silences end in one move of the clock."""

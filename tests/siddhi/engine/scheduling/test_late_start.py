@@ -22,7 +22,7 @@ CASES = [
     ("define trigger T at 'start'; from T select 1 as a insert into O;", [0]),
     ("define trigger T at '* * * * * ?'; from T select 1 as a insert into O;", [1_000, 2_000, 3_000]),
     (
-        "partition with (a of S) start from S select a output last every 1 sec insert into O; end;",
+        "partition with (a of S) begin from S select a output last every 1 sec insert into O; end;",
         [0, 2_500],
     ),
 ]

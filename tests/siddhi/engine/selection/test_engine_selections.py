@@ -48,7 +48,7 @@ def alone(*events: tuple[str | None, int | None]) -> list[Chunk]:
             [("a", 2), ("c", 1)],
         ),
         (
-            "partition with (k of S) start from S select k, v group by v having count() > 1 insert into O; end;",
+            "partition with (k of S) begin from S select k, v group by v having count() > 1 insert into O; end;",
             alone(("a", 1), ("a", 2), ("b", 1), ("a", 1)),
             [("a", 1)],
         ),

@@ -186,7 +186,7 @@ def test_chunks_give_one_row_for_each_of_their_groups(text: str, one_after_the_o
         "from S#window.lengthBatch(5) select k, stdDev(d) as s group by k insert all events into O;",
         "from S#window.sort(5, d) select k, distinctCount(i) as s group by k order by k insert into O;",
         "from S select k group by k insert into O;",
-        "partition with (b of S) start from S#window.length(5) select k, max(d) as s group by k insert into O; end;",
+        "partition with (b of S) begin from S#window.length(5) select k, max(d) as s group by k insert into O; end;",
     ],
 )
 def test_groups_that_no_event_is_left_of_make_room_for_others(query: str) -> None:

@@ -21,7 +21,7 @@ HOLDING = """
     from S#window.length(3) select list:collect(o) as o insert into Lists;
     from S#window.length(3) select map:collect('k', o) as o insert into Maps;
     from S#window.length(3) select json:groupAsObject(o, 'all') as o insert into Groups;
-    partition with (k of S) start from every e1=S -> e2=S select e1.o as o insert into Pairs; end;
+    partition with (k of S) begin from every e1=S -> e2=S select e1.o as o insert into Pairs; end;
 """
 LOOP = """
     define table T (k string, o object);

@@ -152,9 +152,9 @@ def test_an_attribute_that_was_not_held_resets_the_query_and_is_named() -> None:
 
 
 def test_instances_of_a_partition_are_kept_though_it_and_its_queries_are_numbered_otherwise() -> None:
-    part = "partition with (k of S) start from S#window.length(9) select k, count() as n{having} insert into O; end;"
+    part = "partition with (k of S) begin from S#window.length(9) select k, count() as n{having} insert into O; end;"
     old = counted(part.format(having=""))
-    front = "partition with (v of S) start from S select v insert into Y; end; from S select k insert into X; "
+    front = "partition with (v of S) begin from S select v insert into Y; end; from S select k insert into X; "
     new, report = edited(old, front + part.format(having=" having n > 1"))
     found = results(new)
     send(new, (30, "a", 1, 1.0), (31, "b", 1, 1.0))

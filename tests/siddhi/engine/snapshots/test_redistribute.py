@@ -14,7 +14,7 @@ from siddhi.errors import SnapshotError
 from siddhi.language.parser import parse
 
 HEAD = "@app:playback define stream S (k string, v int); define table T (k string, v int);"
-KEYED = "partition with (k of S) start from S#window.length(2) select k, sum(v) as v insert into O; end;"
+KEYED = "partition with (k of S) begin from S#window.length(2) select k, sum(v) as v insert into O; end;"
 
 
 def runtime(text: str) -> AppRuntime:

@@ -48,7 +48,7 @@ def held(runtime: AppRuntime, kind: str = "query") -> StateSize:
         ("from S#window.lengthBatch(1500) select k, p insert into O;", 500),
         ("from S#window.length(70) as a join S#window.length(30) as b on a.v == b.v select a.k insert into O;", 100),
         ("from S select k, p output all every 1900 events insert into O;", 100),
-        ("partition with (k of S) start from S#window.length(3) select k, p insert into O; end;", 3 * KEYS),
+        ("partition with (k of S) begin from S#window.length(3) select k, p insert into O; end;", 3 * KEYS),
         ("define window W (k string) length(60); from S select k insert into W;", 60),
         ("define table T (k string, p double); from S select k, p insert into T;", ROWS),
     ],
@@ -70,7 +70,7 @@ def test_partial_matches_are_counted(count: str) -> None:
 
 
 def test_live_partition_instances_are_counted() -> None:
-    query = "partition with (k of S) start from S select k, sum(v) as s insert into O; end;"
+    query = "partition with (k of S) begin from S select k, sum(v) as s insert into O; end;"
     runtime = run(query)
     assert held(runtime, "partition").instances == KEYS
     assert held(runtime).groups == KEYS

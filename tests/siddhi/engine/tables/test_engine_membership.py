@@ -51,7 +51,7 @@ def outputs(queries: str) -> list[Any]:
             [("a", 1), ("a", 1), ("b", 2), ("a", 2), ("c", 3)],
         ),
         (
-            "partition with (k of S) start from S[count() > 1 and (Vip.k == k) in Vip] select k, v insert into O; end;",
+            "partition with (k of S) begin from S[count() > 1 and (Vip.k == k) in Vip] select k, v insert into O; end;",
             [("a", 3)],
         ),
         (
