@@ -423,7 +423,7 @@ def test_a_table_without_one_of_the_columns_fails_the_stage_and_names_it(world: 
 def test_rows_that_do_not_fit_the_table_fail_the_stage(world: World) -> None:
     world.sql("create table limits (k text, v text)")
     world.sql("insert into limits values ('a', 'many')")
-    with pytest.raises(TopologyError, match="column v of the table limits holds what is not a double"):
+    with pytest.raises(TopologyError, match="column v of the table limits holds what is no double"):
         world.stage()
 
 
