@@ -1,7 +1,7 @@
 """The query plan: which stages a topology has, what each of them runs, and how events find their instance.
 
 A plan is a receiver stage, processing stages (one for each execution group), triggers and a publisher stage. Stages are
-linked by stream id alone: anyone who gives out a stream feeds everyone who takes it in. Streams, tables and queries are
+linked by stream id alone: each producer of a stream feeds all its consumers. Streams, tables and queries are
 nodes of the syntax tree, so plans compare by meaning.
 """
 

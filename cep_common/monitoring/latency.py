@@ -1,4 +1,4 @@
-"""How long things took, counted in buckets: anyone who counts and anyone who reads the counts agree on their bounds.
+"""How long things took, counted in buckets: writers and readers of the counts agree on their bounds.
 
 Each bucket reaches 9 % further than the one before, so that a percentile is told to within 5 %.
 """

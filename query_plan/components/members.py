@@ -50,7 +50,7 @@ class Member:
     """`state` are the tables, named windows and aggregations that it uses; all of them live in the memory of an engine.
 
     `private` are the streams that no definition can name and that therefore stay in one stage: `#S` outside partitions,
-    and `!S`, which anyone who reads `S` may write. `keeps` says in words which state of its own forbids to run it in
+    and `!S`, which every reader of `S` may write. `keeps` says in words which state of its own forbids to run it in
     parallel, None when nothing does. `named` says that the plan itself gives the name; `inside` are the names of the
     queries in a partition.
     """

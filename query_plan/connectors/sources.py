@@ -151,7 +151,7 @@ class HttpSourceOptions(Options, frozen=True):
 
 
 class InMemoryOptions(Options, frozen=True):
-    """`topic` is any name; anyone who has the same one in the same tenant is meant."""
+    """`topic` is any name; sources and sinks of the tenant with the same one are connected."""
 
     topic: str
 
