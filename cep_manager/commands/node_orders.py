@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from cep_manager.errors import NodeSwitchError, UnknownNodeError
 from cep_manager.monitoring.cluster_model import NodeView
+from cep_manager.nodes.rolling import WAITS_TO_RESTART
 
 NO_NODES = "this is not one of two nodes: it was not started with `cep node`"
 
@@ -28,6 +29,7 @@ def node_to_order(nodes: Sequence[NodeView], name: str) -> NodeView:
         raise UnknownNodeError(f"no node is named {name}; there are {', '.join(one.name for one in nodes)}")
     if node.role == "away":
         raise NodeSwitchError(f"{name} is away: start it on its host")
+    _require_that_none_goes([one for one in nodes if one.name != name])
     if node.role == "active":
         require_protection(nodes)
     return node
@@ -40,4 +42,12 @@ def require_protection(nodes: Sequence[NodeView]) -> NodeView:
     if mine is None or other is None or other.role != "passive" or mine.protection != "protected":
         reason = mine.reason if mine is not None and mine.reason else "the other node is away"
         raise NodeSwitchError(f"the other node cannot take over, it lacks accepted events: {reason}")
+    _require_that_none_goes(nodes)
     return other
+
+
+def _require_that_none_goes(nodes: Sequence[NodeView]) -> None:
+    # Until a node has gone it is still seen, and its worker mirrors: if another one went, too, there would be none.
+    going = next((one for one in nodes if one.under_way not in ("", WAITS_TO_RESTART)), None)
+    if going is not None:
+        raise NodeSwitchError(f"{going.name} {going.under_way}: wait until it is back")

@@ -19,7 +19,7 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_common.nodes.config import ManagerNode
 from cep_common.nodes.files import MIRROR_FILE, ROLE_FILE, FileView, MirrorReport, NodeOrder, NodeRole, write_file
 from cep_manager.election.leadership import Leadership
-from cep_manager.nodes.rolling import RollingRestart
+from cep_manager.nodes.rolling import WAITS_TO_RESTART, RollingRestart
 from cep_manager.persistence.node_store import NodeStore, StoredNode
 
 logger = logging.getLogger(__name__)
@@ -71,8 +71,9 @@ class NodeAgent:
 
     def restart_all(self, peer: str) -> None:
         """Restart the node `peer`, and this one when that is back. Raises PlanStoreError."""
+        token, _ = self._leadership.tenure()
         self.give_order(peer, "restart")
-        self.rolling = RollingRestart(self._clock.now_ms(), self._managers())
+        self.rolling = RollingRestart(token, self._clock.now_ms(), self._managers())
 
     def _managers(self) -> frozenset[str]:
         return frozenset(sight.manager.instance for sight in self._leadership.election_status.sights)
@@ -84,11 +85,12 @@ class NodeAgent:
         if self.order:
             found[self.name] = told[self.order]
         elif self.rolling is not None:
-            found[self.name] = "restarts when the other node is back"
+            found[self.name] = WAITS_TO_RESTART
         return found
 
     def give_order(self, name: str, order: NodeOrder) -> None:
-        """Have node `name` restarted or stopped. Raises PlanStoreError."""
+        """Have node `name` restarted or stopped, in place of both in turn. Raises PlanStoreError."""
+        self.rolling = None
         if name == self._store.name:
             self.order = order
             return
@@ -131,8 +133,16 @@ class NodeAgent:
                 self._asked = True
                 self._submit(lambda: self._record(wanted, in_sync=report.wants_in_sync))
         peer = next((node for node in self.nodes if node.name != self._store.name), None)
-        rolling = self.rolling if token and peer is not None and peer.name not in self.orders else None
-        if rolling is not None and rolling.is_my_turn(report, self._managers()):
+        rolling = self.rolling
+        if rolling is not None and token != rolling.token:
+            logger.warning("this node does not restart after the other one: it was not active all the time")
+            self.rolling = None
+        elif (
+            rolling is not None
+            and peer is not None
+            and peer.name not in self.orders
+            and rolling.is_my_turn(report, self._managers())
+        ):
             self.order = "restart"
         handled = self._handled if self._handled[0] == token else (0, 0, 0)
         self._tell(

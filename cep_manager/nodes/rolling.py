@@ -7,14 +7,19 @@ from dataclasses import dataclass
 
 from cep_common.nodes.files import MirrorReport
 
+WAITS_TO_RESTART = "restarts when the other node is back"
+"""What is under way at the active node until it is its turn."""
+
 
 @dataclass
 class RollingRestart:
     """The restart of both nodes, as the active one follows it.
 
-    It began at the time of day `since_ms`; `managers` are the processes that there were then.
+    It began at the time of day `since_ms`, when this node was active under `token`; `managers` are the processes that
+    there were then.
     """
 
+    token: int
     since_ms: int
     managers: frozenset[str]
 

@@ -23,6 +23,7 @@ PARTITION = 0
 POLL_S = 0.2
 CREATE_S = 10.0
 CLOSE_S = 5.0
+FLUSH_S = 1.0
 READ_AHEAD = 2_000
 """How many messages are read before the task takes them."""
 RETENTION_MS = 24 * 3_600_000
@@ -79,6 +80,8 @@ class KafkaWrittenTopic:
         self._closed.set()
         self._thread.join(CLOSE_S)
         self._producer.purge()
+        # Reports of what was purged hold this object, and so the client with its threads, until they are delivered.
+        self._producer.flush(FLUSH_S)
 
     def _produce(self) -> None:
         while self._exists and self._waiting:
@@ -110,11 +113,15 @@ class KafkaWrittenTopic:
         self._wake()
 
     def _run(self) -> None:
-        while not self._exists and not self._closed.is_set():
-            self._exists = self._create()
-        self._wake()
-        while not self._closed.is_set():
-            self._producer.poll(POLL_S)
+        try:
+            while not self._exists and not self._closed.is_set():
+                self._exists = self._create()
+            self._wake()
+            while not self._closed.is_set():
+                self._producer.poll(POLL_S)
+        except Exception as error:  # noqa: BLE001 - the border of this thread: without it, events would wait for ever
+            self._failure = self._failure or TopologyError(REFUSED, f"topic {self._name} takes no records: {error!r}")
+            self._wake()
 
     def _create(self) -> bool:
         """Create the topic; return whether it is there, or only writing can tell why it is not."""
@@ -126,7 +133,11 @@ class KafkaWrittenTopic:
                 replication_factor=min(self._copies, max(1, len(brokers))),
                 config={"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS)},
             )
-            self._admin.create_topics([new], operation_timeout=CREATE_S)[self._name].result(2 * CREATE_S)
+            made_topics = self._admin.create_topics([new], operation_timeout=CREATE_S, request_timeout=CREATE_S)
+            made_topics[self._name].result(2 * CREATE_S)
+        except TimeoutError:
+            self._errors.text = f"no broker has created topic {self._name} in time: check that they run"
+            return self._closed.wait(POLL_S)
         except self._kafka.KafkaException as error:
             name = error.args[0].name()
             if name in ("TOPIC_ALREADY_EXISTS", "TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"):
@@ -185,12 +196,16 @@ class KafkaReadTopic:
         self._consumer.close()
 
     def _run(self) -> None:
-        while not self._closed.is_set() and self._failure is None:
-            message = self._consumer.poll(POLL_S)
-            if message is not None:
-                for one in (message, *self._consumer.consume(READ_AHEAD, timeout=0)):
-                    self._take(one)
-                self._wake()
+        try:
+            while not self._closed.is_set() and self._failure is None:
+                message = self._consumer.poll(POLL_S)
+                if message is not None:
+                    for one in (message, *self._consumer.consume(READ_AHEAD, timeout=0)):
+                        self._take(one)
+                    self._wake()
+        except Exception as error:  # noqa: BLE001 - the border of this thread, as for what is written
+            self._failure = TopologyError(REFUSED, f"topic {self._name} gives no records: {error!r}")
+            self._wake()
 
     def _take(self, message: Any) -> None:
         error = message.error()

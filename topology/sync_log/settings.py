@@ -11,10 +11,13 @@ import msgspec
 from cep_common.errors import ConfigError
 from cep_common.ids import PlanKey
 from query_plan.connectors.kafka import KafkaConnection, is_topic
+from query_plan.connectors.kafka_settings import OPTION, read_settings
 from query_plan.connectors.options import read_options
 
 LONGEST_TOPIC = 249
 """Kafka's limit of a topic's name."""
+SECRETS = ("sasl.password", "sasl.jaas.config", "ssl.key.password", "ssl.key.pem")
+"""Options and settings that hold secrets; the configuration that names them is shown and sent."""
 
 
 class SyncLogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,10 +34,10 @@ class SyncLogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not is_topic(self.topic_prefix):
             raise ValueError("topic_prefix: letters, digits, '.', '_' and '-' make the name of a topic")
-        for name in ("sasl.password", "ssl.key.password"):
-            if name in self.kafka:
+        for name in SECRETS:
+            if name in self.kafka or name in _further(self.kafka):
                 raise ValueError(f"kafka: {name} would be sent to every task; write the password into a file and name "
-                                 "that in password.file")  # fmt: skip
+                                 "that in password.file, or a key without one in ssl.key.location")  # fmt: skip
         if self.kafka:
             try:
                 self.connection()
@@ -53,3 +56,10 @@ class SyncLogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return name
         digest = hashlib.blake2b(name.encode(), digest_size=6).hexdigest()
         return f"{safe[: LONGEST_TOPIC - len(digest) - 1]}-{digest}"
+
+
+def _further(options: dict[str, str]) -> dict[str, str]:
+    try:
+        return read_settings(options.get(OPTION, ""))
+    except ValueError:
+        return {}  # refused with the other options

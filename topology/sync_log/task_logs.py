@@ -98,8 +98,8 @@ class TaskLogs:
             self._hand_on(reader)
 
     def is_full(self, most_rows: int) -> bool:
-        """Return whether more than `most_rows` wait for the brokers."""
-        return any(writer.rows > most_rows for writer in self._writers.values())
+        """Return whether more than `most_rows`, or too many bundles, wait for the brokers."""
+        return any(writer.is_full(most_rows) for writer in self._writers.values())
 
     def is_drained(self) -> bool:
         """Return whether no bundle waits for a topic."""

@@ -10,6 +10,9 @@ from typing import Protocol
 from topology.events.bundle import Bundle
 from topology.sync_log.records import encode
 
+MOST_BUNDLES = 10_000
+"""How many bundles wait for the brokers before a task takes nothing more in."""
+
 
 class SyncLogOutput(Protocol):
     """The topic as a writer uses it; calls come from the task's thread."""
@@ -78,6 +81,10 @@ class SyncLogWriter:
             else:
                 self._emit(bundle)
             bundle.settle()
+
+    def is_full(self, most_rows: int) -> bool:
+        """Return whether more than `most_rows` wait, or so many bundles: those without rows only pass time on."""
+        return self.rows > most_rows or len(self._waiting) > MOST_BUNDLES
 
     def is_drained(self) -> bool:
         """Return whether all that was written has been emitted."""

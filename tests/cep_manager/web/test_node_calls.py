@@ -8,7 +8,7 @@ from node_world import two_nodes
 from cep_common.nodes.files import MirrorReport
 from cep_manager.monitoring.cluster_model import ElectionView
 from cep_manager.monitoring.overview.alerts import AlertSeverity
-from cep_manager.nodes.rolling import RollingRestart
+from cep_manager.nodes.rolling import WAITS_TO_RESTART, RollingRestart
 from cep_manager.web.app import create_app
 
 
@@ -112,8 +112,25 @@ def test_orders_over_rest_are_refused_where_accepted_events_would_be_out_of_reac
     assert view.ordered == [("node-2", "restart")]
 
 
+def test_no_node_goes_while_the_other_one_does() -> None:
+    view = FakeView(World())
+    client = create_app(view, 1_000).test_client()
+    active, passive = two_nodes()
+    view.nodes = (active, msgspec.structs.replace(passive, under_way="is shut down"))
+    for path in ("restart", "node-1/restart", "node-1/shutdown"):
+        answer = client.post(f"/api/v1/nodes/{path}")
+        assert (answer.status_code, answer.json["code"]) == (409, "node-not-protected")
+        assert "node-2 is shut down: wait until it is back" in answer.json["message"]
+    view.nodes = (msgspec.structs.replace(active, under_way="restarts"), passive)
+    for path in ("restart", "node-2/restart", "node-2/shutdown"):
+        assert client.post(f"/api/v1/nodes/{path}").status_code == 409
+    assert view.ordered == []
+    view.nodes = (msgspec.structs.replace(active, under_way=WAITS_TO_RESTART), passive)
+    assert client.post("/api/v1/nodes/node-2/shutdown").status_code == 202, "in place of the restart of both"
+
+
 def test_the_active_node_restarts_when_the_other_one_is_back_and_has_every_event() -> None:
-    rolling = RollingRestart(1_000, frozenset({"a", "b"}))
+    rolling = RollingRestart(7, 1_000, frozenset({"a", "b"}))
     protected = MirrorReport("protected", since_ms=1_200)
     assert not rolling.is_my_turn(MirrorReport("protected", since_ms=900), {"a", "b"}), "it has not left yet"
     assert not rolling.is_my_turn(MirrorReport("alone", since_ms=1_100), {"a", "new"})

@@ -17,7 +17,7 @@ from topology.events.bundle import Bundle
 from topology.sync_log.reader import DAMAGED, FOREIGN, LOST, SyncLogReader
 from topology.sync_log.records import PART_BYTES, VERSION, LogSchemas, SyncLogRecord, encode
 from topology.sync_log.settings import LONGEST_TOPIC, SyncLogSettings
-from topology.sync_log.writer import SyncLogWriter
+from topology.sync_log.writer import MOST_BUNDLES, SyncLogWriter
 
 RUN, OLD_RUN = (3, 1), (3, 0)
 SCHEMA = pa.schema([("_timestamp", pa.int64()), ("_kind", pa.int8()), ("temp", pa.int64()), ("_origin", pa.int32())])
@@ -220,6 +220,14 @@ def test_the_topic_is_named_after_the_plan_whatever_characters_that_has() -> Non
     ("given", "said"),
     [
         ({"kafka": {"bootstrap.servers": "a:1", "sasl.password": "secret"}}, "name that in password.file"),
+        (
+            {"kafka": {"bootstrap.servers": "a:1", "optional.configuration": "sasl.password:secret"}},
+            r"^kafka: sasl\.password",
+        ),
+        (
+            {"kafka": {"bootstrap.servers": "a:1", "optional.configuration": "client.rack:1, sasl.jaas.config:x"}},
+            r"sasl\.jaas\.config would be sent",
+        ),
         ({"kafka": {"bootstrap.server": "a:1"}}, "bootstrap.servers"),
         ({"kafka": {"bootstrap.servers": "a:b:c"}}, "bootstrap.servers"),
         ({"topic_prefix": "a/b"}, "topic_prefix"),
@@ -228,3 +236,13 @@ def test_the_topic_is_named_after_the_plan_whatever_characters_that_has() -> Non
 def test_wrong_settings_are_refused_with_their_names(given: dict[str, object], said: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=said):
         msgspec.convert(given, SyncLogSettings)
+
+
+def test_bundles_that_only_pass_time_on_are_bounded_while_brokers_are_away() -> None:
+    instances = Instances(MemoryTopics(delay=10**9))
+    for ticket in range(MOST_BUNDLES):
+        instances.writer.write(bundle(ticket))
+    assert not instances.writer.is_full(100)
+    instances.writer.write(bundle(MOST_BUNDLES))
+    assert instances.writer.rows == 0
+    assert instances.writer.is_full(100)

@@ -254,7 +254,11 @@ class Task:
             self._wakeup.ring()
 
     def _place(self, around: InstanceContext) -> TaskInstances:
-        return TaskInstances(self.topology, self.index, around)
+        try:
+            return TaskInstances(self.topology, self.index, around)
+        except BaseException:
+            self._logs.close()  # their threads would run on in the process, with a connection for each attempt
+            raise
 
     def run(self) -> None:
         """Works until stopped, from when it has met the other tasks."""

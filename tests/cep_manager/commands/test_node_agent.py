@@ -1,0 +1,92 @@
+"""The restart of both nodes, as the agent of the active one follows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cep_common.clock import ManualClock
+from cep_common.ids import Endpoint
+from cep_common.nodes.config import ManagerNode
+from cep_common.nodes.files import MIRROR_FILE, MirrorReport, NodeOrder, write_file
+from cep_manager.nodes.agent import NodeAgent
+from cep_manager.persistence.node_store import StoredNode
+
+PEER = StoredNode("b", "g", Endpoint("b", 1), Endpoint("b", 2), "http://b", in_sync=True, changed_ms=1)
+
+
+class Store:
+    name = "a"
+
+    def __init__(self) -> None:
+        self.given: list[tuple[str, NodeOrder]] = []
+
+    def give_order(self, name: str, order: NodeOrder) -> None:
+        self.given.append((name, order))
+
+    def nodes(self) -> tuple[StoredNode, ...]:
+        return (PEER,)
+
+    def orders(self) -> dict[str, NodeOrder]:
+        return {}
+
+
+class Leadership:
+    def __init__(self) -> None:
+        self.token = 7
+        self.instances = ["a-1", "b-1"]
+
+    def tenure(self) -> tuple[int, int]:
+        return self.token, 10**9 if self.token else 0
+
+    @property
+    def election_status(self) -> SimpleNamespace:
+        managers = (SimpleNamespace(manager=SimpleNamespace(instance=one)) for one in self.instances)
+        return SimpleNamespace(sights=tuple(managers))
+
+
+class Active:
+    """The agent of node a, which is active."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store, self.leadership, self.folder = Store(), Leadership(), folder
+        config = ManagerNode(str(folder), "a", "g", "a:1", "a:2")
+        self.agent = NodeAgent(config, self.store, self.leadership, ManualClock(1_000))  # type: ignore[arg-type]
+        self.agent.nodes = (PEER,)
+
+    def turn_after_the_other_is_back(self) -> NodeOrder:
+        self.leadership.instances[1] = "b-2"
+        self.agent.nodes, self.agent.orders = (PEER,), {}
+        write_file(self.folder / MIRROR_FILE, MirrorReport("protected", token=7, since_ms=2_000))
+        self.agent._turn()
+        return self.agent.order
+
+
+@pytest.fixture
+def active(tmp_path: Path) -> Active:
+    return Active(tmp_path)
+
+
+def test_the_active_node_follows_when_the_other_one_is_back(active: Active) -> None:
+    active.agent.restart_all("b")
+    assert active.store.given == [("b", "restart")]
+    assert active.turn_after_the_other_is_back() == "restart"
+
+
+@pytest.mark.parametrize("token", [0, 8])
+def test_a_node_that_was_passive_meanwhile_does_not_restart(token: int, active: Active) -> None:
+    active.agent.restart_all("b")
+    active.leadership.token = token
+    active.agent._turn()
+    active.leadership.token = 7
+    assert active.turn_after_the_other_is_back() == ""
+    assert active.agent.under_way() == {}
+
+
+def test_another_order_takes_the_place_of_the_restart_of_both(active: Active) -> None:
+    """Otherwise the active node would restart when the other one is started, days later perhaps."""
+    active.agent.restart_all("b")
+    active.agent.give_order("b", "stop")
+    assert active.turn_after_the_other_is_back() == ""
