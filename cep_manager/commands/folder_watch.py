@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Collection, Mapping
 from pathlib import Path, PurePath
 from typing import Protocol
@@ -57,6 +58,8 @@ class PlanFolderWatch:
         self._problems: tuple[FileProblem, ...] = ()
         self._had_files: tuple[int, int] | None = None
         """The folder in which there were files: its device and inode."""
+        self._again_at: float | None = None
+        """When files are tried again that wait for Kafka (monotonic)."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="plan-folder", daemon=True)
 
@@ -82,6 +85,9 @@ class PlanFolderWatch:
         except OSError as error:
             self._tell((FileProblem(str(self._path), f"the folder cannot be read: {error.strerror}"),))
             return
+        if self._again_at is not None and time.monotonic() >= self._again_at:
+            self._again_at = None
+            self._folder.try_again()
         try:
             findings = self._folder.look(files, self._plans.origins())
             for name in findings.changed:
@@ -130,7 +136,9 @@ class PlanFolderWatch:
         except CepError as error:
             if error.code in _PASSING:
                 raise
-            self._folder.handled(name, error.message, waits=error.code in _IN_ITS_WAY)
+            if error.code in _OF_KAFKA and self._again_at is None:
+                self._again_at = time.monotonic() + KAFKA_AGAIN_S
+            self._folder.handled(name, error.message, waits=error.code in _IN_ITS_WAY | _OF_KAFKA)
         else:
             self._folder.handled(name)
 
@@ -145,6 +153,9 @@ _PASSING = frozenset({"plan-store", "manager-unavailable", "not-leader"})
 """Errors that have nothing to do with the file: it is tried again."""
 _IN_ITS_WAY = frozenset({"plan-exists", "over-quota", "change-under-way"})
 """Errors that end when other plans or files have gone."""
+_OF_KAFKA = frozenset({"kafka-unavailable", "topic-refused"})
+"""Errors that end when brokers answer, or somebody creates or deletes topics; other files do not wait for that."""
+KAFKA_AGAIN_S = 30.0
 
 
 def _files(folder: Path) -> dict[str, Stamp]:

@@ -52,6 +52,8 @@ class _Draft(threading.local):
     """The plans as a change makes them that the present thread has begun; None: it has begun none."""
 
     snapshot: ClusterSnapshot | None = None
+    topics: tuple[tuple[PlanKey, CompiledPlan], ...] = ()
+    """Plans whose topics are made at the end."""
 
 
 class PlanChanges:
@@ -271,9 +273,17 @@ class PlanChanges:
         check_workers(self._quotas.of(key.tenant), key, workers or self._default_workers, cores)
 
     def _prepare_topics(self, key: PlanKey, compiled: CompiledPlan) -> None:
-        """Make the topics of a plan whose streams Kafka carries. Raises TopicRefusedError, KafkaUnavailableError."""
-        if self._topics is not None:
+        """Make the topics of a plan whose streams Kafka carries, within `as_one_change` once the rest is good.
+
+        Raises TopicRefusedError, KafkaUnavailableError.
+        """
+        if self._topics is None:
+            return
+        if self._draft.snapshot is None:
             self._topics.prepare(key, compiled)
+        else:
+            self._topics.check(key, compiled)
+            self._draft.topics += ((key, compiled),)
 
     def sweep_topics(self) -> int:
         """Delete topics of plans that are gone; return how many must wait. Does nothing unless this manager leads.
@@ -285,7 +295,9 @@ class PlanChanges:
             return 0
         with self.one_at_a_time:  # a plan that is being deployed may need them
             led = self.service.led()
-            return self._topics.sweep(_topics_needed(led)) if led is not None else 0
+            if led is None:
+                return 0
+            return self._topics.sweep(_topics_needed(led), lambda: self.service.led() is not None)
 
     def _check_paths(self, key: PlanKey, compiled: CompiledPlan) -> None:
         """Raise PlanInvalidError for a path that is another plan's; of plans that change together, when all have."""
@@ -305,8 +317,11 @@ class PlanChanges:
         try:
             with self.service.together(), self.store.together():
                 yield
+                for key, compiled in self._draft.topics:
+                    assert self._topics is not None  # noqa: S101
+                    self._topics.prepare(key, compiled)
         finally:
-            self._draft.snapshot = None
+            self._draft.snapshot, self._draft.topics = None, ()
 
     def _note_draft(self, record: PlanRecord) -> None:
         """Show the plan so for the rest of the change, if one is being made."""

@@ -39,7 +39,7 @@ from cep_manager.plans.rule_sets.origin import RuleOrigin, parse_rule_origin, re
 from cep_manager.plans.stored_plan import SettingsPatch
 from query_plan.plan_names import named_after
 
-NOT_OF_THE_PLAN = frozenset({"plan-store", "manager-unavailable", "not-leader", "plans-busy"})
+NOT_OF_THE_PLAN = frozenset({"plan-store", "manager-unavailable", "not-leader", "plans-busy", "kafka-unavailable"})
 """Codes of errors that say nothing about a plan: the whole request may be repeated."""
 
 FURTHER_ATTEMPTS = 3

@@ -74,9 +74,7 @@ class PlanFolder:
         """
         context = (frozenset(files), dict(origins))
         if context != self._last_context:
-            for name in self._waiting:
-                self._handled.pop(name, None)
-            self._waiting.clear()
+            self.try_again()
             self._last_context = context
         changed = tuple(
             name
@@ -90,6 +88,12 @@ class PlanFolder:
                 del known[name]
         gone = tuple(key for key, origin in sorted(origins.items()) if origin is not None and origin.name not in files)
         return FolderChanges(changed, gone if settled and not changed else ())
+
+    def try_again(self) -> None:
+        """Read the files that wait once more, though no other file or plan has come or gone."""
+        for name in self._waiting:
+            self._handled.pop(name, None)
+        self._waiting.clear()
 
     def handled(self, name: str, problem: str = "", waits: bool = False) -> None:
         """Note that the file's text has been deployed, or was refused because of `problem`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from cep_manager.config import KafkaConfig
@@ -27,14 +27,16 @@ class KafkaCluster:
         found = self._ask("list topics", lambda admin: admin.list_topics(timeout=CALL_S))
         return {name: len(one.partitions) for name, one in found.topics.items() if one.error is None}
 
-    def create(self, topics: Mapping[str, int]) -> None:
-        """Create topics with so many partitions; one that is there meanwhile is left as it is."""
+    def create(self, topics: Mapping[str, int]) -> Collection[str]:
+        """Create topics with so many partitions; return those that are there already, which are left as they are."""
         from confluent_kafka.admin import NewTopic  # noqa: PLC0415 - an extra
 
         replication = self._config.replication or -1  # -1: as the brokers are configured
         wanted = [NewTopic(name, count, replication) for name, count in topics.items()]
-        self._each(
-            "create topic", lambda admin: admin.create_topics(wanted, operation_timeout=CALL_S), "ALREADY_EXISTS"
+        return self._each(
+            "create topic",
+            lambda admin: admin.create_topics(wanted, operation_timeout=CALL_S, request_timeout=CALL_S),
+            "ALREADY_EXISTS",
         )
 
     def widen(self, topics: Mapping[str, int]) -> None:
@@ -42,12 +44,15 @@ class KafkaCluster:
         from confluent_kafka.admin import NewPartitions  # noqa: PLC0415
 
         wanted = [NewPartitions(name, count) for name, count in topics.items()]
-        self._each("add partitions to topic", lambda admin: admin.create_partitions(wanted), "INVALID_PARTITIONS")
+        self._each("add partitions to topic", lambda admin: admin.create_partitions(wanted, request_timeout=CALL_S),
+                   "INVALID_PARTITIONS")  # fmt: skip
 
     def delete(self, topic: str) -> None:
         """Delete a topic; one that is gone already counts as deleted."""
         self._each(
-            "delete topic", lambda admin: admin.delete_topics([topic], operation_timeout=CALL_S), "UNKNOWN_TOPIC"
+            "delete topic",
+            lambda admin: admin.delete_topics([topic], operation_timeout=CALL_S, request_timeout=CALL_S),
+            "UNKNOWN_TOPIC",
         )
 
     def unread(self, topic: str, partitions: int, group: str) -> int:
@@ -71,16 +76,21 @@ class KafkaCluster:
         return {part.partition: self._ask("list offsets", lambda _, one=one: one.result().offset)
                 for part, one in asked.items()}  # fmt: skip
 
-    def _each(self, doing: str, ask: Any, fine: str) -> None:
-        """Wait for the answer of each topic; an error whose name holds `fine` is none."""
+    def _each(self, doing: str, ask: Any, fine: str) -> Collection[str]:
+        """Wait for the answer of each topic; return those with an error whose name holds `fine`, which is none."""
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
+        found = []
         for name, answer in self._ask(doing, ask).items():
             try:
                 answer.result(2 * CALL_S)
+            except TimeoutError as error:
+                raise KafkaUnavailableError(f"cannot {doing} {name}: the brokers do not answer") from error
             except KafkaException as error:
                 if fine not in error.args[0].name():
                     raise KafkaUnavailableError(f"cannot {doing} {name}: {error.args[0].str()}") from error
+                found.append(name)
+        return found
 
     def _ask(self, doing: str, ask: Any) -> Any:
         try:

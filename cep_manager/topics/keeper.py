@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
 from cep_common.ids import PlanKey
@@ -24,7 +24,7 @@ class TopicCluster(Protocol):
 
     def partitions(self) -> Mapping[str, int]: ...
 
-    def create(self, topics: Mapping[str, int]) -> None: ...
+    def create(self, topics: Mapping[str, int]) -> Collection[str]: ...
 
     def widen(self, topics: Mapping[str, int]) -> None: ...
 
@@ -41,14 +41,11 @@ class TopicKeeper:
         self._config = config
         self._store = store
         self._cluster = cluster
+        self._failing: frozenset[str] = frozenset()
+        """Topics about which the brokers have not answered: they come last, so that they hold up no other."""
 
-    def prepare(self, key: PlanKey, compiled: CompiledPlan) -> None:
-        """Make sure that the plan's topics are there and its own, with enough partitions.
-
-        Raises:
-            TopicRefusedError: A topic belongs to another plan, or is missing and the plan forbids to create it.
-            KafkaUnavailableError: The brokers do not answer, or refuse it.
-        """
+    def check(self, key: PlanKey, compiled: CompiledPlan) -> None:
+        """Raise TopicRefusedError for a topic that belongs to another plan; asks no brokers and changes nothing."""
         if not compiled.topics:
             return
         known = {one.topic: one for one in self._store.known()}
@@ -59,7 +56,26 @@ class TopicKeeper:
                 raise TopicRefusedError(
                     f"the topic {one.topic} of stream {one.stream} belongs to another plan: rename the plan or it"
                 )
+
+    def prepare(self, key: PlanKey, compiled: CompiledPlan) -> None:
+        """Make sure that the plan's topics are there and its own, with enough partitions.
+
+        Raises:
+            TopicRefusedError: A topic belongs to another plan, or is missing and the plan forbids to create it.
+            KafkaUnavailableError: The brokers do not answer, or refuse it.
+        """
+        if not compiled.topics:
+            return
+        self.check(key, compiled)
+        known = {one.topic: one for one in self._store.known()}
         there = self._cluster.partitions()
+        for one in compiled.topics:
+            owner = known.get(one.topic)
+            if owner is not None and owner.created and owner.tenant != key.tenant and one.topic in there:
+                raise TopicRefusedError(
+                    f"the topic {one.topic} of stream {one.stream} has messages of another tenant's plan, which is "
+                    "gone: delete the topic, or rename the plan or the stream"
+                )
         missing = [one for one in compiled.topics if one.topic not in there]
         if missing and not compiled.creates_topics:
             names = ", ".join(f"{one.topic} ({one.partitions})" for one in missing)
@@ -69,14 +85,16 @@ class TopicKeeper:
             )
         self._store.note(key, ((one.topic, one in missing and one.use == "between") for one in compiled.topics))
         if missing:
-            self._cluster.create({one.topic: one.partitions for one in missing})
+            found = self._cluster.create({one.topic: one.partitions for one in missing})
+            # Somebody else created it meanwhile, or brokers could not say that it is there.
+            self._store.disown([name for name in found if name not in known or not known[name].created])
             logger.info("topics created: plan=%s topics=%s", key.topology(), _named(missing))
         few = [one for one in compiled.topics if there.get(one.topic, one.partitions) < one.partitions]
         if few and compiled.creates_topics:
             self._cluster.widen({one.topic: one.partitions for one in few})
             logger.info("partitions added: plan=%s topics=%s", key.topology(), _named(few))
 
-    def sweep(self, needed: Mapping[tuple[int, str], Collection[str]]) -> int:
+    def sweep(self, needed: Mapping[tuple[int, str], Collection[str]], leads: Callable[[], bool] = lambda: True) -> int:
         """Delete topics that were created for plans that are gone, or do not need them any more.
 
         A topic with messages that nobody has read stays, and the log says so.
@@ -84,6 +102,8 @@ class TopicKeeper:
         Args:
             needed: The topics of each plan that is deployed, by tenant and identity; a plan that is being changed
                 needs those of both versions.
+            leads: Whether this manager may still delete: each topic takes a while, and another manager that leads
+                meanwhile may have deployed a plan that needs it.
 
         Returns:
             How many topics are left to be deleted later.
@@ -91,29 +111,45 @@ class TopicKeeper:
         Raises:
             KafkaUnavailableError: The brokers do not answer; what is left is tried again with the next call.
         """
-        surplus = list(surplus_topics(self._store.known(), needed, self._store.plans()))
+        surplus = sorted(self._surplus(needed), key=lambda one: one.topic in self._failing)
         there = self._cluster.partitions() if any(one.created for one in surplus) else {}
         left = 0
         for one in surplus:
-            if one.created and one.topic in there:
-                unread = self._cluster.unread(one.topic, there[one.topic], topic_group(one.topic))
+            try:
+                unread = self._unread(one, there)
                 if unread:
                     left += 1
                     paced_logger.problem(
                         one.topic,
-                        "topic kept: topic=%s unread=%d: its plan is gone, and nobody has read these messages; delete"
-                        " the topic if they are not needed",
+                        "topic kept: topic=%s unread=%d: no plan needs it any more, and nobody has read these messages;"
+                        " delete the topic if they are not needed",
                         one.topic, unread,
                     )  # fmt: skip
                     continue
-                self._cluster.delete(one.topic)
-                logger.info("topic deleted: topic=%s", one.topic)
+                if not leads() or one not in self._surplus(needed):
+                    return left + 1
+                if one.created and one.topic in there:
+                    self._cluster.delete(one.topic)
+                    logger.info("topic deleted: topic=%s", one.topic)
+            except KafkaUnavailableError:
+                self._failing |= {one.topic}
+                raise
+            self._failing -= {one.topic}
             self._store.forget(one.topic)
         return left
 
+    def _unread(self, one: KnownTopic, there: Mapping[str, int]) -> int:
+        """Return how many messages nobody has read of a topic that is to be deleted."""
+        if not one.created or one.topic not in there:
+            return 0
+        return self._cluster.unread(one.topic, there[one.topic], topic_group(one.topic))
+
+    def _surplus(self, needed: Mapping[tuple[int, str], Collection[str]]) -> tuple[KnownTopic, ...]:
+        return tuple(surplus_topics(self._store.known(), needed, self._store.plans()))
+
     def waits(self, needed: Mapping[tuple[int, str], Collection[str]]) -> bool:
         """Return whether `sweep` has something to do."""
-        return any(True for _ in surplus_topics(self._store.known(), needed, self._store.plans()))
+        return bool(self._surplus(needed))
 
 
 def surplus_topics(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 import sqlalchemy
@@ -50,6 +50,11 @@ class TopicStore:
                 else:  # one that was created for an earlier plan of the same name is still to be deleted
                     row["created"] = created or before.created
                     connection.execute(TOPICS.update().where(TOPICS.c.topic == topic).values(row))
+
+    def disown(self, topics: Collection[str]) -> None:
+        """Note that no manager created these topics."""
+        with self._database.transaction() as connection:
+            connection.execute(TOPICS.update().where(TOPICS.c.topic.in_(topics)).values(created=False))
 
     def forget(self, topic: str) -> None:
         """Remove the topic from the table."""

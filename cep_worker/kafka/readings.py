@@ -143,12 +143,15 @@ class Readings:
         if one is not None:
             one.position = max(one.position, position)
 
-    def reached_end(self, topic: str, partition: int, offset: int) -> None:
-        """Note that all before `offset` is read: marks of transactions, and what was aborted, are no messages."""
+    def reached_end(self, topic: str, partition: int, reading: Reading, end: Position) -> None:
+        """Note that all before `end` is read: marks of transactions, and what was aborted, are no messages.
+
+        Unless the partition was given away since `reading` came there, or begun again: it may be behind that end now.
+        """
         one = self._readings.get((topic, partition))
-        if one is not None:
-            one.position = max(one.position, Position(one.position.generation, offset))
-            one.end = max(one.end, offset)
+        if one is reading and one.position.generation == end.generation:
+            one.position = max(one.position, end)
+            one.end = max(one.end, end.offset)
 
     def out_of_range(self, consumer: Any, topic: str, partition: int) -> None:
         """Go on after the brokers had no message at the partition's position, where `reset` says.

@@ -200,12 +200,13 @@ class KafkaSource:
 
     def _turn(self, consumer: Any, readings: Readings) -> None:
         by_partition: dict[tuple[str, int], list[Any]] = {}
-        ends: list[Any] = []
+        ends: list[tuple[Any, Reading, int]] = []
         size = count = 0
         for one in self._fetch(consumer, FILL_S if readings.unread() <= BEHIND else CONSUME_S):
             if one.error() is not None:
-                if one.error().code() == self._kafka.KafkaError._PARTITION_EOF:
-                    ends.append(one)
+                read = readings.reading(one.topic(), one.partition())
+                if read is not None and one.error().code() == self._kafka.KafkaError._PARTITION_EOF:
+                    ends.append((one, read, read.position.generation))
                 self._heed(consumer, readings, one)
                 continue
             by_partition.setdefault((one.topic(), one.partition()), []).append(one)
@@ -219,8 +220,8 @@ class KafkaSource:
             reading = readings.reading(topic, number)
             if reading is not None:
                 self._take(consumer, readings, reading, messages)
-        for one in ends:  # only now: what came before the end has been taken
-            readings.reached_end(one.topic(), one.partition(), one.offset())
+        for one, read, generation in ends:  # only now: what came before the end has been taken
+            readings.reached_end(one.topic(), one.partition(), read, Position(generation, one.offset()))
         readings.tick(consumer)
         self._replay_all()
 

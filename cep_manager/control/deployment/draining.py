@@ -7,6 +7,7 @@ undeploy ──▶ accepts no events ──▶ every worker has handed over what
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
@@ -15,6 +16,7 @@ import msgspec
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
 from cep_common.protocol.tasks import RegisterTask
+from cep_common.protocol.worker_reports import MOST_PARTITIONS
 from cep_manager.control.deployment.state_transfer import AT_REST, Tasks
 from cep_manager.control.instructions import Instruction, RemoveDrained
 from cep_manager.control.members import (
@@ -153,8 +155,10 @@ def drain_step(
     events = sum(map(waiting_events, said))
     if events:
         return DrainStep("work", f"{events:,} accepted events wait for its topology")
+    if topics and (unread := _unread(record, live.values(), topics)):
+        return DrainStep("work", unread)
     if topics and not settled:
-        return _settle(record, live.values(), said, topics)
+        return _settle(record, said)
     if record.compiled is not None and record.compiled.delivery == "exactly-once":
         return _exactly_once(said)
     heard = [task.latest for number, task in sorted(tasks.items()) if number[0] == record.epoch]
@@ -168,26 +172,43 @@ def drain_step(
     return DrainStep("rest", "its stages process what they have taken in")
 
 
-def _between_groups(record: PlanRecord) -> frozenset[str]:
-    """Return the topics by which the plan's groups send each other events."""
-    topics = record.compiled.topics if record.compiled is not None else ()
-    return frozenset(one.topic for one in topics if one.use == "between")
+def _between_groups(record: PlanRecord) -> Mapping[str, int]:
+    """Return the topics by which the plan's groups send each other events, and how many partitions each surely has."""
+    compiled = record.compiled
+    if compiled is None:
+        return {}
+    between = (one for one in compiled.topics if one.use == "between")
+    return {one.topic: one.partitions if compiled.creates_topics else 1 for one in between}
 
 
-def _settle(
-    record: PlanRecord, live: Iterable[Worker], said: Collection[WorkerPlanReport], topics: Collection[str]
-) -> DrainStep:
-    """Return whether something is on its way between the groups, as far as workers have told."""
-    unread = sum(
-        one.lag
+def _unread(record: PlanRecord, live: Iterable[Worker], topics: Mapping[str, int]) -> str:
+    """Return what is not read between the groups, as far as workers have told; empty: nothing."""
+    lags = {
+        (one.topic, one.partition): one.lag
         for worker in live
         for source in worker.latest.connectors
         if (source.tenant, source.plan) == (record.key.tenant, record.key.plan)
         for one in source.partitions
         if one.topic in topics
-    )
-    if unread:
-        return DrainStep("work", f"{unread:,} messages between its groups are not read yet")
+    }
+    if unread := sum(lags.values()):
+        return f"{unread:,} messages between its groups are not read yet"
+    read = Counter(topic for topic, _ in lags)
+    # A partition that no worker reads, as after one of them has died, may hold messages.
+    missing = sorted(topic for topic, count in topics.items() if read[topic] < min(count, MOST_PARTITIONS))
+    if missing:
+        return (
+            f"no worker reads all partitions of the topic {missing[0]} at present: see the errors of its source, or "
+            "undeploy with discard to leave what is in it"
+        )
+    return ""
+
+
+def _settle(record: PlanRecord, said: Collection[WorkerPlanReport]) -> DrainStep:
+    """Return whether more may come to the topics between the groups, as far as workers have told."""
+    exactly_once = record.compiled is not None and record.compiled.delivery == "exactly-once"
+    if exactly_once and not all(map(is_secured, said)):
+        return DrainStep("work", "the last events wait for their checkpoint")
     results = sum(map(undelivered_results, said))
     if results:
         return DrainStep("work", f"{results:,} results wait for their topics and sinks")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from free_ports import free_port
 from test_manager_process import PLAN, eventually
 
 from cep_common.ids import SUPER_TENANT, PlanKey
+from cep_manager.commands import folder_watch
 from cep_manager.commands.folder_watch import LARGEST_BYTES, PlanFolderWatch
 from cep_manager.config import (
     AccountsConfig,
@@ -22,6 +24,7 @@ from cep_manager.config import (
     PlanFolderConfig,
     QuotasConfig,
 )
+from cep_manager.errors import KafkaUnavailableError
 from cep_manager.main import ManagerProcess
 
 NAME = "Storms"
@@ -287,3 +290,29 @@ def test_a_file_that_gets_the_text_of_a_plan_deployed_by_hand_leaves_no_orphan(
     write(folder / "storms.siddhiql", named(PLAN, "Gales"))
     look(watching)
     assert list(texts(process)) == ["Gales"]
+
+
+def test_files_that_wait_for_kafka_are_tried_again_and_hold_up_no_other(
+    process: ManagerProcess, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans, away = process.manager.file_plans, True
+    deploy_file = plans.deploy_file
+
+    def deploying(tenant: int, text: str, *rest: Any) -> None:
+        if "'A'" in text and away:
+            raise KafkaUnavailableError("cannot list topics")
+        deploy_file(tenant, text, *rest)
+
+    monkeypatch.setattr(plans, "deploy_file", deploying)
+    monkeypatch.setattr(folder_watch, "KAFKA_AGAIN_S", 0.0)
+    write(folder / "a.siddhiql", named(PLAN, "A"))
+    write(folder / "b.siddhiql", named(PLAN, "B"))
+    watching = watch(folder, process)
+    look(watching)
+    look(watching)
+    assert texts(process).keys() == {"B"}
+    assert [one.problem for one in watching.problems()] == ["cannot list topics"]
+    away = False
+    look(watching)
+    assert texts(process).keys() == {"A", "B"}
+    assert watching.problems() == ()

@@ -13,6 +13,7 @@ from cep_manager.config import (
     AccountsConfig,
     ControlConfig,
     DatabaseConfig,
+    KafkaConfig,
     ManagerConfig,
     ManagerHttpConfig,
     QuotasConfig,
@@ -265,3 +266,29 @@ def test_who_cannot_be_told_is_not_told_half(process: ManagerProcess, monkeypatc
     with pytest.raises(ManagerUnavailableError):
         deploy(process, rule("B"), rule("A", 90))
     assert texts(process) == {"A": rule("A").text}
+
+
+def test_topics_are_made_only_by_a_change_that_is_made(
+    process: ManagerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    class Cluster:
+        def partitions(self) -> dict[str, int]:
+            return {}
+
+        def create(self, topics: dict[str, int]) -> tuple[str, ...]:
+            made.extend(topics)
+            return ()
+
+    changes = process.manager._changes
+    monkeypatch.setattr(changes.compilers, "_kafka", KafkaConfig("broker:9092"))
+    monkeypatch.setattr(changes._topics, "_cluster", Cluster())
+    text = "@App:name('K') @App:transport('kafka') define stream S (v int); from S select v insert into O;"
+    carried, wrong = RuleFile("k.siddhiql", text), RuleFile("w.siddhiql", "define stream")
+    deploy(process, carried, dry_run=True)
+    with pytest.raises(RuleSetRefusedError):
+        deploy(process, carried, wrong)
+    assert made == []
+    deploy(process, carried)
+    assert sorted(made) == ["K.O", "K.S"]

@@ -265,3 +265,46 @@ def test_topics_between_groups_are_read_to_their_end_before_stages_come_to_rest(
     told(lag=0)
     told(lag=0)
     assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]
+
+
+@pytest.mark.parametrize("partitions", [(), (0,), (1,)])
+def test_a_partition_between_groups_that_no_worker_reads_may_hold_messages(partitions: tuple[int, ...]) -> None:
+    topic = CarriedTopic("Late", "Storms.Late", "between", "", 2)
+    world = drained(plan(compiled=msgspec.structs.replace(COMPILED, topics=(topic,))))
+
+    def told(read: tuple[int, ...]) -> None:
+        reports = tuple(PartitionReport("Storms.Late", one, 90, 90, 90) for one in read)
+        source = ConnectorReport("source", "kafka", KEY.tenant, KEY.plan, "Late", partitions=reports)
+        world.hear(msgspec.structs.replace(worker(has(0), revision=world.snapshot().revision), connectors=(source,)))
+        keep_alive(world, step="quiet")
+
+    for _ in range(2 * SETTLE_MS // 500):
+        told(partitions)
+    assert record(world).drain_reason.startswith("no worker reads all partitions of the topic Storms.Late at present")
+    for _ in range(SETTLE_MS // 500 + 3):
+        told((0, 1))
+    assert world.taken(RemoveDrained)
+
+
+def test_exactly_once_nothing_settles_before_a_checkpoint_holds_all() -> None:
+    topic = CarriedTopic("Late", "Storms.Late", "between", "", 1)
+    compiled = msgspec.structs.replace(COMPILED, delivery="exactly-once", topics=(topic,))
+    world = drained(plan(epoch=2, compiled=compiled))
+
+    def told(*, secured: bool, lag: int = 0) -> str:
+        read = PartitionReport("Storms.Late", 0, 90, 90, 90 + lag)
+        source = ConnectorReport("source", "kafka", KEY.tenant, KEY.plan, "Late", partitions=(read,))
+        report = worker(msgspec.structs.replace(has(0, secured=secured), epoch=2), revision=world.snapshot().revision)
+        world.hear(msgspec.structs.replace(report, connectors=(source,)))
+        world.tick(500)
+        return record(world).drain_reason
+
+    for _ in range(2 * SETTLE_MS // 500):
+        assert told(secured=False) == "the last events wait for their checkpoint"
+    for _ in range(SETTLE_MS // 500 - 1):
+        assert told(secured=True) == "nothing waits; more may come between its groups"
+    assert told(secured=True, lag=4) == "4 messages between its groups are not read yet"
+    assert world.taken(RemoveDrained) == []
+    for _ in range(SETTLE_MS // 500 + 1):
+        told(secured=True)
+    assert world.taken(RemoveDrained)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,17 @@ class Cluster:
     def __init__(self, **topics: int) -> None:
         self.topics = {name.replace("__", "."): count for name, count in topics.items()}
         self.left: dict[str, int] = {}
+        self.hidden: set[str] = set()
+        """Topics that are there, but not listed."""
+        self.offline: set[str] = set()
 
     def partitions(self) -> Mapping[str, int]:
-        return dict(self.topics)
+        return {name: count for name, count in self.topics.items() if name not in self.hidden}
 
-    def create(self, topics: Mapping[str, int]) -> None:
+    def create(self, topics: Mapping[str, int]) -> Collection[str]:
+        found = topics.keys() & self.topics.keys()
         self.topics |= topics
+        return found
 
     def widen(self, topics: Mapping[str, int]) -> None:
         assert all(self.topics[name] < count for name, count in topics.items())
@@ -54,6 +60,8 @@ class Cluster:
 
     def unread(self, topic: str, partitions: int, group: str) -> int:
         assert (partitions, group) == (self.topics[topic], f"cep.{topic}")
+        if topic in self.offline:
+            raise KafkaUnavailableError("no leader")
         return self.left.get(topic, 0)
 
 
@@ -155,6 +163,64 @@ def test_what_an_edited_plan_needs_no_more_goes(store: TopicStore, database: Dat
     assert KnownTopic("App.M.v", SUPER_TENANT, "App", created=True) in store.known()
 
 
+def test_a_topic_that_was_there_and_not_listed_is_not_deleted(store: TopicStore) -> None:
+    cluster = Cluster(App__M__id=2)
+    cluster.hidden.add("App.M.id")
+    kept = keeper(store, cluster)
+    kept.prepare(KEY, compiled())
+    cluster.hidden.clear()
+    assert kept.sweep({}) == 0
+    assert "App.M.id" in cluster.topics
+
+
+def test_unread_messages_of_a_plan_that_is_gone_are_not_for_another_tenant(store: TopicStore) -> None:
+    cluster = Cluster()
+    kept = keeper(store, cluster)
+    kept.prepare(KEY, compiled())
+    cluster.left["App.M.id"] = 3
+    assert kept.sweep({}) == 1
+    with pytest.raises(TopicRefusedError, match=r"App\.M\.id of stream M has messages of another tenant's plan"):
+        kept.prepare(PlanKey(7, "App"), compiled())
+    del cluster.topics["App.M.id"]
+    kept.prepare(PlanKey(7, "App"), compiled())
+
+
+def test_a_topic_without_a_leader_holds_up_no_other(store: TopicStore) -> None:
+    cluster = Cluster()
+    kept = keeper(store, cluster)
+    kept.prepare(KEY, compiled())
+    kept.prepare(PlanKey(SUPER_TENANT, "B"), compiled(PLAN.replace("'App'", "'B'")))
+    cluster.offline.add("App.M.id")
+    for _ in range(2):
+        with pytest.raises(KafkaUnavailableError):
+            kept.sweep({})
+    assert [one.topic for one in store.known()] == ["App.M.id"]
+    cluster.offline.clear()
+    kept.sweep({})
+    assert store.known() == ()
+
+
+def test_a_manager_that_leads_no_more_deletes_nothing(store: TopicStore) -> None:
+    cluster = Cluster()
+    kept = keeper(store, cluster)
+    kept.prepare(KEY, compiled())
+    kept.sweep({}, lambda: False)
+    assert "App.M.id" in cluster.topics
+
+
+def test_a_topic_that_another_manager_deploys_a_plan_for_meanwhile_stays(store: TopicStore, database: Database) -> None:
+    class Deployed(Cluster):
+        def unread(self, topic: str, partitions: int, group: str) -> int:
+            stored(database)
+            return super().unread(topic, partitions, group)
+
+    cluster = Deployed()
+    kept = keeper(store, cluster)
+    kept.prepare(KEY, compiled())
+    assert kept.sweep({}) == 1
+    assert "App.M.id" in cluster.topics
+
+
 def test_generated_connectors_get_the_brokers_and_others_do_not() -> None:
     own = "@sink(type='kafka', topic='mine', bootstrap.servers='b:1', @map(type='json')) define stream Out (id string);"
     plan = with_brokers(compiled(PLAN.replace("define stream T", own + " define stream T").replace(
@@ -212,3 +278,12 @@ def test_brokers_that_cannot_be_asked_are_named(
     monkeypatch.setattr(cluster, "CALL_S", 0.1)
     with pytest.raises(KafkaUnavailableError, match=message):
         cluster.KafkaCluster(config).partitions()
+
+
+def test_brokers_that_never_answer_are_not_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("confluent_kafka", reason="pip install 'cep-on-spark[kafka]'")
+    monkeypatch.setattr(cluster, "CALL_S", 0.01)
+    asked = cluster.KafkaCluster(KafkaConfig("127.0.0.1:1"))
+    monkeypatch.setattr(asked, "_ask", lambda _doing, _ask: {"App.T": Future[None]()})
+    with pytest.raises(KafkaUnavailableError, match=r"cannot delete topic App\.T: the brokers do not answer"):
+        asked.delete("App.T")

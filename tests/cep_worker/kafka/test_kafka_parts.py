@@ -21,6 +21,7 @@ from cep_worker.kafka.client import library, pause
 from cep_worker.kafka.fetched import Fetched
 from cep_worker.kafka.messages import KafkaMessage, MessageReader, Refused, StoredMessages, failed_messages, stored
 from cep_worker.kafka.positions import KnownPosition, OutOfRangeError, Position, in_range, mark, marked_position, start
+from cep_worker.kafka.readings import Reader, Readings
 from cep_worker.kafka.seen import Seen
 from cep_worker.kafka.sequences import BLOCK, HeaderError, Numbers, with_header, without_header
 from cep_worker.kafka.topic_ids import TopicIds
@@ -350,6 +351,47 @@ class _Placed:
 
     def offset(self) -> int:
         return 7
+
+
+class _Group:
+    """A consumer that has the partition 0, with offsets to 60."""
+
+    def committed(self, partitions: list[Any], timeout: float) -> list[Any]:
+        return partitions
+
+    def get_watermark_offsets(self, _partition: Any, timeout: float = 0, *, cached: bool = False) -> tuple[int, int]:
+        return 0, 60
+
+    def assign(self, partitions: list[Any]) -> None:
+        self.at = partitions[0].offset
+
+    def commit(self, **_: Any) -> None: ...
+
+
+def test_the_end_of_a_partition_counts_only_for_whom_it_was_read(tmp_path: Path) -> None:
+    reader = Reader("P", "S", (), {}, "earliest", commits=True, waits=False, safe_s=0)
+    newest: list[int | None] = [None]
+    readings = Readings(
+        library(), reader, lambda _: newest, lambda *_: None, lambda *_: None, TopicIds(tmp_path, "P", "S")
+    )
+    group = _Group()
+    readings.assigned(group, [TopicPartition("t", 0)])
+    assert group.at == 0
+    first = readings.reading("t", 0)
+    assert first is not None
+    readings.reached_end("t", 0, first, Position(0, 50))
+    assert first.position == Position(0, 50)
+    readings.reached_end("t", 0, first, Position(1, 60))
+    assert first.position == Position(0, 50), "that end is one of another topic of the name"
+
+    newest[0] = Position(0, 55).number() - 1
+    readings.lost(group, [])
+    readings.assigned(group, [TopicPartition("t", 0)])
+    second = readings.reading("t", 0)
+    assert second is not None
+    before = second.position
+    readings.reached_end("t", 0, first, Position(0, 60))
+    assert second.position == before, "messages before that end may not have been taken"
 
 
 def test_a_paused_consumer_loses_neither_errors_nor_messages() -> None:
