@@ -42,7 +42,7 @@ def read_topics(text: str) -> tuple[str, ...]:
         raise ValueError("must name at least one topic")
     for topic in topics:
         if not is_topic(topic):
-            raise ValueError(f"{topic[:80]!r} is not a name of a topic: letters, digits, '.', '_' and '-' make one")
+            raise ValueError(f"{topic[:80]!r} is not a topic name: use letters, digits, '.', '_' and '-'")
     return topics
 
 

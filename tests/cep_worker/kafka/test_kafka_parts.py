@@ -91,7 +91,7 @@ def test_brokers_that_learn_of_ids_have_the_topic_of_before(tmp_path: Path) -> N
     ("kind", "options", "problem"),
     [
         ("source", {"topic_list": " "}, "topic.list: must name at least one topic"),
-        ("source", {"topic_list": "a b"}, "topic.list: 'a b' is not a name of a topic"),
+        ("source", {"topic_list": "a b"}, "topic.list: 'a b' is not a topic name"),
         ("source", {"group_id": ""}, "group.id: must not be empty"),
         ("source", {"bootstrap_servers": "b:0"}, "bootstrap.servers: 'b:0' is not host:port"),
         ("source", {"threading_option": "partition.wise"}, "threading.option: partition.wise needs partition.no.list"),
@@ -108,7 +108,7 @@ def test_brokers_that_learn_of_ids_have_the_topic_of_before(tmp_path: Path) -> N
         ("source", {"optional_configuration": "fetch.min.byte:1"}, "did you mean 'fetch.min.bytes'?"),
         ("source", {"optional_configuration": "buffer.memory:1"}, "buffer.memory has no effect"),
         ("sink", {"optional_configuration": "auto.offset.reset:latest"}, "unknown setting auto.offset.reset"),
-        ("sink", {"topic": "a b"}, "topic: 'a b' is not a name of a topic"),
+        ("sink", {"topic": "a b"}, "topic: 'a b' is not a topic name"),
         ("sink", {"partition_no": "x"}, "partition.no: 'x' is not a number of a partition"),
         ("sink", {"sequence_id": "a:b"}, "sequence.id: must be at most 100 characters"),
         ("sink", {"topic": "{{c}}"}, "topic: no such attribute: c"),
