@@ -1,7 +1,8 @@
 """Whether plans read topics more slowly than others write them, from what workers report. Pure.
 
 Of each topic the lag is noted every `SAMPLE_MS`. It grows when every lag of the later half of `GROWS_MS` is above every
-lag of the earlier half, and the newest is not below the first of that half: a burst that is being worked off does not.
+lag of the earlier half, and the newest is above the first of that half: a burst that is being worked off does not, nor
+does a lag that a higher rate has raised once.
 """
 
 from __future__ import annotations
@@ -77,4 +78,4 @@ def _grows(lags: deque[int]) -> bool:
     if len(lags) < _SAMPLES:
         return False
     earlier, later = list(lags)[: _SAMPLES // 2], list(lags)[_SAMPLES // 2 :]
-    return min(later) > max(earlier) and later[-1] >= later[0]
+    return min(later) > max(earlier) and later[-1] > later[0]

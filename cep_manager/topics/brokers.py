@@ -12,9 +12,11 @@ from cep_manager.config import KafkaConfig
 from cep_manager.errors import KafkaUnavailableError, PlanInvalidError, PlanProblem
 from cep_manager.plans.compiled_plan import CompiledPlan
 from query_plan.connectors.kafka_settings import client_settings
+from query_plan.connectors.options import path_of
 
 SERVERS = "bootstrap.servers"
 _FURTHER = "optional.configuration"
+_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 
 
 def with_brokers(compiled: CompiledPlan, config: KafkaConfig) -> CompiledPlan:
@@ -55,7 +57,8 @@ def admin_settings(config: KafkaConfig) -> dict[str, Any]:
     further, password_file = options.pop(_FURTHER, ""), options.pop("password.file", "")
     settings: dict[str, Any] = {"client.id": "cep-manager", "log_level": 0}
     settings |= client_settings(further, frozenset()) if further else {}
-    settings |= {SERVERS: config.servers, **options}
+    paths = {name: str(path_of(options[name])) for name in _FILES if name in options}
+    settings |= {SERVERS: config.servers, **options, **paths}
     if "sasl.username" in options:
         settings.setdefault("sasl.mechanism", "PLAIN")
     if password_file:

@@ -187,10 +187,10 @@ class TopicSweeper(threading.Thread):
                 paced_logger.exception("topics of removed plans not deleted")
 
     def close(self) -> None:
-        """Stop sweeping."""
+        """Stop sweeping; brokers that do not answer do not keep the manager from ending."""
         self._closing.set()
         if self.ident is not None:
-            self.join()
+            self.join(CLOSE_S)
 
 
 class SweptPlans(Protocol):
@@ -199,6 +199,8 @@ class SweptPlans(Protocol):
     def sweep_topics(self) -> int: ...
 
 
+CLOSE_S = 2.0
+"""So long a manager that ends waits for what is being deleted."""
 SWEEP_S, AGAIN_S = 3.0, 30.0
 """How often topics are looked at, and how often when brokers do not answer or messages are unread."""
 

@@ -33,6 +33,7 @@ def told(lags: list[int]) -> TopicLags:
         ([0, 7, 1, 9, 0, 4, 8, 2, 0, 9, 3], False),
         ([0, 0, 0, 0, 0, 9_000, 8_000, 7_000, 6_000, 5_000, 4_000], False),
         ([1_000 - n * 100 for n in range(11)], False),
+        ([0] * 5 + [1] * 6, False),
     ],
 )
 def test_only_a_lag_that_keeps_growing_does(lags: list[int], grows: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -18,8 +19,9 @@ from cep_manager.persistence.database import Database
 from cep_manager.persistence.schema import PLANS
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.topics import cluster
+from cep_manager.topics import keeper as keeper_module
 from cep_manager.topics.brokers import admin_settings, with_brokers
-from cep_manager.topics.keeper import TopicKeeper
+from cep_manager.topics.keeper import TopicKeeper, TopicSweeper
 from cep_manager.topics.store import KnownTopic, TopicStore
 from siddhi.scripts.language import ScriptPolicy
 
@@ -253,6 +255,33 @@ def test_the_managers_client_reads_its_password_from_a_file(tmp_path: Path) -> N
         "client.id": "cep-manager", "log_level": 0, "bootstrap.servers": "broker:9092", "sasl.mechanism": "PLAIN",
         "security.protocol": "SASL_PLAINTEXT", "sasl.username": "cep", "sasl.password": "secret",
     }  # fmt: skip
+
+
+def test_the_managers_client_finds_files_that_are_written_as_for_workers() -> None:
+    config = KafkaConfig("b:1", options={"ssl.ca.location": "file:///etc/ca.pem", "ssl.key.location": "/etc/key.pem"})
+    found = admin_settings(config)
+    assert (found["ssl.ca.location"], found["ssl.key.location"]) == ("/etc/ca.pem", "/etc/key.pem")
+
+
+def test_a_manager_that_ends_does_not_wait_for_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_module, "SWEEP_S", 0.0)
+    monkeypatch.setattr(keeper_module, "CLOSE_S", 0.05)
+    asked, answer = Event(), Event()
+
+    class Plans:
+        def sweep_topics(self) -> int:
+            asked.set()
+            answer.wait(10)
+            return 0
+
+    sweeper = TopicSweeper(Plans())
+    sweeper.start()
+    assert asked.wait(10)
+    sweeper.close()
+    assert sweeper.is_alive()
+    answer.set()
+    sweeper.join(10)
+    assert not sweeper.is_alive()
 
 
 def test_an_option_that_is_none_of_a_connection_is_refused() -> None:
