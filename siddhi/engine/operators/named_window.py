@@ -81,17 +81,22 @@ class NamedWindow(AppNode):
 
 
 def read_with_expired_rows(app: model.AnalysedApp) -> frozenset[str]:
-    """Return the named windows of `app` that a query reads that may show when a row has expired."""
+    """Return the named windows of `app` that a query reads that may show, or log, when a row has expired."""
     queries: list[model.AnalysedQuery] = []
     for element in app.elements:
         queries.extend(element.queries if isinstance(element, model.AnalysedPartition) else [element])
     found: set[str] = set()
     for query in queries:
         asks = any(isinstance(part, model.EventReference) for part in parts_of((query.input, query.selection)))
-        if asks or query.output.events is not EventType.CURRENT or not isinstance(query.input, _PLAIN):
-            sources = (part for part in parts_of(query.input) if isinstance(part, model.SourceInput))
-            found.update(source.source for source in sources)
+        shows = asks or query.output.events is not EventType.CURRENT or not isinstance(query.input, _PLAIN)
+        sources = (part for part in parts_of(query.input) if isinstance(part, model.SourceInput))
+        found.update(source.source for source in sources if shows or _logs(source))
     return frozenset(found)
+
+
+def _logs(source: model.SourceInput) -> bool:
+    """Return whether `#log` writes rows of `source`, expired ones among them, with their timestamps."""
+    return any(isinstance(step, model.HandlerCall) and step.name == "log" for step in (*source.before, *source.after))
 
 
 _PLAIN = (model.SourceInput, model.Join)

@@ -57,8 +57,8 @@ CIRCLES = (
     """from S left outer join K on S.k == K.k select S.k as k, S.v as v, S.w as w, S.n as n, K.v as o insert into J;
     from J[o is null or o < v] select k, v, w, n update or insert into K set K.v = v on K.k == k;
     from J select k, o as v insert into Out;""",
-    """from S join K on S.k == K.k select S.k as k, K.v + S.v as v, K.w as w, K.n + 1L as n insert into J;
-    from J select k, v, w, n update K set K.v = v, K.n = n on K.k == k;""",
+    """from S join K on S.k == K.k select S.k as k, K.v + S.v as v, K.w as w, K.n + 1L as n insert into L;
+    from L select k, v, w, n update K set K.v = v, K.n = n on K.k == k;""",
     "from S[(K.k == k and K.v < v) in K] select k delete K on K.k == k;",
 )
 """Queries that write the table by what they find in it."""
