@@ -18,6 +18,7 @@ import logging
 import os
 import re
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -37,11 +38,16 @@ SUFFIX = ".key"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 MOST_BYTES = 65_536
 """Of a file."""
+LOOK_S = 0.25
+"""Names are looked up for each open link every second: the folder is not read for each of them."""
 
 _LINE = re.compile(r'\s+(tenant|send|listen|public-key) = "([^"\n]*)"\s*')
 _KEY = re.compile(r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")
 
 Action = Literal["send", "listen"]
+
+_File = tuple[str, int, int]
+"""Name, time of the last change of contents or permissions, and size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,8 @@ class ClientKeys:
         """Use the files in `folder`, which need not exist."""
         self._folder = folder
         self._lock = threading.Lock()
-        self._seen: tuple[tuple[str, int, int], ...] | None = None
+        self._seen: tuple[_File, ...] | None = None
+        self._looked_s = 0.0
         self._by_public: dict[bytes, ClientKey] = {}
         self._by_name: dict[str, ClientKey] = {}
 
@@ -88,25 +95,29 @@ class ClientKeys:
             return self._by_public.get(public)
 
     def named(self, name: str) -> ClientKey | None:
-        """Return the key of that name; None when there is none now."""
+        """Return the key of that name, as it was at most `LOOK_S` ago; None when there is none now."""
         with self._lock:
-            self._refresh()
+            if name not in self._by_name or time.monotonic() - self._looked_s >= LOOK_S:
+                self._refresh()
             return self._by_name.get(name)
 
     def _refresh(self) -> None:
-        seen = tuple(sorted(_files(self._folder)))
+        self._looked_s = time.monotonic()
+        seen: tuple[_File, ...] | None = tuple(sorted(_files(self._folder)))
         if seen == self._seen:
             return
-        self._seen = seen
         found: dict[bytes, list[ClientKey]] = {}
-        for name, _, _ in seen:
+        for name, *_ in seen or ():
             path = self._folder / name
             try:
                 key = read_client_key(path)
             except ConfigError as error:
+                if isinstance(error.__cause__, OSError):  # it may be readable later, without a change
+                    seen = None
                 paced_logger.problem(name, "a client's key lets nobody in: reason=%s", error.message)
             else:
                 found.setdefault(key.public, []).append(key)
+        self._seen = seen
         for keys in found.values():
             if len(keys) > 1:
                 names = ", ".join(one.name for one in keys)
@@ -165,13 +176,13 @@ def metadata_of(key: ClientKey) -> Iterator[tuple[str, str]]:
     yield from (("listen", pattern) for pattern in key.listen)
 
 
-def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
+def _files(folder: Path) -> Iterator[_File]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 name = entry.name.removesuffix(SUFFIX)
                 if name != entry.name and NAME.fullmatch(name) and entry.is_file():
                     status = entry.stat()
-                    yield entry.name, status.st_mtime_ns, status.st_size
+                    yield entry.name, status.st_ctime_ns, status.st_size
     except OSError:
         return

@@ -32,7 +32,7 @@ from zmq.utils.monitor import recv_monitor_message
 from cep_common.ids import Endpoint
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, encode
-from cep_common.protocol.links import Acknowledge, BeatLink
+from cep_common.protocol.links import Acknowledge, BeatLink, CloseLink
 from cep_common.protocol.registry import Rejected
 from cep_common.security.roles import SocketKind
 from cep_common.sockets.shared_socket import SharedSocket
@@ -235,7 +235,9 @@ class SharedListener:
             self._refuse(peer, number, f"channel {name} is not open")
             return
         if self._is_full(channel):
-            known.links.pop(number, None)
+            # Its sender's word that it closes may not come through, and the shared connection lives on without it.
+            if known.links.pop(number, None) is not None:
+                channel.put([peer + number, *encode(CloseLink())])
             self._refuse(peer, number, f"channel {name} is full: {channel.waiting_bytes} bytes wait there")
             paced_logger.problem(name, "a link was ended, too much waits for its plan: channel=%s bytes=%d in_all=%d",
                                  name, channel.waiting_bytes, self.waiting_bytes)  # fmt: skip

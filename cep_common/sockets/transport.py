@@ -5,6 +5,7 @@ Sockets belong to the thread that made them. All are bounded in message size and
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import logging
@@ -121,8 +122,12 @@ def receive_from(socket: zmq.Socket[bytes]) -> tuple[str, list[bytes]] | None:
         frames = receive_frames(socket, zmq.NOBLOCK)
     except zmq.Again:
         return None
-    user = frames[0].get("User-Id") if socket.getsockopt(zmq.CURVE_SERVER) else ""
-    return str(user), [bytes(frame.buffer) for frame in frames]
+    user = ""
+    if socket.getsockopt(zmq.CURVE_SERVER):
+        # A key that is withdrawn while its holder connects leaves a connection of nobody.
+        with contextlib.suppress(zmq.ZMQError):
+            user = str(frames[0].get("User-Id"))
+    return user, [bytes(frame.buffer) for frame in frames]
 
 
 def receive_frames(socket: zmq.Socket[bytes], flags: int = 0) -> list[zmq.Frame]:

@@ -202,7 +202,7 @@ class LoggedBacklog:
         before = self._taken_over
         while self._sent and self._sent[0][0] < sequence:
             self._taken_over = self._sent.popleft()[1]
-        self.silent_ms = 0
+            self.silent_ms = 0
         # Without checkpoints an acknowledgement is all there is; with them only a checkpoint may free the log.
         if self._taken_over > before and not self._secures:
             self._log.secure(self._taken_over)
@@ -236,7 +236,7 @@ class LoggedBacklog:
 
     def tick(self, now_ms: int) -> None:
         # A longer time without a tick is one in which this process did not run: it says nothing about the topology.
-        self.silent_ms += min(now_ms - self._now_ms, _LONGEST_TICK_MS)
+        self.silent_ms = self.silent_ms + min(now_ms - self._now_ms, _LONGEST_TICK_MS) if self._sent else 0
         self._now_ms = now_ms
         self._log.tick(now_ms)
 

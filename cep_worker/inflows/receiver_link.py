@@ -414,6 +414,8 @@ class ReceiverLink:
         """Ask a server that acknowledges nothing whether its process runs: one that is stopped proves nothing."""
         if self._backlog.silent_ms >= ASK_MS:
             self._greeting.ask(link.endpoint, now_ms)
+        else:
+            self._greeting.forget()  # that it ran in an earlier silence says nothing about the next one
 
     def _note_progress(self, link: LinkSender) -> None:
         """Report the backlog what the server has taken over and secured."""

@@ -487,3 +487,23 @@ def test_what_a_frozen_host_had_is_not_given_up(tmp_path: Path) -> None:
     assert topology.run()
     assert topology.rows == desk.accepted
     assert desk.failed == []
+
+
+def test_silence_is_time_with_frames_under_way_and_nothing_acknowledged(tmp_path: Path) -> None:
+    """A link's answers to other things, and wake-ups without any, are no acknowledgements; nor is rest silence."""
+    desk = Desk(tmp_path)
+    desk.offer(1)
+    backlog = desk.backlog
+    backlog.resume(0, secures=True)
+    for now_ms in (100, 200):
+        backlog.tick(now_ms)
+    assert backlog.silent_ms == 0
+    frame = backlog.take(1)
+    assert frame is not None
+    backlog.sent(1, frame)
+    for now_ms in (300, 400):
+        backlog.tick(now_ms)
+        backlog.acknowledged(1)
+    assert backlog.silent_ms == 200
+    backlog.acknowledged(2)
+    assert backlog.silent_ms == 0

@@ -4,7 +4,7 @@ attempt."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from worker_world import PLAN
@@ -97,3 +97,14 @@ def test_a_receiver_that_is_merely_busy_keeps_its_link(inflow: Inflow) -> None:
     link_of(inflow).silent = True
     inflow.connect(EndpointAssigned(LATER, "receiver#1", 1), 0)
     assert link_of(inflow).endpoint == FIRST
+
+
+def test_that_a_server_ran_in_one_silence_says_nothing_about_the_next(
+    inflow: Inflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, link = inflow._out, cast("Any", link_of(inflow))
+    monkeypatch.setattr(out._greeting, "ask", lambda *_: setattr(out._greeting, "runs", True))
+    for silent_ms, runs in ((receiver_link.ASK_MS, True), (0, False)):
+        monkeypatch.setattr(out._backlog, "silent_ms", silent_ms, raising=False)
+        out._note_silence(link, 1)
+        assert out._greeting.runs is runs

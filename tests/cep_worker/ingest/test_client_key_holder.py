@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.protocol.codec import decode, encode
 from cep_common.protocol.links import Data, OpenLink, StreamSchema
 from cep_common.protocol.registry import ListPlans, Rejected
+from cep_common.security import client_keys
 from cep_common.security.client_keys import (
+    LOOK_S,
     ClientKey,
     ClientKeys,
     new_client_key,
@@ -223,6 +226,45 @@ def test_files_that_are_no_keys_let_nobody_in(tmp_path: Path) -> None:
         assert keys.of(key.public) is None
         assert keys.named("good") is None
     (folder / "good.key").write_bytes(b"\xff" * 100)
+    assert keys.named("good") is None
+
+
+def test_a_file_that_can_be_read_again_lets_its_holder_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without another change: there were no file handles left, or its permissions were set afterwards."""
+    key, _ = new_client_key("good", 7, ("A*",), ())
+    file = tmp_path / "good.key"
+    file.write_text(f'metadata\n    tenant = "7"\n    send = "A*"\ncurve\n    public-key = "{key.public.decode()}"\n')
+    keys = ClientKeys(tmp_path)
+    with monkeypatch.context() as handles:
+        handles.setattr(Path, "open", no_handles)
+        assert keys.of(key.public) is None
+    assert keys.of(key.public) == key
+    assert keys.named("good") == key
+
+
+def no_handles(*_: object, **__: object) -> None:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+def test_the_folder_is_not_read_for_each_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, _ = new_client_key("good", 7, ("A*",), ())
+    file = tmp_path / "good.key"
+    file.write_text(f'metadata\n    tenant = "7"\n    send = "A*"\ncurve\n    public-key = "{key.public.decode()}"\n')
+    keys, now_s = ClientKeys(tmp_path), [1_000.0]
+    read: list[Path] = []
+    files = client_keys._files
+
+    def counted(folder: Path) -> Iterator[Any]:
+        read.append(folder)
+        return files(folder)
+
+    monkeypatch.setattr("cep_common.security.client_keys.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr(client_keys, "_files", counted)
+    for _ in range(1_000):
+        assert keys.named("good") == key
+    assert len(read) == 1
+    file.unlink()
+    now_s[0] += LOOK_S
     assert keys.named("good") is None
 
 

@@ -10,7 +10,8 @@ import pytest
 import zmq
 
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.protocol.links import OpenLink
+from cep_common.protocol.codec import decode
+from cep_common.protocol.links import CloseLink, OpenLink
 from cep_common.protocol.registry import Rejected
 from cep_common.security.roles import SocketKind
 from cep_common.sockets import multiplexing
@@ -267,3 +268,16 @@ def test_a_plan_that_does_not_read_fills_no_memory_and_stops_nobody(
     for server in sharing.servers:
         server.close()
     assert listener.waiting_bytes == 0
+
+
+def test_nothing_is_left_of_a_link_that_met_a_full_channel(sharing: Sharing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its word that it closes is dropped, too, and its connection lives on: nothing else would end it."""
+    monkeypatch.setattr(multiplexing, "CHANNEL_BYTES", 1_000)
+    listener = sharing.host.receivers
+    channel = listener.channel("full")
+    for _ in range(6):
+        listener._hand_out([b"peer", (1).to_bytes(4, "big") + b"full", bytes(400)], 0)
+    waiting = [channel.next_message() or [] for _ in range(3)]
+    assert isinstance(decode(waiting[-1][1:]).message, CloseLink)
+    assert channel.next_message() is None
+    assert channel.waiting_bytes == listener.waiting_bytes == 0
