@@ -135,14 +135,15 @@ class LoggedBacklog:
             self._read(most_rows)
             if not self._waiting:
                 return None
-            last = self._watch.next_zone(self._before)
+            last = self._watch.last_joined(self._before)
             # An event that was processed but is not on the passive node would be lost by a takeover, though its results
             # are out.
             if self._log.mirrors:
                 if self._waiting.first_position > self._mirrored:
                     return None
                 last = min(last or self._mirrored, self._mirrored)
-            frame = self._waiting.take(1 if self.is_isolated else most_rows, last)
+            alone = self.is_isolated and not self._watch.is_grouped(self._before)
+            frame = self._waiting.take(1 if alone else most_rows, last)
         self._before = frame.position
         if self._behind():
             self._credit = min(self._credit + frame.rows // ACCEPTED_SHARE, self._most_rows)

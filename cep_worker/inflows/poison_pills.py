@@ -10,6 +10,9 @@ the topology ended first, and it was under way alone when that ended again. Ends
   must come three times before records go one by one, and then twice for each.
 - A record far behind the first one was hardly worked on yet. It must be under way alone at two ends.
 
+Where many records were under way, they go in groups first: one by one they would keep a topology that was merely killed
+busy for minutes. The group that is under way at the next end goes one by one; its culprit costs one end more.
+
 A record is given up alone: everything before and behind it continues. Events that were accepted together are appended
 one by one first, so that those beside the culprit continue as well.
 """
@@ -19,12 +22,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cep_worker.inflows.wal.log import RESTART_GAP
+
 RESTARTS = 3
 """How many attempts in a row must end at the same position by freezing before records are sent one by one."""
 STRIKES = 2
 """So often a topology must have ended while a record that went alone was under way, if the ends prove little."""
 FIRST_FRAMES = 8
 """A topology works on so many frames at a time. Acknowledgements come in order, a few milliseconds late."""
+
+
+FEW_RECORDS = 256
+"""As many go one by one at once, a second or so at some milliseconds each; more go in groups first."""
+GROUP_RECORDS = 64
 
 
 Zone = tuple[int, int]
@@ -39,7 +49,9 @@ class PoisonPillDetector:
     """
 
     zones: list[Zone] = field(default_factory=list)
-    """Where records go one by one."""
+    """Where records go alone, one by one or in groups."""
+    grouped: list[Zone] = field(default_factory=list)
+    """Those of `zones` where they go in groups, unless another zone within has them one by one."""
     suspects: list[Zone] = field(default_factory=list)
     """Where one end is enough to give a record up."""
     _attempt: int = -1
@@ -52,12 +64,20 @@ class PoisonPillDetector:
     _strikes: dict[int, int] = field(default_factory=dict)
 
     def is_isolated(self, before: int) -> bool:
-        """Return whether the record that follows the position `before` goes alone."""
+        """Return whether what follows the position `before` goes alone: one record, or a group."""
         return _is_in(self.zones, before)
 
-    def next_zone(self, before: int) -> int:
-        """Return where the next zone begins behind the position `before`; 0: nowhere."""
-        return min((first for first, _ in self.zones if first > before), default=0)
+    def is_grouped(self, before: int) -> bool:
+        """Return whether what follows the position `before` is a group."""
+        holding = [zone for zone in self.zones if _is_in([zone], before)]
+        return bool(holding) and all(zone in self.grouped for zone in holding)
+
+    def last_joined(self, before: int) -> int:
+        """Return up to where records behind the position `before` may go together; 0: as far as you like."""
+        borders = [first for first, _ in self.zones if first > before]
+        if self.is_grouped(before):
+            borders += [before + GROUP_RECORDS, *(last for first, last in self.grouped if first <= before < last)]
+        return min(borders, default=0)
 
     def link_lost(self, under_way: Sequence[int], acknowledged: int, ran: bool) -> None:
         """Note what was not acknowledged when the link broke, up to where all was, and whether the topology ran."""
@@ -79,7 +99,11 @@ class PoisonPillDetector:
         self._ends += RESTARTS if self._ran else 1
         self._from = self._acknowledged if self._from is None else min(self._from, self._acknowledged)
         first = min(under_way)
-        if self.is_isolated(first - 1):
+        if self.is_grouped(first - 1):
+            self.zones.append((self._acknowledged, first))
+            if self._ran:
+                self.suspects.append((self._acknowledged, first))
+        elif self.is_isolated(first - 1):
             sure = self._ran and _is_in(self.suspects, first - 1)
             self._strikes[first] = self._strikes.get(first, 0) + (STRIKES if sure else 1)
             if self._strikes[first] >= STRIKES:
@@ -87,8 +111,11 @@ class PoisonPillDetector:
                 return first
         elif self._ends >= RESTARTS:
             begin = max(self._from, position)
-            self.zones.append((begin, max(under_way)))
-            if self._ran:
+            zone = begin, max(under_way)
+            self.zones.append(zone)
+            if (zone[1] - zone[0]) % RESTART_GAP > FEW_RECORDS:
+                self.grouped.append(zone)
+            elif self._ran:
                 self.suspects.append((begin, sorted(under_way)[:FIRST_FRAMES][-1]))
         return 0
 
@@ -101,6 +128,7 @@ class PoisonPillDetector:
     def _begin(self, position: int) -> None:
         self._began, self._ends, self._from = position, 0, None
         self.zones = [zone for zone in self.zones if zone[1] > position]
+        self.grouped = [zone for zone in self.grouped if zone[1] > position]
         self.suspects = [zone for zone in self.suspects if zone[1] > position]
         self._strikes = {place: count for place, count in self._strikes.items() if place > position}
 

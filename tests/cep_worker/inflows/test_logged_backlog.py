@@ -18,7 +18,7 @@ from cep_common.protocol.links import Data, StreamSchema
 from cep_common.protocol.registry import StreamBinding
 from cep_worker.inflows.batching import QueuedBatch, ReadyFrame
 from cep_worker.inflows.logged_backlog import LoggedBacklog
-from cep_worker.inflows.poison_pills import FIRST_FRAMES
+from cep_worker.inflows.poison_pills import FIRST_FRAMES, GROUP_RECORDS
 from cep_worker.inflows.wal.errors import WalFullError
 from cep_worker.inflows.wal.identity import new_identity, read_identity
 from cep_worker.inflows.wal.log import LogLimits, StreamLog
@@ -385,8 +385,11 @@ class Topology:
     """Takes what a backlog sends, and ends whenever an event in `poison` is among it. `checkpoint_at` is what it begins
     from; `rows` is what it has worked on since then."""
 
-    def __init__(self, desk: Desk, poison: set[int], *, runs: bool = True, at_once: int = 3) -> None:
-        self.desk, self.poison, self.runs, self.at_once = desk, poison, runs, at_once
+    def __init__(
+        self, desk: Desk, poison: set[int], *, runs: bool = True, at_once: int = 3, batch_rows: int = BATCH_ROWS
+    ) -> None:
+        self.desk, self.poison, self.runs, self.at_once, self.batch_rows = desk, poison, runs, at_once, batch_rows
+        self.frames = 0
         self.now_ms = 1_000
         self.attempt, self.checkpoint_at = 0, 0
         self.before: list[int] = []
@@ -399,8 +402,9 @@ class Topology:
         pending: list[PendingFrame] = []
         sequence = 0
         while True:
-            frame = None if backlog.is_isolated and pending else backlog.take(BATCH_ROWS)
+            frame = None if backlog.is_isolated and pending else backlog.take(self.batch_rows)
             if frame is not None:
+                self.frames += 1
                 sequence += 1
                 backlog.sent(sequence, frame)
                 pending.append(PendingFrame(sequence, frame.rows, data(sequence, frame), (frame.body,)))
@@ -454,6 +458,25 @@ def test_no_event_ends_its_topology_more_than_twice(tmp_path: Path, sizes: list[
     while not topology.run():
         ends += 1
     assert ends <= most, "one more where events came together: each of them is tried alone"
+    assert sorted(topology.rows) == sorted(set(desk.accepted) - {poison})
+    assert [count for count, _ in desk.failed] == [1]
+
+
+@pytest.mark.parametrize("poison", [0, 63, 64, 700, 999])
+@pytest.mark.parametrize("runs", [True, False])
+def test_many_records_go_in_groups_until_one_of_these_ends_the_topology(
+    tmp_path: Path, poison: int, *, runs: bool
+) -> None:
+    """One by one, a topology that was merely killed under load would take minutes to catch up."""
+    desk = Desk(tmp_path)
+    for _ in range(1_000):
+        assert desk.offer(1)
+    topology = Topology(desk, {poison}, runs=runs, at_once=50, batch_rows=100)
+    ends = 0
+    while not topology.run():
+        ends += 1
+    assert ends <= (3 if runs else 6)
+    assert topology.frames <= (ends + 1) * (1_000 // GROUP_RECORDS + GROUP_RECORDS + 10)
     assert sorted(topology.rows) == sorted(set(desk.accepted) - {poison})
     assert [count for count, _ in desk.failed] == [1]
 
