@@ -39,8 +39,9 @@ class SyncLogReader:
     """Reads the records of run `run` for `instances` of this task.
 
     The order of the offsets is the order in which they apply them. Records of other runs are skipped: an older run
-    that has not noticed that it is fenced may still write. `note` is called with a code and a text about messages that
-    are none of the log's.
+    that has not noticed that it is fenced may still write. So are those of other systems, whose runs may have the same
+    numbers: the record at the first bundle's offset says who the writer is. `note` is called with a code and a text
+    about messages that are none of the log's.
     """
 
     def __init__(
@@ -58,6 +59,8 @@ class SyncLogReader:
         self._waiting: dict[str, deque[Bundle]] = {name: deque() for name in instances}
         self._expected: int | None = None
         """The ticket of the next record; None before the first bundle came."""
+        self._begins, self._writer = -1, -1
+        """The offset of the first record, and who has written it; -1 before that was read."""
         self._parts: list[SyncLogRecord] = []
         self._read: dict[int, LoggedBundle] = {}
         self._takers: dict[int, int] = {}
@@ -66,7 +69,7 @@ class SyncLogReader:
     def push(self, target: str, bundle: Bundle) -> None:
         """Accept a bundle for instance `target`: its rows are in the topic."""
         if bundle.position >= 0 and self._expected is None:
-            self._expected = bundle.ticket
+            self._expected, self._begins = bundle.ticket, bundle.position
             self.topic.start(bundle.position)
         self._waiting[target].append(bundle)
 
@@ -95,7 +98,14 @@ class SyncLogReader:
             self._note(FOREIGN, f"the message at offset {offset} was skipped: {error}")
             return
         assert self._expected is not None  # noqa: S101 - reading has started
-        if record.run != self._run or record.ticket < self._expected:
+        if self._writer < 0 and record.run == self._run and offset == self._begins:
+            self._writer = record.writer
+        if self._writer < 0:
+            raise TopologyError(
+                LOST, f"offset {offset} of the log does not have ticket {self._expected}, which was written at"
+                f" {self._begins}: brokers have lost records",
+            )  # fmt: skip
+        if (record.run, record.writer) != (self._run, self._writer) or record.ticket < self._expected:
             return
         if record.ticket != self._expected or record.part != len(self._parts):
             raise TopologyError(

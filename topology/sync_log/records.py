@@ -1,9 +1,10 @@
 """What a log holds: bundles in the order in which every instance applies them, each in one record or several.
 
-    record   version │ run │ ticket │ part of parts │ bytes of the bundle
+    record   version │ run │ ticket │ part of parts │ bytes of the bundle │ writer
 
 `run` is the deployment's epoch and attempt. A run reads its own records only: what an earlier one has written behind
 its last checkpoint is written again, from the workers' logs, and what a fenced one still writes is none of its own.
+`writer` is drawn by chance by the stage that writes: two systems that share a topic count their runs alike.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cep_common.errors import DecodeError
 from topology.events.bundle import Bundle
 from topology.events.frames import decode_batch, encode_batch, has_clocks
 
-VERSION = 1
+VERSION = 2
 PART_BYTES = 512 * 1024
 """A larger bundle is cut: brokers take messages of 1 MB, unless they are configured for more."""
 
@@ -32,6 +33,7 @@ class SyncLogRecord(msgspec.Struct, frozen=True, array_like=True):
     part: int
     parts: int
     body: bytes
+    writer: int = 0
 
 
 class _Contents(msgspec.Struct, frozen=True, array_like=True):
@@ -50,8 +52,8 @@ class LogSchemas:
     clocked: Mapping[str, pa.Schema]
 
 
-def encode(run: tuple[int, int], bundle: Bundle) -> list[bytes]:
-    """Return the records of `bundle`."""
+def encode(run: tuple[int, int], bundle: Bundle, writer: int = 0) -> list[bytes]:
+    """Return the records of `bundle`, as `writer` writes them."""
     contents = _Contents(
         bundle.watermark_ms,
         bundle.idle,
@@ -62,7 +64,7 @@ def encode(run: tuple[int, int], bundle: Bundle) -> list[bytes]:
     body = msgspec.msgpack.encode(contents)
     pieces = [body[start : start + PART_BYTES] for start in range(0, len(body), PART_BYTES)]
     return [
-        msgspec.msgpack.encode(SyncLogRecord(VERSION, run, bundle.ticket, part, len(pieces), piece))
+        msgspec.msgpack.encode(SyncLogRecord(VERSION, run, bundle.ticket, part, len(pieces), piece, writer))
         for part, piece in enumerate(pieces)
     ]
 

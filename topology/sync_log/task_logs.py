@@ -9,6 +9,7 @@ topic has their rows. So credit, checkpoints, draining and fencing are those of 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -78,7 +79,7 @@ class TaskLogs:
         if stage.sync != "log" or stage.log != "kafka":
             return emit
         topic = self._topics.written(self._topic_of(stage.name), self._settings, self._wake)
-        self._writers[name] = SyncLogWriter(topic, self._run, emit)
+        self._writers[name] = SyncLogWriter(topic, self._run, emit, secrets.randbits(63))
         return self._writers[name].write
 
     def takes(self, target: str, bundle: Bundle) -> bool:

@@ -41,12 +41,14 @@ class SyncLogWriter:
     """Writes the bundles of run `run` to `topic` and then emits them without rows, with the offset of their records.
 
     So what waits for instances is bounded as without a topic: a bundle is settled when all of them have applied it.
-    Markers of checkpoints keep their place among the bundles.
+    Markers of checkpoints keep their place among the bundles. `number` tells its records from those of any other.
     """
 
-    def __init__(self, topic: SyncLogOutput, run: tuple[int, int], emit: Callable[[Bundle], None]) -> None:
+    def __init__(
+        self, topic: SyncLogOutput, run: tuple[int, int], emit: Callable[[Bundle], None], number: int = 0
+    ) -> None:
         self.topic = topic
-        self._run = run
+        self._run, self._number = run, number
         self._emit = emit
         self._waiting: deque[Bundle] = deque()
         self._offsets: dict[int, int] = {}
@@ -61,7 +63,7 @@ class SyncLogWriter:
         self._waiting.append(bundle)
         if not bundle.checkpoint:
             self.rows += bundle.rows()
-            self.topic.append(bundle.ticket, encode(self._run, bundle))
+            self.topic.append(bundle.ticket, encode(self._run, bundle, self._number))
         self.pump()
 
     def pump(self) -> None:

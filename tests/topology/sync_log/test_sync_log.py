@@ -41,7 +41,7 @@ def both(got: list[tuple[int, ...]]) -> dict[str, list[tuple[int, ...]]]:
 class Instances:
     """What two instances of a task have got."""
 
-    def __init__(self, topics: MemoryTopics, run: tuple[int, int] = RUN) -> None:
+    def __init__(self, topics: MemoryTopics, run: tuple[int, int] = RUN, number: int = 5) -> None:
         settings = SyncLogSettings(kafka={"bootstrap.servers": "127.0.0.1:1"})
         opened = topics.topics()
         self.noted: list[str] = []
@@ -50,7 +50,7 @@ class Instances:
         self.reader = SyncLogReader(topic, run, ("g#0", "g#1"), SCHEMAS, lambda code, _: self.noted.append(code))
         self.topic = opened.written("t", settings, lambda: None)
         assert isinstance(self.topic, WrittenInMemory)
-        self.writer = SyncLogWriter(self.topic, run, self._emit)
+        self.writer = SyncLogWriter(self.topic, run, self._emit, number)
         self.got: dict[str, list[tuple[int, ...]]] = {"g#0": [], "g#1": []}
         self.order: list[str] = []
 
@@ -129,6 +129,29 @@ def test_records_of_a_fenced_run_and_of_strangers_are_skipped(topics: MemoryTopi
     assert instances.got == both([(0,), (1,), (2,)])
     assert set(instances.noted) == {FOREIGN}
     assert len(instances.noted) == 4, "once for each message that was read: what comes before the first offset is not"
+
+
+def test_two_systems_whose_runs_have_the_same_numbers_do_not_read_each_other(topics: MemoryTopics) -> None:
+    """A second system has been set up with the same brokers and the same `topic_prefix`."""
+    one, other = Instances(topics), Instances(topics, number=6)
+    for ticket in range(3):
+        other.writer.write(bundle(ticket, 20 + ticket))
+        one.writer.write(bundle(ticket, 10 + ticket))
+    other.writer.write(bundle(3, 23))
+    one.writer.write(bundle(3, 13))
+    one.settle()
+    other.settle()
+    assert one.got == both([(10,), (11,), (12,), (13,)])
+    assert other.got == both([(20,), (21,), (22,), (23,)])
+
+
+def test_a_log_whose_first_record_is_another_one_now_ends_the_run(topics: MemoryTopics) -> None:
+    instances = Instances(topics)
+    instances.writer.write(bundle(0, 0))
+    topics.records["t"][0] = encode(OLD_RUN, bundle(0, 666))[0]
+    with pytest.raises(TopologyError, match="offset 0 of the log") as caught:
+        instances.settle()
+    assert caught.value.reason_code == LOST
 
 
 def test_a_new_run_begins_behind_what_the_former_one_left(topics: MemoryTopics) -> None:
