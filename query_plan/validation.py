@@ -110,6 +110,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     PlanCheck(groups.groups_form_no_loop, (groups.LOOP,)),
     PlanCheck(carried.carried_streams_are_all, (carried.STAYS_DIRECT,)),
     PlanCheck(carried.topics_can_have_their_names, (carried.TOPIC_TOO_LONG,)),
+    PlanCheck(carried.topics_carry_one_stream, (carried.TOPIC_SHARED,)),
     PlanCheck(crossings.objects_stay_in_one_group, (crossings.OBJECT_CROSSES,)),
     PlanCheck(crossings.ways_keep_their_order, (crossings.WAYS_UNORDERED,)),
     PlanCheck(crossings.chunks_end_at_their_group, (crossings.CHUNK_NEEDED, crossings.CHUNK_COUNTED)),

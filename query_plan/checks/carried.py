@@ -20,6 +20,11 @@ TOPIC_TOO_LONG = error_rule(
     "the topic of a stream would have a longer name than Kafka allows",
     "shorten the names of the plan and its streams",
 )
+TOPIC_SHARED = error_rule(
+    "topic-name-shared",
+    "two streams that Kafka carries would have the same topic",
+    "rename one of the streams",
+)
 
 
 def carried_streams_are_all(plan: Survey) -> Iterator[Finding]:
@@ -41,6 +46,16 @@ def topics_can_have_their_names(plan: Survey) -> Iterator[Finding]:
             message = f"the topic of {one.stream} would have {len(one.topic)} characters, Kafka allows {LONGEST_TOPIC}"
             hint = "shorten the name of the plan or of the stream"
             yield TOPIC_TOO_LONG.broken(message, hint, _span(plan, one.stream))
+
+
+def topics_carry_one_stream(plan: Survey) -> Iterator[Finding]:
+    """Check that no two streams have the same topic, as `A` by the key `b`, and a quoted `A.b`."""
+    taken: dict[str, str] = {}
+    for one in plan.carried:
+        other = taken.setdefault(one.topic, one.stream)
+        if other != one.stream:
+            message = f"{one.stream} and {other} would have the same topic, {one.topic}"
+            yield TOPIC_SHARED.broken(message, "rename one of them", _span(plan, one.stream))
 
 
 def _span(plan: Survey, stream: str) -> ast.Span | None:
