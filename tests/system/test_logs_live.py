@@ -64,6 +64,6 @@ def test_a_process_that_hangs_is_given_up_in_time_and_holds_up_nobody(system: Lo
         took_s = time.monotonic() - began
     finally:
         os.kill(system.pid("worker"), signal.SIGCONT)
-    assert took_s < 3
+    assert took_s < 3.9, "the search does not wait for its 2 s, too"
     assert [one["process"]["id"] for one in found["answers"] if not one["answered"]] == ["worker:worker-1"]
     assert found["records"]
