@@ -90,7 +90,7 @@ def test_no_name_leads_out_of_the_tenants_folder(folder: Path, name: str) -> Non
         filled = Secrets(str(folder), "secrets").fill(text, 7)
     assert filled == ""
     connector = Connector("Out", "email", {"to": "a@b.c", "subject": "s", "address": "a@b.c", "password": text}, "", {})
-    assert [one for one in connector_faults("sink", connector, ["a"]) if "no name of a secret" in one.fault.message]
+    assert [one for one in connector_faults("sink", connector, ["a"]) if "not a name of a secret" in one.fault.message]
 
 
 def test_a_secret_that_everybody_can_read_is_refused(folder: Path) -> None:

@@ -119,7 +119,7 @@ def test_what_is_no_json_is_an_answer_that_cannot_be_used(text: bytes) -> None:
     with HostileServer([head, text]) as server, WebClient() as client:
         answer = client.request("GET", server.url, timeout_s=5)
         assert answer.content() == text
-        with pytest.raises(AnswerError, match="no JSON"):
+        with pytest.raises(AnswerError, match="not JSON"):
             answer.json()
 
 

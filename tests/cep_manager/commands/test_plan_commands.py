@@ -344,6 +344,13 @@ def test_a_rebalanced_plan_keeps_its_number_of_workers_until_its_text_says_anoth
     assert (written.epoch, written.workers) == (4, 1)
 
 
+def next_submitted(peer: Peer, *topologies: TopologyReport) -> SubmitTopology:
+    """Return the next order to run a topology; orders to end a former one come again until it is gone."""
+    while not isinstance(pushed := peer.next_push(*topologies), SubmitTopology):
+        assert isinstance(pushed, KillTopology)
+    return pushed
+
+
 def test_a_plan_is_moved_out_of_its_stage_host_and_stays_there_until_a_text_says_otherwise(
     manager: ManagerProcess, peer: Peer, address: str
 ) -> None:
@@ -359,14 +366,12 @@ def test_a_plan_is_moved_out_of_its_stage_host_and_stays_there_until_a_text_says
     assert peer.next_push(running(1), running(2)) == KillTopology(KEY, 1)
     peer.drive(running(2))
     assert eventually(lambda: not status(address)["topology"]["change"])
-    peer.pushed.clear()  # the order to end the former topology comes again until it is gone
     refused = post(address, "rebalance", {"workers": 2, "host": "shared"})
     assert (refused.status_code, refused.json()["code"]) == (400, "bad-request")
     assert "cannot share a stage host" in refused.json()["message"]
 
     put(address, OTHER)
-    edited = peer.next_push(running(2))
-    assert isinstance(edited, SubmitTopology)
+    edited = next_submitted(peer, running(2))
     assert edited.host == "own", "an edit leaves it where it is"
     put(address, f"@Plan:host('shared')\n{OTHER}")
     assert peer.next_push(running(2), running(3, "starting")) == KillTopology(KEY, 3)

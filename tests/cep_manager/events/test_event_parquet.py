@@ -62,7 +62,7 @@ def test_a_file_without_an_attribute_names_it_and_what_there_is() -> None:
 
 @pytest.mark.parametrize("file", [b"", b"tailnum,delay\nN1,5\n", b"PAR1" + b"\xff" * 40 + b"PAR1"])
 def test_what_is_no_parquet_is_refused(file: bytes) -> None:
-    with pytest.raises(RowsRefusedError, match="no Parquet file"):
+    with pytest.raises(RowsRefusedError, match="not a Parquet file"):
         rows(file, *ATTRIBUTES)
 
 

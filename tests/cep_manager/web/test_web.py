@@ -425,7 +425,7 @@ def test_undeploying_asks_once_and_says_what_is_lost(client: FlaskClient, view: 
         ("deactivate", {}, "deactivate", "its state is kept"),
         ("activate", {}, "activate", "was activated"),
         ("trace", {}, "trace", "is traced"),
-        ("untrace", {}, "untrace", "not traced any more"),
+        ("untrace", {}, "untrace", "no longer traced"),
         ("restart", {}, "restart", "is restarted"),
         ("rebalance", {"workers": "3"}, "rebalance to 3", "is being rebalanced"),
         ("rebalance", {"workers": "1", "host": "own"}, "rebalance to 1 in own", "is being rebalanced"),
