@@ -24,6 +24,7 @@ from cep_manager.config import (
 )
 from cep_manager.main import ManagerProcess
 from cep_manager.monitoring.logs.model import LogQuery
+from cep_manager.persistence.schema import FORMER, SCHEMA_VERSION
 
 ELECTION = ElectionConfig(heartbeat_ms=500, retries=2, poll_ms=100)
 
@@ -79,8 +80,12 @@ def test_the_list_of_managers_of_an_earlier_version_gets_its_column(tmp_path: Pa
         before.execute("ALTER TABLE cep_plans DROP COLUMN plan_id")
         before.execute("ALTER TABLE cep_plans DROP COLUMN former_names")
         before.execute("ALTER TABLE cep_epochs DROP COLUMN called")
+        before.execute("DROP TABLE cep_topics")
+        before.execute("DROP TABLE cep_node_orders")
+        for table in ("cep_plans", FORMER.name):
+            before.execute(f"ALTER TABLE {table} DROP COLUMN host")
         before.execute("UPDATE cep_schema SET version = 5")
     ManagerProcess(config).close()
     with sqlite3.connect(path) as after:
-        assert after.execute("SELECT version FROM cep_schema").fetchall() == [(11,)]
+        assert after.execute("SELECT version FROM cep_schema").fetchall() == [(SCHEMA_VERSION,)]
         assert after.execute("SELECT insight FROM cep_managers").fetchall() == []
