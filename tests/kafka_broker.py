@@ -25,7 +25,7 @@ HERE = Path(__file__).parent / "kafka"
 VERSION = "4.4.0"
 CACHE = Path.home() / ".cache" / "cep-on-spark"
 CLUSTER_ID = "dGVzdC1jbHVzdGVyLWlkLQ"
-START_S = 90.0
+START_S = 180.0
 FETCH_S = 300.0
 USER, PASSWORD = "cep", "broker-secret-1"
 """Whom the SASL listeners know (PLAIN)."""

@@ -83,7 +83,7 @@ def _apps(
                 host=node.host,
                 task=node.task,
                 process_id=node.process_id,
-                text=next(texts) if texts is not None else "",
+                text=next(texts, "") if texts is not None else "",
                 inputs=stage.inputs,
                 outputs=stage.outputs,
                 topics_read=_topics(compiled.sources, "source", stage.inputs),

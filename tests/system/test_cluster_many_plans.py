@@ -15,7 +15,7 @@ from cep_cli.system.local_system import LocalSystem
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 SETTLED_S = 60.0
-ANSWER_S = 0.3
+ANSWER_S = 2.0  # it hangs for none of them; how fast it is on a quiet machine, benchmarks tell
 
 
 def test_twice_as_many_plans_as_slots_run_and_the_manager_answers_at_once(system: LocalSystem) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from cep_common.ids import Endpoint
 from cep_common.sockets.probe import PATIENCE_MS, GreetingProbe, Probes
@@ -29,6 +30,12 @@ re.match("(a+)+$", "a" * 60 + "b")
 """
 
 
+def _is_stopped(process_id: int) -> bool:
+    """Return whether the signal has reached every thread."""
+    threads = Path(f"/proc/{process_id}/task").glob("*/stat")
+    return {path.read_text().rpartition(")")[2].split()[0] for path in threads} == {"T"}
+
+
 def _runs(probe: GreetingProbe, endpoint: Endpoint, within_s: float) -> bool:
     deadline_s = time.monotonic() + within_s
     while not probe.runs and time.monotonic() < deadline_s:
@@ -42,13 +49,17 @@ def test_a_process_that_hangs_in_a_call_greets_and_one_that_is_stopped_does_not(
         assert process.stdout is not None
         endpoint = Endpoint("127.0.0.1", int(process.stdout.readline()))
         probe = GreetingProbe()
-        os.kill(process.pid, signal.SIGSTOP)
-        assert not _runs(probe, endpoint, within_s=0.3)
-        os.kill(process.pid, signal.SIGCONT)
-        assert _runs(probe, endpoint, within_s=10)
-        probe.forget()
-        assert not probe.runs
-        process.kill()
+        try:
+            os.kill(process.pid, signal.SIGSTOP)
+            while not _is_stopped(process.pid):
+                time.sleep(0.005)
+            assert not _runs(probe, endpoint, within_s=0.3)
+            os.kill(process.pid, signal.SIGCONT)
+            assert _runs(probe, endpoint, within_s=10)
+            probe.forget()
+            assert not probe.runs
+        finally:
+            process.kill()
         process.wait()
         assert _runs(probe, endpoint, within_s=10), "it was not stopped: it has ended"
 
