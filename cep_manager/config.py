@@ -149,12 +149,14 @@ class KafkaConfig(msgspec.Struct, frozen=True):
 
     `servers` is host:port,host:port; empty: there are none. `replication` is the number of copies of each partition of
     a topic that the manager creates; 0: as the brokers are configured. `options` are those of the source `kafka` that
-    say how to connect, such as `security.protocol`; workers get them, too.
+    say how to connect, such as `security.protocol`; workers get them, too. `tenants` are the ids of tenants that may
+    use these brokers beside the super tenant: names of topics do not hold the tenant, so each reaches the others'.
     """
 
     servers: str = ""
     replication: Annotated[int, Meta(ge=0, le=32)] = 0
     options: dict[str, str] = {}
+    tenants: list[int] = []
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.options if name not in KAFKA_OPTIONS]

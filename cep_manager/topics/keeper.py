@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
-from cep_common.ids import PlanKey
+from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.monitoring.paced_log import PacedLog
 from cep_manager.config import KafkaConfig
 from cep_manager.errors import KafkaUnavailableError, TopicRefusedError
@@ -45,9 +45,18 @@ class TopicKeeper:
         """Topics about which the brokers have not answered: they come last, so that they hold up no other."""
 
     def check(self, key: PlanKey, compiled: CompiledPlan) -> None:
-        """Raise TopicRefusedError for a topic that belongs to another plan; asks no brokers and changes nothing."""
+        """Asks no brokers and changes nothing.
+
+        Raises:
+            TopicRefusedError: The plan's tenant may not use the brokers, or a topic belongs to another plan.
+        """
         if not compiled.topics:
             return
+        if key.tenant not in (SUPER_TENANT, *self._config.tenants):
+            raise TopicRefusedError(
+                f"Kafka carries no streams for tenant {key.tenant}: an operator can allow it with kafka.tenants in the "
+                "manager's configuration; or take @App:transport('kafka') out"
+            )
         known = {one.topic: one for one in self._store.known()}
         plans = self._store.plans()
         for one in compiled.topics:

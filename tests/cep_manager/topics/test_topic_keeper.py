@@ -32,7 +32,9 @@ define stream T (id string, v double);
 @dist(execGroup='b', parallel='2')
 partition with (id of M) begin from M select id, sum(v) as s insert into Out; end;
 """
-CONFIG = KafkaConfig("broker:9092", options={"security.protocol": "SASL_PLAINTEXT", "sasl.username": "cep"})
+CONFIG = KafkaConfig(
+    "broker:9092", options={"security.protocol": "SASL_PLAINTEXT", "sasl.username": "cep"}, tenants=[7]
+)
 
 
 class Cluster:
@@ -185,6 +187,20 @@ def test_unread_messages_of_a_plan_that_is_gone_are_not_for_another_tenant(store
         kept.prepare(PlanKey(7, "App"), compiled())
     del cluster.topics["App.M.id"]
     kept.prepare(PlanKey(7, "App"), compiled())
+
+
+def test_tenants_that_are_not_listed_reach_no_topic(store: TopicStore) -> None:
+    """Names of topics do not hold the tenant: a plan with the same names would reach those of another one."""
+    cluster = Cluster()
+    kept = keeper(store, cluster)
+    with pytest.raises(TopicRefusedError, match=r"no streams for tenant 8: .* kafka\.tenants"):
+        kept.prepare(PlanKey(8, "Other"), compiled())
+    with pytest.raises(TopicRefusedError, match="tenant 8"):
+        kept.check(PlanKey(8, "Other"), compiled())
+    assert (cluster.topics, list(store.known())) == ({}, [])
+    kept.prepare(
+        PlanKey(8, "Other"), compiled("@App:name('A') define stream T (v int); from T select v insert into O;")
+    )
 
 
 def test_a_topic_without_a_leader_holds_up_no_other(store: TopicStore) -> None:
