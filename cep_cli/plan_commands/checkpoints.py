@@ -86,7 +86,7 @@ def checkpoints_command(plan: str, clear: bool, everything: bool, as_json: bool,
         click.echo(json.dumps(found))
         return
     begun = f"from checkpoint {found['begun_from']}" if found["begun_from"] else "without state"
-    click.echo(f"{plan}: epoch {found['epoch']}, restarted {found['attempt']} times, begun {begun}")
+    click.echo(f"{plan}: epoch {found['epoch']}, restarted {found['attempt']} times, started {begun}")
     if found["kept_savepoint"]:
         click.echo(f"another plan of this name had checkpoints: the newest is savepoint {found['kept_savepoint']}")
     shown = found["checkpoints"] if everything else found["checkpoints"][-MOST_SHOWN:]

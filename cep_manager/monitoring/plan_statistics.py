@@ -61,7 +61,7 @@ class ComponentActivity(msgspec.Struct, frozen=True):
 class WindowStatistics(msgspec.Struct, frozen=True):
     """The last `window_s` seconds (None: all time), of which `covered_ms` were counted.
 
-    `received` are the events that came into the topology, `emitted` those that it returned to workers.
+    `received` are the events that came into the topology, `emitted` those that it sent to workers.
     """
 
     window_s: int | None

@@ -113,7 +113,7 @@ class Soak:
                 break
         self.pace.batches_per_s *= SHARE
         self.spans.append((begun_s, self._steady_since_s(listeners)))
-        say(f"the highest rate is {self.rate:,.0f} events/s; {SHARE:.0%} of it continues")
+        say(f"the highest rate is {self.rate:,.0f} events/s; the soak runs at {SHARE:.0%} of it")
 
     def _soak(self, system: ChaosSystem, listeners: list[LoadListener]) -> None:
         chance = random.Random(self.seed)  # noqa: S311 - repeatable, nothing secret

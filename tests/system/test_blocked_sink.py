@@ -47,7 +47,7 @@ from Floods[number >= 0] select number, text insert into Drops;
 
 
 class WebHook:
-    """A web hook that lets anyone who calls it wait until it is opened."""
+    """A web hook that keeps its callers waiting until it is opened."""
 
     def __init__(self) -> None:
         self.opened = threading.Event()

@@ -1,4 +1,4 @@
-"""A driver that dies under load is started again by anyone who supervises it, and what should run runs again."""
+"""A driver that dies under load is started again by its supervisor, and what should run runs again."""
 
 from __future__ import annotations
 

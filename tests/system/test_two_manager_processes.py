@@ -72,7 +72,7 @@ def test_a_leader_that_is_killed_under_load_is_followed_and_nothing_that_runs_no
     assert led_s < TAKES_OVER_S
     assert flow.longest_pause_s < LONGEST_PAUSE_S
     pair.start_manager(leader)
-    assert (pair.leads(leader), pair.leads(heir)) == (False, True), "who comes back is on standby"
+    assert (pair.leads(leader), pair.leads(heir)) == (False, True), "a former leader comes back as a standby"
     pair.client.undeploy("Second")
     pair.until(lambda: [plan["plan"] for plan in pair.client.plans()] == [PLAN], 30.0)
 

@@ -1,4 +1,4 @@
-"""A web hook that lets anyone who calls it wait until it is opened."""
+"""A web hook that keeps its callers waiting until it is opened."""
 
 from __future__ import annotations
 

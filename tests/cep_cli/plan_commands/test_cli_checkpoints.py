@@ -95,7 +95,7 @@ def test_checkpoints_are_shown_with_sizes_and_failures(manager: FakeManager) -> 
         "epoch": 4, "attempt": 1, "begun_from": 3, "checkpoints": [abandoned, taken, failed], "kept_savepoint": "",
     }  # fmt: skip
     shown = cep("checkpoints", "P").output.splitlines()
-    assert shown[0] == "P: epoch 4, restarted 1 times, begun from checkpoint 3"
+    assert shown[0] == "P: epoch 4, restarted 1 times, started from checkpoint 3"
     assert shown[1].endswith("missing: 1")
     assert shown[2].endswith("102 ms  2.0 KiB, 512 B of it new  alignment 2 ms  savepoint three")
     assert shown[3].endswith("the store is full")
