@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +46,11 @@ def _remove(file: Path, _: random.Random) -> None:
 
 def _read_only(file: Path, _: random.Random) -> None:
     """Nobody can change the file, root included; `_writable` ends that."""
-    subprocess.run(["chattr", "+i", str(file)], check=False, capture_output=True)  # noqa: S603, S607
+    subprocess.run(["chattr", "+i", str(file)], check=True, capture_output=True)  # noqa: S603, S607
 
 
 def _writable(file: Path) -> None:
-    subprocess.run(["chattr", "-i", str(file)], check=False, capture_output=True)  # noqa: S603, S607
+    subprocess.run(["chattr", "-i", str(file)], check=True, capture_output=True)  # noqa: S603, S607
 
 
 DAMAGES: Mapping[str, Damage] = {
@@ -63,8 +62,10 @@ def _damaged(files: Sequence[Path], damage: str, chance: random.Random) -> str:
     if not files:
         return "nothing, there was no file"
     file = chance.choice(files)
-    with suppress(FileNotFoundError):
+    try:
         DAMAGES[damage](file, chance)
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        return f"nothing: {error}"  # the file has gone, or there is no chattr, or no file system that knows it
     if damage == "read-only":
         time.sleep(READ_ONLY_S)
         _writable(file)

@@ -152,8 +152,7 @@ class Chaos:
             if not sum(one.lost for one in verdicts) or time.monotonic() > deadline_s:
                 break
             time.sleep(1)
-        told = counted_lost(system) if is_alerted(system) else {}
-        counts = {name: told.get(name, 0) for name in told}
+        counts = counted_lost(system) if is_alerted(system) else {}
         # What is lost to one plan does not reach the one that it feeds.
         counts["Relayed"] = counts.get("Relayed", 0) + counts.get("Passed", 0)
         counted = sum(min(one.lost, counts.get(one.plan, 0)) for one in verdicts)

@@ -295,6 +295,8 @@ def main() -> None:
                 time.sleep(QUIET_S)
             feeder.close()
             check(feeder, lambda: results(file), rig.pair, say)
+            if not witness.is_alive():
+                raise LocalSystemError("nobody looked for two active nodes until the end: the witness has failed")
     say(f"seen two active nodes: {witness.two_active} times")
     if witness.two_active:
         raise LocalSystemError("two nodes were active at one time")
