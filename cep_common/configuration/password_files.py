@@ -13,5 +13,5 @@ def read_password(path: str) -> str:
     """Return the first line of the file at `path`. Raise PasswordFileError when it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8").splitlines()[0]
-    except (OSError, IndexError, ValueError) as error:  # ValueError: it is not text, or `path` none of a file
+    except (OSError, IndexError, ValueError) as error:  # ValueError: not UTF-8, or NUL in `path`
         raise PasswordFileError(f"{path} cannot be read") from error

@@ -1,1 +1,1 @@
-"""What a process shows by itself when a manager asks: its newest log records, its configuration, and its state."""
+"""What a process shows of itself to a manager: its newest log records, its configuration, and its state."""

@@ -27,7 +27,7 @@ LOOK_MS = 200
 """How often the door looks whether it shall close."""
 
 WAITING_ANSWERS = 16
-"""So many requests may wait; anyone who asks while there are more gets no answer."""
+"""Maximum number of requests that wait; further ones get no answer."""
 
 
 class Inspection(msgspec.Struct, frozen=True):

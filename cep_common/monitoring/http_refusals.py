@@ -13,7 +13,7 @@ REASONS = (
     "bad-request", "no-room", "not-authenticated", "not-authorised", "too-large", "too-many-requests",
     "unknown-expectation", "unknown-host", "connection-replaced", "too-many-connections", "too-slow",
 )  # fmt: skip
-"""Codes of the answers; the last ones of connections that were closed without an answer."""
+"""Codes of the answers; the last three are of connections that were closed without an answer."""
 
 
 class RefusalCounter:
@@ -24,22 +24,22 @@ class RefusalCounter:
         self._lock = threading.Lock()
 
     def note(self, reason: str) -> None:
-        """Count one that was turned away."""
+        """Count a refused request or connection."""
         with self._lock:
             self._counts[reason] = self._counts.get(reason, 0) + 1
 
     def counts(self) -> dict[str, int]:
-        """Return how many were turned away since the process started."""
+        """Return the number of refusals by reason since the process started."""
         with self._lock:
             return dict(self._counts)
 
 
 REFUSALS = RefusalCounter()
-"""Of all servers of the process."""
+"""Counts for all web servers of the process."""
 
 
 def refusal_metrics() -> Iterator[Metric]:
-    """Yield what was turned away, as a metric."""
+    """Yield the refusals of the process as a metric."""
     yield counter(
         "cep_http_refused_requests_total",
         "Requests and connections that the web servers of the process have turned away",

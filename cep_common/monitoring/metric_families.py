@@ -36,34 +36,34 @@ def counter(name: str, text: str, labels: tuple[str, ...], values: Labelled) -> 
 
 
 class MetricFamily(NamedTuple, Generic[Thing]):
-    """A family that tells one figure of each of several things: its name, its help, and how the figure is read."""
+    """A metric with one sample for each of several things: its name, its help, and how the value is read."""
 
     name: str
     text: str
     value: Callable[[Thing], float]
 
 
-def told(
-    figures: Iterable[MetricFamily[Thing]], labels: tuple[str, ...], things: Iterable[tuple[tuple[object, ...], Thing]]
+def families_for(
+    families: Iterable[MetricFamily[Thing]], labels: tuple[str, ...], things: Iterable[tuple[tuple[object, ...], Thing]]
 ) -> Iterator[Metric]:
-    """Yield a family for each of `figures`, with a sample for each of `things` and its labels.
+    """Yield a metric for each of `families`, with a sample for each of `things` and its labels.
 
-    A family is a counter where its name ends with `_total`, else a gauge.
+    A metric is a counter if its name ends with `_total`, else a gauge.
     """
     known = list(things)
-    for figure in figures:
-        family = counter if figure.name.endswith("_total") else gauge
-        yield family(figure.name, figure.text, labels, ((of, figure.value(thing)) for of, thing in known))
+    for family in families:
+        make = counter if family.name.endswith("_total") else gauge
+        yield make(family.name, family.text, labels, ((of, family.value(thing)) for of, thing in known))
 
 
-class _Told(Collector):
-    """Families that are told again for each scrape."""
+class _ScrapeCollector(Collector):
+    """Collects the metrics at each scrape; keeps none between scrapes."""
 
-    def __init__(self, tell: Callable[[], Iterable[Metric]]) -> None:
-        self._tell = tell
+    def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
+        self._collect = collect
 
     def collect(self) -> Iterator[Metric]:
-        yield from self._tell()
+        yield from self._collect()
 
     def describe(self) -> list[Metric]:
         """Return no metrics in advance, since they depend on what is deployed."""
@@ -71,11 +71,11 @@ class _Told(Collector):
 
 
 class Metrics:
-    """What `tell` says at the moment of each scrape, and the usual figures of a Python process. Any thread may ask."""
+    """The metrics that `collect` yields at each scrape, and those of the Python process. Thread-safe."""
 
-    def __init__(self, tell: Callable[[], Iterable[Metric]]) -> None:
+    def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_Told(tell))
+        self._registry.register(_ScrapeCollector(collect))
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)
@@ -83,7 +83,7 @@ class Metrics:
     def scrape(self, accepted: str) -> tuple[bytes, str]:
         """Return all metrics in one of the forms that an `Accept` header names, with its content type.
 
-        Raises what `tell` raises.
+        Raises what `collect` raises.
         """
         encode, content_type = choose_encoder(accepted)
         return encode(self._registry), content_type

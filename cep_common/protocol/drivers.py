@@ -146,7 +146,7 @@ class RegisterDriver(Message, frozen=True):
     Sent again (at once when a topology's state changes), it is the heartbeat. `started_ms` is the time of day at
     which its process started, `up_ms` ago. `savepoints` are those of all plans, oldest first (only the newest when
     there are too many). `number` counts how often topologies or savepoints have changed. When it is not `whole`, both
-    are as the driver told them under that number, and are left out.
+    are left out, since they have not changed since that number was reported.
     """
 
     TYPE = "register-driver"
@@ -174,7 +174,7 @@ class DriverRegistered(Message, frozen=True):
     """Answers `RegisterDriver`: the driver follows no order of a lower `token` than this.
 
     `managers` are all known managers, the leader first. `system` is the identity of the managers' database: a driver
-    follows the first one that it hears. The manager keeps what the driver told under the number `knows`; 0: nothing.
+    follows the first one that it hears. `knows` is the number of the driver's report that the manager has; 0: none.
     """
 
     TYPE = "driver-registered"

@@ -1,4 +1,4 @@
-"""Errors as they are told of: grouped where they arise, so that a million events that fail alike are one record."""
+"""Errors as they are reported: grouped where they arise, so that a million events that fail alike are one record."""
 
 from __future__ import annotations
 

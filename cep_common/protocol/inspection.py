@@ -22,7 +22,7 @@ MOST_FILTER_CHARACTERS = 500
 
 MOST_QUERY_CHARACTERS = 3_000
 MOST_ROWS = 1_000
-"""No on-demand query is told more rows."""
+"""Maximum number of rows in the answer to an on-demand query."""
 
 FilterText = Annotated[str, msgspec.Meta(max_length=MOST_FILTER_CHARACTERS)]
 Place = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -76,7 +76,7 @@ class LogRead(Message, frozen=True):
 
 
 Origin = Literal["default", "file", "environment", "driver", "given"]
-"""Where a setting comes from; `driver`: a stage was told so by its driver, `given`: by whatever program started it."""
+"""Where a setting comes from; `driver`: a stage got it from its driver, `given`: from the program that started it."""
 
 
 class Setting(msgspec.Struct, frozen=True):

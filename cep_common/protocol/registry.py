@@ -168,8 +168,9 @@ class RegisterWorker(Message, frozen=True):
     plans the worker serves, empty before it knows one, and `refused_system` that of the manager whose plans it
     refuses, empty when it refuses none. `identity` is drawn at random when the worker's folder is created, `instance`
     when its process starts; a folder that was copied or restored is a `copy_of` another identity's. `orphans` lists
-    what is set aside on its disk, since its plan was missing. `number` counts what is told of plans. With a `base`
-    above 0 `plans` has only those that have changed since the registration of that number: the same ones are served.
+    what is set aside on its disk, since its plan was missing. `number` is the version of the plan reports and
+    increases when any of them changes. With a `base` above 0 the report is incremental: `plans` holds only the reports
+    that changed since version `base`, and the set of plans and their order are unchanged.
     """
 
     TYPE = "register-worker"
@@ -237,8 +238,9 @@ class WorkerRegistered(Message, frozen=True):
     `checkpoints` is for plans whose results wait in workers for their checkpoint. `managers` are all known managers,
     the leader first. `system` is the identity of the managers' database: a worker that serves another system ignores
     the answer, unless a person has said that this one `adopts` it. The answer renews the registrations of the worker's
-    endpoints but for the plans at the places `again` of its report: it must register those. It `knows` what was told
-    of plans up to that number; 0: the worker must tell of all plans, and nothing else of the answer counts.
+    endpoints, except for the plans at the positions `again` of its list: it must register those. `knows` is the version
+    (`number`) of the plan reports that the manager now has. 0 in answer to an incremental report: the manager does not
+    have its `base`; the worker ignores the other fields and at once sends a complete report.
     """
 
     TYPE = "worker-registered"

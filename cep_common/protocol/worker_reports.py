@@ -1,4 +1,4 @@
-"""What a worker tells of its parts with each heartbeat: links, logs, prepared results, sources, sinks, listeners."""
+"""What a worker reports with each heartbeat: links, logs, prepared results, sources, sinks, listeners."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Literal
 import msgspec
 
 MOST_CONNECTORS = 256
-"""So many sources and sinks of a worker are told of."""
+"""Maximum number of sources and sinks in a report."""
 MOST_PARTITIONS = 128
-"""So many partitions of a source are told of, those with the greatest lag."""
+"""Maximum number of partitions of a source in a report: those with the greatest lag."""
 MOST_LISTENERS = 64
-"""So many of its listeners are told of."""
+"""Maximum number of listeners in a report."""
 MAX_ORPHANS = 64
-"""So many of the logs and results that it has set aside are told of, those with the most events."""
+"""Maximum number of orphaned logs and results in a report: those with the most events."""
 
 
 class PublisherReport(msgspec.Struct, frozen=True):

@@ -37,9 +37,9 @@ FOLDER = "clients"
 SUFFIX = ".key"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 MOST_BYTES = 65_536
-"""Of a file."""
+"""Maximum size of a file."""
 LOOK_S = 0.25
-"""Names are looked up for each open link every second: the folder is not read for each of them."""
+"""How long the contents of the folder are cached: every open link looks its name up once a second."""
 
 _LINE = re.compile(r'\s+(tenant|send|listen|public-key) = "([^"\n]*)"\s*')
 _KEY = re.compile(r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")
@@ -76,7 +76,7 @@ class ClientKey:
 class ClientKeys:
     """The keys in a folder, read again when its files change. Any thread may use it.
 
-    A file that cannot be read, or that has the key of another one, lets nobody in.
+    A file that cannot be read, or that has the same public key as another one, is ignored: its holder cannot connect.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -114,14 +114,14 @@ class ClientKeys:
             except ConfigError as error:
                 if isinstance(error.__cause__, OSError):  # it may be readable later, without a change
                     seen = None
-                paced_logger.problem(name, "a client's key lets nobody in: reason=%s", error.message)
+                paced_logger.problem(name, "client key ignored, its holder cannot connect: reason=%s", error.message)
             else:
                 found.setdefault(key.public, []).append(key)
         self._seen = seen
         for keys in found.values():
             if len(keys) > 1:
                 names = ", ".join(one.name for one in keys)
-                paced_logger.problem(names, "clients' keys let nobody in, they are one key: names=%s", names)
+                paced_logger.problem(names, "client keys ignored, they have the same public key: names=%s", names)
         self._by_public = {public: keys[0] for public, keys in found.items() if len(keys) == 1}
         self._by_name = {one.name: one for one in self._by_public.values()}
 

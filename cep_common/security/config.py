@@ -1,4 +1,4 @@
-"""How a process is told of its keys, and servers of HTTP of their tokens and certificates."""
+"""Where a process finds its keys, and HTTP servers their tokens and certificates."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class SocketKind(StrEnum):
     HOSTS = "stage hosts"
     RECEIVER = "events of workers"
     EXCHANGE = "other tasks of the topology"
-    STATE = "anyone who takes over its state"
+    STATE = "tasks that take over its state"
     OUTFLOW = "results of topologies"
     INGRESS = "events of clients"
     EGRESS = "listeners"

@@ -4,8 +4,8 @@ A process that is merely slow, or stopped, still accepts connections, because th
 has ended does not: the connection is refused at once. So a refusal proves that the process is gone, long before its
 lease is over, however busy the host is.
 
-Whether a process also runs is told by its greeting: libzmq's own threads greet each connection, also while the process
-hangs in a call that nothing interrupts. A process that is stopped, or whose host is, greets nobody.
+A ZeroMQ greeting proves that a process also runs: libzmq's own threads greet each connection, even while the process
+hangs in a call that nothing interrupts. A process that is stopped, or whose host is, sends no greeting.
 """
 
 from __future__ import annotations

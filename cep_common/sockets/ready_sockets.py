@@ -73,7 +73,7 @@ class ReadySockets:
         pumped = [one for one in self._pumps if _readable(one)]
         for socket in pumped:
             self._run_pump(socket)
-        # A pump stops after so many messages; no handle tells of what is left, so nobody may wait for it.
+        # A pump stops after so many messages; no file handle signals what is left, so the selector must not block.
         more = any(socket in self._pumps and _readable(socket) for socket in pumped)
         ready = {source for source in self._used if source not in self._pumps and _readable(source)}
         self._used.clear()

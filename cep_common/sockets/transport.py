@@ -207,7 +207,7 @@ for it may lead and be slow."""
 class ControlClient:
     """Asks managers in turn: one that does not answer in time, or does not lead, is left for the next one.
 
-    One thread uses it. Messages that the peer sends by itself are handed out by `pushed`.
+    One thread uses it. Messages that the peer sends unasked are handed out by `pushed`.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class ControlClient:
                 self._silences.pop(following, None)
                 return self._accepted(answer)
             following = self._next(asked, named)
-        # Anyone who answered may come to lead; anyone who did not costs time.
+        # A manager that answered may become the leader; one that did not costs a time-out.
         self._turn_to(standing_by[-1] if standing_by else self._after(self._manager))
         names = ", ".join(f"{manager.host}:{manager.port}" for manager in asked)
         if standing_by:

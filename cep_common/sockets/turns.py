@@ -1,4 +1,4 @@
-"""Who of many may do what only one may do at a time."""
+"""Mutual exclusion within one thread, first come first served, with a limit on how long a turn lasts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 Notify = Callable[[], None]
 
 TURN_MS = 1_000
-"""Who has had the turn for so long loses it to the next one that waits."""
+"""A holder loses its turn after this time if others wait."""
 
 
 class Turns:

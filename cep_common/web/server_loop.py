@@ -94,7 +94,7 @@ class ServerLoop:
             server = await self.loop.create_server(
                 lambda: ClientConnection(self), sock=self._listening, backlog=BACKLOG
             )
-        else:  # anyone who does not shake hands counts as well, so they are accepted here
+        else:  # connections without a TLS handshake count as well, so they are accepted here
             self._listening.setblocking(False)  # noqa: FBT003
             self.loop.add_reader(self._listening, self._accept)
         self.loop.call_later(SWEEP_S, self._sweep)

@@ -126,10 +126,10 @@ class ControlLoop:
         self._time = TaskTime()
         self._reports: tuple[WorkerPlanReport, ...] = ()
         self._number = 0
-        """Counts what is told of plans."""
+        """Version of `_reports`: increases when any of them changes."""
         self._known: dict[PlanKey, WorkerPlanReport] = {}
         self._known_number = 0
-        """What the manager knows of plans, and its number; 0: nothing."""
+        """The plan reports that the manager has, and their version; 0: none."""
         self._told: dict[PlanKey, object] = {}
         """The endpoint of each plan as the manager knows it: heartbeats of the worker renew it."""
 
@@ -192,11 +192,11 @@ class ControlLoop:
             self._note(error)
 
     def _register_worker(self) -> None:
-        if not self._tell_of_plans():  # another manager leads by now: it is told of all plans at once
-            self._tell_of_plans()
+        if not self._send_registration():  # the manager does not have the base, as after a change of leader
+            self._send_registration()
 
-    def _tell_of_plans(self) -> bool:
-        """Register, with what has changed of the plans since the manager heard of them; return whether it knew them."""
+    def _send_registration(self) -> bool:
+        """Register with the plan reports that the manager does not have; return False if it needs a complete report."""
         config = self._config
         parts, snapshots = self._flows.parts(), self._flows.snapshots()
         reports = tuple(snapshot.report for snapshot in snapshots)

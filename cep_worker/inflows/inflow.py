@@ -160,7 +160,7 @@ class Inflow:
         return self._log.newest_of(source) if self._log is not None else None
 
     def pass_over(self, source: Hashable, batch: pa.RecordBatch, promised_ms: int, now_ms: int) -> None:
-        """`batch` was taken before: nothing but time continues."""
+        """Advance time only: `batch` was taken before."""
         self._stir()
         if self.playback:
             self._watermark.advance(source, latest_timestamp_ms(batch), promised_ms, now_ms)

@@ -25,13 +25,11 @@ from dataclasses import dataclass, field
 from cep_worker.inflows.wal.log import RESTART_GAP
 
 RESTARTS = 3
-"""How many attempts in a row must end at the same position by freezing before records are sent one by one."""
+"""How many attempts in a row must end at the same position, their process stopped, before records go one by one."""
 STRIKES = 2
 """So often a topology must have ended while a record that went alone was under way, if the ends prove little."""
 FIRST_FRAMES = 8
 """A topology works on so many frames at a time. Acknowledgements come in order, a few milliseconds late."""
-
-
 FEW_RECORDS = 256
 """As many go one by one at once, a second or so at some milliseconds each; more go in groups first."""
 GROUP_RECORDS = 64
@@ -73,7 +71,7 @@ class PoisonPillDetector:
         return bool(holding) and all(zone in self.grouped for zone in holding)
 
     def last_joined(self, before: int) -> int:
-        """Return up to where records behind the position `before` may go together; 0: as far as you like."""
+        """Return up to where records behind the position `before` may go together; 0: no limit."""
         borders = [first for first, _ in self.zones if first > before]
         if self.is_grouped(before):
             borders += [before + GROUP_RECORDS, *(last for first, last in self.grouped if first <= before < last)]

@@ -50,7 +50,7 @@ ASK_MS = 500
 SILENT_MS = 1_500
 """… and proves nothing by its end after so long if it did not. Less than the lease of a task."""
 SET_MS = 1_000
-"""A clock that moves by another amount than the monotonic time was set."""
+"""A clock was set if it has advanced by this much more or less than the monotonic time."""
 STALLED_MS = 2_000
 """A full window from which the server has taken nothing for so long: what is accepted goes to the log meanwhile."""
 
@@ -418,7 +418,7 @@ class ReceiverLink:
             self._greeting.forget()  # that it ran in an earlier silence says nothing about the next one
 
     def _note_progress(self, link: LinkSender) -> None:
-        """Report the backlog what the server has taken over and secured."""
+        """Tell the backlog what the server has taken over and secured."""
         pending = link.outbox.pending
         self._backlog.acknowledged(pending[0].sequence if pending else link.outbox.next_sequence)
         if link.secured:

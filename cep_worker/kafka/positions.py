@@ -6,7 +6,7 @@ partition over from another one: it bears a mark, so that what somebody else com
 
     number of an origin    generation (15 bits) │ offset (48 bits)
 
-A partition whose offsets start empty (its topic was deleted and made again) is of the next generation: the log would
+A partition whose offsets start again (its topic was deleted and created again) is of the next generation: the log would
 take its messages for those that it has.
 """
 

@@ -29,7 +29,7 @@ class Target:
 
 
 class TargetError(ValueError):
-    """What the event makes of an option is not a topic or no partition."""
+    """What the event makes of an option is not a valid topic or partition."""
 
 
 class Targets:

@@ -414,7 +414,7 @@ class MirrorSender:
         try:
             write_file(Path(self._config.folder) / MIRROR_FILE, report)
         except OSError as error:
-            paced_logger.problem("report", "the mirror's state cannot be determined: reason=%s", error)
+            paced_logger.problem("report", "the mirror's state cannot be reported: reason=%s", error)
 
     def _lacks(self, path: Path) -> int:
         try:

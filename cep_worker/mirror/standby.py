@@ -106,4 +106,4 @@ class _Reporter:
         try:
             write_file(self._path, report)
         except OSError as error:
-            paced_logger.problem("report", "the mirror's state cannot be determined: reason=%s", error)
+            paced_logger.problem("report", "the mirror's state cannot be reported: reason=%s", error)

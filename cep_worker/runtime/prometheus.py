@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.core import Metric
 
 from cep_common.ids import PlanKey
-from cep_common.monitoring.metric_families import Labelled, MetricFamily, counter, gauge, told
+from cep_common.monitoring.metric_families import Labelled, MetricFamily, counter, families_for, gauge
 from cep_common.protocol.registry import InflowReport
 from cep_common.protocol.worker_reports import PartitionReport
 from cep_worker.runtime.worker_metrics import ConnectorMetrics, PreparedResultsMetrics, WalMetrics, WorkerMetrics
@@ -35,10 +35,10 @@ def worker_metrics(metrics: WorkerMetrics) -> Iterator[Metric]:
         (((tenant,), events) for tenant, events in metrics.taken),
     )
     inflows = (((*_of(plan.key), one.stream), one) for plan in metrics.plans for one in plan.inflow)
-    yield from told(_INFLOWS, STREAM, inflows)
+    yield from families_for(_INFLOWS, STREAM, inflows)
     yield from _outflows(metrics)
-    yield from told(_WALS, STREAM, (((*_of(key), one.stream), one) for key, one in metrics.write_ahead_logs))
-    yield from told(_PREPARED, PLAN, ((_of(key), one) for key, one in metrics.prepared))
+    yield from families_for(_WALS, STREAM, (((*_of(key), one.stream), one) for key, one in metrics.write_ahead_logs))
+    yield from families_for(_PREPARED, PLAN, ((_of(key), one) for key, one in metrics.prepared))
     yield gauge(
         "cep_failed_events",
         "Entries of the error store",
@@ -191,7 +191,7 @@ def _partitions(connectors: tuple[ConnectorMetrics, ...]) -> Iterator[Metric]:
         for one in connectors
         for each in one.partitions
     }
-    yield from told(_PARTITIONS, PARTITION, found.items())
+    yield from families_for(_PARTITIONS, PARTITION, found.items())
 
 
 def _topics_written(sinks: list[ConnectorMetrics]) -> Iterator[Metric]:

@@ -58,7 +58,7 @@ class PlanFlow:
     ) -> None:
         """Serve `plan`; results of an earlier plan of the name continue in its `outflows`."""
         self.stirred = True
-        """Something has happened since the last `tick`, or still continues: ticks must not wait."""
+        """Something has happened since the last `tick`, or is still going on: ticks must not wait."""
         self.changed = True
         """The same since the last `snapshot`."""
         self._plan_context = plan_context

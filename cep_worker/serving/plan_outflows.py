@@ -30,7 +30,7 @@ LONGEST_FINISHING_MS = 30_000
 
 @dataclass(slots=True)
 class _Former:
-    """The outflow of an earlier epoch: what publishers have for it must still continue."""
+    """The outflow of an earlier epoch: what publishers still have for it must be delivered."""
 
     outflow: Outflow
     since_ms: int

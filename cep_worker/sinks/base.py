@@ -58,8 +58,8 @@ class EventSink(ResultConsumer, Protocol):
         """Stop the sink at once, without waiting for the outside, and pass everything undelivered to `successor`.
 
         Args:
-            successor: Gets undelivered groups from their beginning. Without one, undelivered events are returned
-                where their receipt allows it, and else dropped and settled.
+            successor: Gets undelivered groups from their beginning. Without one, undelivered events are given
+                back where their receipt allows it, and else dropped and settled.
         """
 
 

@@ -108,7 +108,7 @@ class FileGroups:
         return self._begun[log].file.write(text)
 
     def commit(self, group: GroupId) -> None:
-        """Move the group into the file; do nothing if it already exists."""
+        """Move the group into the file; do nothing if the file has it already."""
         self._redo()
         if not self.has(group):
             size = self._stage(group)
@@ -165,7 +165,7 @@ class FileGroups:
     def _note_missing(self) -> None:
         """Count what the file lacks of what was committed, once.
 
-        What follows continues behind what there is.
+        Later groups are appended to what there is.
         """
         size = self._path.stat().st_size if self._path.exists() else 0
         pending = self._commits.pending

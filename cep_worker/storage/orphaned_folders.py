@@ -207,6 +207,6 @@ class OrphanedFolders:
                 note = msgspec.json.decode((path / NOTE).read_bytes(), type=OrphanedFolder)
             except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
                 # Nothing is deleted of which nobody knows what it is: a person must look at it.
-                logger.error("what was set aside cannot be determined, it stays: folder=%s reason=%s", path, error)  # noqa: TRY400 - the text says it all
+                logger.error("orphaned data cannot be identified, it stays: folder=%s reason=%s", path, error)  # noqa: TRY400 - the text says it all
                 continue
             self._entries[path.name] = msgspec.structs.replace(note, id=path.name)

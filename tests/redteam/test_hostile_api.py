@@ -147,9 +147,7 @@ def plan_text(chance: random.Random) -> str:
 def large(chance: random.Random) -> bytes:
     """Up to the limit, and beyond it."""
     size = chance.choice((10_000, 100_000, BODY_BYTES - 1, BODY_BYTES + 1))
-    unit = chance.choice(
-        (b"[", b'{"a":', b'"', b"\0", b"9", b"a=1&", b"a\n", PLAN.encode(), b"\xff", b"'", b"(", b"/*", b"--", b" ")
-    )
+    unit = chance.choice(UNITS)
     return (unit * (size // len(unit) + 1))[:size]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from cep_common.ids import PlanKey
-from cep_common.monitoring.metric_families import MetricFamily, counter, told
+from cep_common.monitoring.metric_families import MetricFamily, counter, families_for
 from cep_common.protocol.drivers import CheckpointReport
 from cep_manager.control.snapshot import ClusterSnapshot
 
@@ -54,7 +54,7 @@ def checkpoint_metrics(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     newest: dict[PlanKey, CheckpointReport] = {
         key: one for key, report in current.items() for one in report.checkpoints if one.state == "complete"
     }
-    yield from told(_NEWEST, PLAN, (((key.tenant, key.plan), one) for key, one in newest.items()))
+    yield from families_for(_NEWEST, PLAN, (((key.tenant, key.plan), one) for key, one in newest.items()))
     yield counter(
         "cep_plan_checkpoint_errors_total",
         "Checkpoints of the plan that failed, in its present epoch",

@@ -8,7 +8,7 @@ from typing import get_args
 from prometheus_client.core import Metric
 
 from cep_common.ids import PlanKey
-from cep_common.monitoring.metric_families import MetricFamily, gauge, told
+from cep_common.monitoring.metric_families import MetricFamily, families_for, gauge
 from cep_common.protocol.tasks import RegisterTask, StatisticsLevel
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.monitoring.status import PlanStatus, plan_status
@@ -96,7 +96,7 @@ def plan_metrics(snapshot: ClusterSnapshot) -> Iterator[Metric]:
         PLAN,
         ((_of(key), snapshot.plans[key].epoch) for key in statuses),
     )
-    yield from told(_STATUS, PLAN, ((_of(key), status) for key, status in statuses.items()))
+    yield from families_for(_STATUS, PLAN, ((_of(key), status) for key, status in statuses.items()))
     tasks = [
         ((*_of(key), task.latest.task, task.latest.host), task)
         for key in statuses
@@ -108,7 +108,7 @@ def plan_metrics(snapshot: ClusterSnapshot) -> Iterator[Metric]:
         TASK,
         ((of, (snapshot.now_ms - task.heard_ms) / 1_000) for of, task in tasks),
     )
-    yield from told(_TASK, TASK, ((of, task.latest) for of, task in tasks))
+    yield from families_for(_TASK, TASK, ((of, task.latest) for of, task in tasks))
 
 
 def _of(key: PlanKey) -> tuple[object, ...]:

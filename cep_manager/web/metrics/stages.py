@@ -13,7 +13,7 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 
 from cep_common.ids import PlanKey, instance_name
 from cep_common.monitoring.latency import BUCKETS, PER_DOUBLING, upper_bound_ms
-from cep_common.monitoring.metric_families import MetricFamily, counter, gauge, told
+from cep_common.monitoring.metric_families import MetricFamily, counter, families_for, gauge
 from cep_common.protocol.tasks import ComponentReport
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.history.counter_history import CounterHistory
@@ -51,12 +51,12 @@ def stage_metrics(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     components = list(_components(snapshot))
     instances = [instance for component in components for instance in component.instances]
     yield from _by_stream(components)
-    yield from told(_COUNTED, INSTANCE, ((one.labels, one.all_time) for one in instances))
+    yield from families_for(_COUNTED, INSTANCE, ((one.labels, one.all_time) for one in instances))
     yield _capacities(instances, snapshot.now_ms)
     yield counter(
         "cep_component_late_events_total", "Events that came behind the clock, by stream", STREAM, _late(instances)
     )
-    yield from told(_HELD, INSTANCE, ((one.labels, one.report) for one in instances if one.report is not None))
+    yield from families_for(_HELD, INSTANCE, ((one.labels, one.report) for one in instances if one.report is not None))
     yield _latencies(components)
     yield gauge(
         "cep_instances_left_out",

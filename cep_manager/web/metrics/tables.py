@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from cep_common.monitoring.metric_families import MetricFamily, told
+from cep_common.monitoring.metric_families import MetricFamily, families_for
 from cep_manager.monitoring.metric_tables.writer import MetricTablesView
 
 _TABLES: tuple[MetricFamily[MetricTablesView], ...] = (
@@ -22,4 +22,4 @@ _TABLES: tuple[MetricFamily[MetricTablesView], ...] = (
 
 def table_metrics(view: MetricTablesView) -> Iterator[Metric]:
     """Yield the metrics of the tables; none where no tables are configured."""
-    yield from told(_TABLES, (), [((), view)] if view.address else [])
+    yield from families_for(_TABLES, (), [((), view)] if view.address else [])

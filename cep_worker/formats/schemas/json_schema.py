@@ -116,9 +116,9 @@ def _decoded(text: str | bytes) -> Any:
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise SchemaError(f"it is not JSON Schema: {short(error)}") from error
+        raise SchemaError(f"it is not a JSON Schema: {short(error)}") from error
     if nests_too_deeply(value):
         raise SchemaError(TOO_DEEP)
     if not isinstance(value, dict | bool):
-        raise SchemaError("it is not JSON Schema: neither an object nor true or false")
+        raise SchemaError("it is not a JSON Schema: neither an object nor true or false")
     return value

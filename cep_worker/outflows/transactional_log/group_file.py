@@ -52,7 +52,7 @@ class GroupHeader(msgspec.Struct, frozen=True, tag="header"):
     Frames are numbered from `first_number`. `deployed_ms` is when the plan was first deployed. The file before this one
     ends with the mark of checkpoint `after` (0: it is of another run, or has no mark). `former` repeats the newest mark
     of an earlier run that no other file would show. `run_log` is the identity that the publisher drew for this run, if
-    it returned one. With `at_once` the results wait only for consumers, not for a checkpoint: their plan delivers at
+    it gave one. With `at_once` the results wait only for consumers, not for a checkpoint: their plan delivers at
     least once. `rows_before` is the number of rows in earlier files. Versions that did not write a field yet leave it
     0 or None.
     """

@@ -65,7 +65,7 @@ def test_a_heartbeat_tells_of_links_logs_sinks_and_of_what_went_wrong_with_them(
     assert beat.cpu_ms > 0
 
 
-def test_heartbeats_tell_of_plans_with_which_something_has_happened(world: World) -> None:
+def test_heartbeats_hold_the_reports_of_changed_plans_only(world: World) -> None:
     world.manager.heartbeat_ms, world.manager.remembers = 20, True
     world.start(PLAN)
     receiver = world.connected_receiver()

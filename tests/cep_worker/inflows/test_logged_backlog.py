@@ -497,7 +497,7 @@ def test_a_topology_that_ends_among_other_frames_gives_nothing_up(tmp_path: Path
 
 
 def test_what_a_frozen_host_had_is_not_given_up(tmp_path: Path) -> None:
-    """Its processes are stopped where they are, twice at the same event, and other ones start empty elsewhere."""
+    """Its processes are stopped where they are, twice at the same event, and others start again elsewhere."""
     desk = Desk(tmp_path)
     for _ in range(20):
         desk.offer(1)

@@ -30,7 +30,7 @@ from cep_common.security.client_keys import (
 )
 from cep_common.security.config import SecurityConfig, ServerSecurity
 from cep_common.security.context import open_context
-from cep_common.security.keys import write_client_key, write_keys
+from cep_common.security.keys import read_keys, write_client_key, write_keys
 from cep_common.security.roles import Role, SocketKind
 from cep_common.sockets.transport import ControlClient, connecting_socket
 from cep_worker.config import IngressConfig
@@ -42,7 +42,7 @@ from topology.links.event_listener import EventListener
 
 OURS, THEIRS = 7, 8
 UNHEARD_MS = 300
-"""A socket that lets nobody in with this key answers nothing."""
+"""A socket that does not accept the key sends no answer."""
 
 
 @dataclass
@@ -126,7 +126,7 @@ def test_a_key_does_what_it_says_and_nothing_else(attacked: Attacked) -> None:
         SocketKind.OUTFLOW: worker.outflow.first_port,
     }
     with open_context(at(holder), Role.CLIENT) as context:
-        context.keyring.known[Role.MANAGER] = open_context(at(attacked.keys), Role.MANAGER).keyring.public  # type: ignore[union-attr,index]
+        context.keyring.known[Role.MANAGER] = read_keys(attacked.keys, Role.MANAGER).public  # type: ignore[union-attr,index]
         with pytest.raises(PeerError):
             ControlClient(context, [Endpoint("127.0.0.1", doors[SocketKind.CONTROL])], UNHEARD_MS).request(ListPlans())
         with connecting_socket(context, SocketKind.OUTFLOW, 1_000) as socket:
@@ -208,7 +208,7 @@ def test_a_key_has_its_share_of_links_and_bytes_and_leaves_the_others(
     assert ended(lambda: sender.flush(100)).reason_code == "too-much-waiting"
 
 
-def test_files_that_are_no_keys_let_nobody_in(tmp_path: Path) -> None:
+def test_holders_of_invalid_key_files_are_refused(tmp_path: Path) -> None:
     key, _ = new_client_key("good", 7, ("A*",), ())
     good = f'metadata\n    tenant = "7"\n    send = "A*"\ncurve\n    public-key = "{key.public.decode()}"\n'
     folder = tmp_path / "clients"

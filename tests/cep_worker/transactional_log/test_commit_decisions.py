@@ -23,7 +23,7 @@ class Run:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[list[Run]]:
-    """The history of a plan after each of its steps: a marker is given, a checkpoint completed, a run starts empty."""
+    """The history of a plan after each of its steps: a marker is given, a checkpoint completed, a new run started."""
     runs = [Run((1, 0))]
     number = 0
     seen: list[list[Run]] = []
