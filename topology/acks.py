@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 class Ack:
     """Calls `settled` once, when as many holders have settled as were announced.
 
-    The receiver makes one for each frame that it takes in; anyone who holds the frame's rows, or what came of them,
+    The receiver makes one for each frame that it takes in; every holder of the frame's rows, or of what came of them,
     settles when they have gone on to a worker or into an engine's state. Only then is the frame acknowledged: whatever
     is held anywhere in the topology counts against the window of the worker that sent it.
     """

@@ -106,7 +106,7 @@ class Errors:
         self._strength = -1
 
     def note(self, error: Any) -> None:
-        """As the library's `error_cb`, which is called by whoever polls the client."""
+        """As the library's `error_cb`, which the thread that polls the client calls."""
         name = str(error.name())
         strength = WEAK.index(name) if name in WEAK else len(WEAK)
         if strength >= self._strength:

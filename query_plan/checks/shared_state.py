@@ -24,7 +24,7 @@ from siddhi.language import ast
 
 STATE_UNKNOWN = error_rule(
     "shared-state-unknown",
-    "`state` or `sync` of `@dist` has a value that there is not, or `sync` stands there without `state='shared'`",
+    "`state` or `sync` of `@dist` has a value that there is not, or `sync` is given without `state='shared'`",
     "write `state='shared'` and, if at all, `sync='builtin'` or `sync='kafka'`",
 )
 STATE_DIFFERS = error_rule(

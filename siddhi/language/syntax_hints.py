@@ -179,7 +179,7 @@ def _of_day(mistake: Mistake) -> str | None:
 
 def _of_star(mistake: Mistake) -> str | None:
     if mistake.word == "," and re.search(r"\bselect\s*\*$", mistake.before, re.IGNORECASE):
-        return "`*` is alone: to add more, name all attributes"
+        return "write `*` alone; to add more, name all attributes"
     return None
 
 

@@ -77,7 +77,7 @@ _MAKE = (
       try {
         return `!${told(error)}`;
       } catch {
-        return "!it threw what cannot be determined";
+        return "!it threw what has no text";
       }
     }
   };

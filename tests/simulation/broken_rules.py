@@ -118,7 +118,7 @@ def _holds_nothing_back(self: Aligner, bundle: Bundle, steps: list[Step]) -> Non
 
 @contextmanager
 def _takes_again() -> Iterator[None]:
-    """Senders start empty with each link, and what came before is taken once more."""
+    """Senders start over with each link, and what came before is taken once more."""
     take = Positions.take
 
     def take_all(self: Positions, channel: str, log: str, position: int) -> bool:

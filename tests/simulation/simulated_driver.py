@@ -165,7 +165,7 @@ class SimulatedDriver(Process):
         timing = TIMING if world.seed % 4 else replace(TIMING, interval_ms=LONGER_MS)
         self.service = CheckpointService(self.context, "127.0.0.1", (16_000, 16_099), timing, archive, clock)
         self.service._storing.close()
-        self.service._storing._thread = LaterExecutor(self, 60)  # type: ignore[assignment]
+        self.service._storing._threads = LaterExecutor(self, 60)  # type: ignore[assignment]
 
     def obey(self, message: Message) -> None:
         """An order of the manager has come."""

@@ -1,4 +1,4 @@
-"""The delivery of events when the manager's database is replaced by an older copy by itself while the plan runs.
+"""The delivery of events when the manager's database is replaced by an older copy of itself while the plan runs.
 
 Epochs that were given out already are counted a second time, unless driver and workers tell of them in time.
 """

@@ -111,7 +111,7 @@ class LaterExecutor:
         def carry_out() -> None:
             try:
                 answer = work(*arguments)
-            except Exception as error:  # noqa: BLE001 - anyone who asked gets it
+            except Exception as error:  # noqa: BLE001 - the caller gets it
                 future.set_exception(error)
             else:
                 future.set_result(answer)

@@ -79,11 +79,11 @@ class LinkSender:
         self.settled: list[int] = []
         """Sequence numbers of bundles that were settled, until the owner clears them."""
         self.position = 0
-        """What the server had of the sender's log when the link came to stand: continue behind it."""
+        """What the server had of the sender's log when the link was opened: continue after it."""
         self.secures = False
         """The server tells what is secured; otherwise what is acknowledged need not be kept."""
         self.server_ms = 0
-        """The server's time of day when the link came to stand; 0: it did not tell."""
+        """The server's time of day when the link was opened; 0: it did not tell."""
         self.goes_back = False
         """What follows `position` is wanted even if it was secured."""
         self.secured = self.unneeded = 0

@@ -6,13 +6,13 @@ from cep_common.errors import CepError
 
 
 class SessionLostError(CepError):
-    """The Spark session is over, though nobody stopped it here; anyone who supervises the driver starts it again."""
+    """The Spark session is over, though nobody stopped it here; the supervisor of the driver starts it again."""
 
     code = "session-lost"
 
 
 class UnfitPlanError(CepError):
-    """A task has found that the plan cannot run here: to start the topology again is useless."""
+    """A task has found that the plan cannot run here: starting the topology again does not help."""
 
     code = "unfit-plan"
 

@@ -126,12 +126,12 @@ class InstanceStatistics:
             self.received[stream] += events
 
     def gave(self, stream: str, events: int) -> None:
-        """Events of `stream` continued; a negative number takes back what must go again."""
+        """Count events of `stream` that were sent on; a negative number takes back what must be sent again."""
         if self.level != "off":
             self.emitted[stream] += events
 
     def passed(self, stream: str, events: int) -> None:
-        """Events of `stream` came in and continued."""
+        """Count events of `stream` that came in and were sent on."""
         if self.level != "off":
             self.received[stream] += events
             self.emitted[stream] += events

@@ -30,7 +30,7 @@ CONNECT_S = 10
 _TAKES_CONNECT_TIMEOUT = ("psycopg", "psycopg2", "pymysql", "mysqldb")
 
 RETRY_WAITS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-"""How long to wait before the next try; the last continues."""
+"""How long to wait before the next try; the last one repeats."""
 
 
 class DatabaseUrlError(ValueError):

@@ -119,7 +119,7 @@ class KafkaWrittenTopic:
             self._wake()
             while not self._closed.is_set():
                 self._producer.poll(POLL_S)
-        except Exception as error:  # noqa: BLE001 - the border of this thread: without it, events would wait for ever
+        except Exception as error:  # noqa: BLE001 - the border of this thread: without it, events would wait forever
             self._failure = self._failure or TopologyError(REFUSED, f"topic {self._name} takes no records: {error!r}")
             self._wake()
 

@@ -57,10 +57,10 @@ class SyncLogReader:
         self._schemas = schemas
         self._note = note
         self._waiting: dict[str, deque[Bundle]] = {name: deque() for name in instances}
-        self._expected: int | None = None
-        """The ticket of the next record; None before the first bundle came."""
+        self._expected = 0
+        """The ticket of the next record, once the first bundle came."""
         self._begins, self._writer = -1, -1
-        """The offset of the first record, and who has written it; -1 before that was read."""
+        """The offset of the first record, -1 before its bundle came, and who has written it, -1 before it was read."""
         self._parts: list[SyncLogRecord] = []
         self._read: dict[int, LoggedBundle] = {}
         self._takers: dict[int, int] = {}
@@ -68,7 +68,7 @@ class SyncLogReader:
 
     def push(self, target: str, bundle: Bundle) -> None:
         """Accept a bundle for instance `target`: its rows are in the topic."""
-        if bundle.position >= 0 and self._expected is None:
+        if bundle.position >= 0 and self._begins < 0:
             self._expected, self._begins = bundle.ticket, bundle.position
             self.topic.start(bundle.position)
         self._waiting[target].append(bundle)
@@ -79,7 +79,7 @@ class SyncLogReader:
         Raises:
             TopologyError: When records are missing or do not fit. The topology goes back to its checkpoint then.
         """
-        if self._expected is not None:
+        if self._begins >= 0:
             for offset, body in self.topic.came():
                 self._take(offset, body)
         for target, waiting in self._waiting.items():
@@ -97,7 +97,6 @@ class SyncLogReader:
         except DecodeError as error:
             self._note(FOREIGN, f"the message at offset {offset} was skipped: {error}")
             return
-        assert self._expected is not None  # noqa: S101 - reading has started
         if self._writer < 0 and record.run == self._run and offset == self._begins:
             self._writer = record.writer
         if self._writer < 0:

@@ -21,7 +21,7 @@ class ShiftedEngine:
 
     The time of an engine never goes back, and its state is full of times. One that was fed by a clock ten hours ahead
     would wait for ten hours after that is right again, and so would each that is restored from its checkpoint. Instead
-    its time continues from where it is, at the pace of the time of day, and anyone who is outside sees the time of day.
+    its time continues from where it is, at the pace of the time of day, and everything outside sees the time of day.
     """
 
     def __init__(self, engine: TimedEngine) -> None:

@@ -1,4 +1,4 @@
-"""Event time of a stage: streams are merged by watermark, and time continues with them.
+"""Event time of a stage: streams are merged by watermark, and time advances with them.
 
 Where the plan has `@app:playback(idle.time='…', increment='…')` event time also advances by the increment whenever no
 event has come for the idle time, once there was a first event. Stages behind follow those in front of them.

@@ -16,7 +16,7 @@ from siddhi.engine.jit.arrays import Int64Array
 
 
 class TimedEngine(Protocol):
-    """What time feeds: `siddhi.engine.app_runtime.AppRuntime`, or what precedes it."""
+    """What time feeds: `siddhi.engine.app_runtime.AppRuntime`, or what wraps it."""
 
     @property
     def clock_ms(self) -> int: ...

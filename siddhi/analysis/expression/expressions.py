@@ -177,7 +177,7 @@ class ExpressionAnalyser:
         return IsNullValue(typed) if typed is not None else None
 
     def _means_attribute(self, reference: ast.SourceReference) -> bool:
-        """Return whether the name in `name[1]` or `!name` is read as an attribute, as in Siddhi, as no input has it."""
+        """Return whether `name` in `name[1]` or `!name`, which no input has, means an attribute, as in Siddhi."""
         known = reference.inner or self.scope.by_alias().slot_of(reference) is not None
         return not known and self._names_attribute(reference.name)
 

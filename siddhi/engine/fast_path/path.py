@@ -116,7 +116,7 @@ class FastPath:
         for target, count, _ in passed.results:
             target.events += count
         given = [(target, way.give()) for target, _, way in passed.results if way is not None]
-        for target, records in given:  # all have been given by now, as anyone who is told may send events
+        for target, records in given:  # all have been given by now, as a callback may send events
             target.tell_written(records)
 
 

@@ -75,7 +75,7 @@ class Run:
         self.runtime.advance_time(now_ms)
 
     def restart(self) -> None:
-        """The app continues from a snapshot by itself."""
+        """The app continues from a snapshot of itself."""
         state = self.runtime.snapshot()
         self.runtime = self._built()
         self.runtime.restore(state)

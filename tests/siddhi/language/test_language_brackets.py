@@ -1,4 +1,4 @@
-"""Where brackets is allowed in patterns and sequences: as in Siddhi's grammar, which has its own rules around `not`."""
+"""Where brackets are allowed in patterns and sequences: as in Siddhi's grammar, which has own rules around `not`."""
 
 from __future__ import annotations
 

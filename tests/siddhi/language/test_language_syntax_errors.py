@@ -45,7 +45,7 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
         ("from S[a > 1)] select a insert into O", "syntax-error", "there is no '(' that it could close"),
         ("from S select a insert O", "syntax-error", "write `insert into O`"),
         ("from S select a b insert into O", "syntax-error", "`,` stands between two outputs"),
-        ("from S select *, a insert into O", "syntax-error", "`*` is alone"),
+        ("from S select *, a insert into O", "syntax-error", "write `*` alone"),
         ("from S -> S within 5 select * insert into O", "syntax-error", "a time needs a unit"),
         ("from S select a output every 1day insert into O", "syntax-error", "'1day' is not allowed here"),
         ("from S#window.time(1day) select a insert into O", "syntax-error", "write `1 day`: `1d` is a number"),

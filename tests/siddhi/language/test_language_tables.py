@@ -1,4 +1,4 @@
-"""The parser's tables on disk: anyone who reads them parses as the one who made them."""
+"""The parser's tables on disk: a parser that reads them parses as the one that wrote them."""
 
 from __future__ import annotations
 

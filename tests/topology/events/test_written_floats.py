@@ -1,4 +1,4 @@
-"""Anyone who writes events as people read them writes floats with their shortest text."""
+"""Every writer of events that people read writes floats with their shortest text."""
 
 from __future__ import annotations
 

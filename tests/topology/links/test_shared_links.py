@@ -239,7 +239,7 @@ def test_links_to_one_process_take_turns_with_what_must_be_alone(sharing: Sharin
     second.close()
     assert third.claim(0)
     assert not first.claim(TURN_MS - 1)
-    assert first.claim(TURN_MS), "anyone who keeps the turn for too long loses it"
+    assert first.claim(TURN_MS), "a link that keeps the turn for too long loses it"
 
 
 def test_a_plan_that_does_not_read_fills_no_memory_and_stops_nobody(

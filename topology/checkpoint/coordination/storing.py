@@ -103,7 +103,7 @@ class Storing:
         self._lock = threading.Lock()
         self._calls = _PlanCalls()
         self._idle = threading.Condition(self._lock)
-        self._thread = ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="checkpoint-store")
+        self._threads = ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="checkpoint-store")
 
     def do(
         self,
@@ -148,7 +148,7 @@ class Storing:
                 if found is None:
                     return
             key, call = found
-            future = self._thread.submit(call.work, archive)
+            future = self._threads.submit(call.work, archive)
             future.add_done_callback(call.finished)
             future.add_done_callback(partial(self._made, archive, key))
 
@@ -172,7 +172,7 @@ class Storing:
         """Finish all submitted calls."""
         with self._idle:
             self._idle.wait_for(lambda: self._calls.empty)
-        self._thread.shutdown(wait=True)
+        self._threads.shutdown(wait=True)
 
     def _checked(self, answer: CheckpointError | None) -> None:
         if answer is None and self.problem:

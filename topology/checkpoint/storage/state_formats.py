@@ -19,7 +19,7 @@ _READABLE = frozenset((0, *READABLE))
 
 
 def noted_formats(states: Iterable[StoredState]) -> tuple[int, ...]:
-    """Return the formats of `states` that this version cannot read, as far as they tell by themselves."""
+    """Return the formats of `states` that this version cannot read, as far as their bytes say."""
     return tuple(sorted({found for state in states for found in (state.format, format_of(state.inline))} - _READABLE))
 
 

@@ -32,7 +32,7 @@ PLAN = ("tenant", "plan")
 
 
 class DriverMetrics(msgspec.Struct, frozen=True):
-    """What the driver reports by itself at one moment.
+    """What the driver reports about itself at one moment.
 
     `registered` says that a manager has taken its last report; `turned_ms` is when its loop last turned (monotonic
     clock), None until Spark has started.

@@ -56,7 +56,7 @@ class _Registered:
     told: object | None = None
     """What the manager knows of it: `standing` as of its last registration; None when that must be said again."""
 
-    def stands(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Return whether the manager knows the task as it is, and is not to be asked about it."""
         return not self.task.asks.is_set() and self.told is not None and self.told == self.speaker.standing()
 
@@ -118,15 +118,15 @@ class HostControl(threading.Thread):
                 asks = one.task.asks.is_set()
                 if not asks and one.due_s > now_s:
                     continue
-                if one.stands():
+                if one.is_unchanged():
                     refresh = True
                     continue
                 one.task.asks.clear()
                 if not self._speak(one):
                     break
             else:
-                if refresh and (stands := [one for one in registered if one.stands()]):
-                    self._refresh(stands)
+                if refresh and (unchanged := [one for one in registered if one.is_unchanged()]):
+                    self._refresh(unchanged)
             if os.getppid() != self._parent:
                 self._orphaned()
                 break
@@ -149,16 +149,16 @@ class HostControl(threading.Thread):
             one.task.stop(reason)
         elif one.speaker.steady:
             one.told = standing
-            # All tasks that stand as they are told of together.
+            # All unchanged tasks are reported together.
             one.due_s = max(self._refresh_s, time.monotonic())
             return True
         one.due_s = time.monotonic() + one.speaker.heartbeat_ms / 1000
         return True
 
-    def _refresh(self, stands: list[_Registered]) -> None:
+    def _refresh(self, unchanged: list[_Registered]) -> None:
         """Tell the manager once for all of these tasks that they are as they were registered."""
-        # All that stand, also those that are not due: groups with times of their own would never merge again.
-        tasks = tuple(one.speaker.reference() for one in stands)
+        # All unchanged tasks, also those that are not due: groups with times of their own would never merge again.
+        tasks = tuple(one.speaker.reference() for one in unchanged)
         known = tasks == self._refreshed
         if not known:
             self._version, self._refreshed = self._version + 1, tasks
@@ -176,16 +176,16 @@ class HostControl(threading.Thread):
         now_s = time.monotonic()
         if not isinstance(answer, TasksRefreshed):
             self._refreshed = ()
-            for one in stands:
+            for one in unchanged:
                 one.told = None
             return
         paced_logger.over("manager", "a manager answers again: host=%s", self._host)
         self._refresh_s = now_s + answer.heartbeat_ms / 1000
-        for one in stands:
+        for one in unchanged:
             one.due_s = self._refresh_s
         for place in answer.again:
-            if place < len(stands):
-                stands[place].told, stands[place].due_s = None, now_s
+            if place < len(unchanged):
+                unchanged[place].told, unchanged[place].due_s = None, now_s
 
     def _wait_for_a_manager(self) -> None:
         later_s = time.monotonic() + RETRY_S

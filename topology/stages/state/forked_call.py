@@ -2,7 +2,7 @@
 
     loop ──fork──▶ copy: computes, writes its answer into a pipe, ends
       │                   ▲ no more than so much processor time and memory
-      └─ continues          └── another thread reads the answer, and kills the copy when time is up
+      └─ continues        └── another thread reads the answer, and kills the copy when time is up
 
 The copy has the memory as it was between two bundles, so what it reads is in itself consistent, and whatever it changes
 is gone with it.

@@ -1,7 +1,7 @@
 """On-demand queries about what the processing stages of a running task hold.
 
 door's thread   parsed, analysed ──► question ──► waits ──────────────▶ reads the answer
-task's loop                          forks between two bundles, continues    │
+task's loop                          forks between two bundles, continues  │
 copy of the process                  └── answers, and ends ────────────────┘
 
 A question can be as expensive as its author likes. So it is answered in a copy of the process, which has limits of time

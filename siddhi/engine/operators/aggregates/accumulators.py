@@ -122,7 +122,7 @@ class Accumulators:
     """The accumulators of several aggregates over common groups.
 
     `lines` gives for each aggregate the line of its argument; `first_cell` is how many cells of a group belong to
-    others. With `replayed` snapshots leave out the values held for `min` and `max`: anyone who restores one calls
+    others. With `replayed` snapshots leave out the values held for `min` and `max`: the caller that restores one calls
     `replay` with the rows held.
     """
 

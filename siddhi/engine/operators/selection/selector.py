@@ -204,8 +204,8 @@ class Selector(Operator):
     def hand_over_names(self) -> tuple[tuple[str, str], ...] | None:
         """(output, input column) of each output when rows are selected as they are.
 
-        Anyone who is in front gives the columns the outputs' names from then on, and nothing else. None when it has to
-        continue as it does.
+        The operator in front gives the columns the outputs' names from then on, and passes nothing else. None when it
+        has to continue as it does.
         """
         projection = None if self.order_by else self.projection
         if projection is not None:

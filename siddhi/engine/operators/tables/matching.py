@@ -179,7 +179,7 @@ class RowMatcher:
 
     def _found(self, keys: Int64Array, nulls: BoolArray, *, codes: bool) -> Pairs:
         index = self.index
-        assert index is not None  # noqa: S101 - anyone who asks for keys has one
+        assert index is not None  # noqa: S101 - keys are looked up only where there is one
         if not self._unique or self.table.history is not None:
             probes, places = index.all(keys, nulls, codes=codes)
             return Pairs(probes, self.table.as_met(probes, places))

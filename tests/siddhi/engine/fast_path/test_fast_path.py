@@ -84,11 +84,11 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
 
 
 def answers(text: str, sent: Sequence[pa.RecordBatch], targets: str, *, the_long_way: bool) -> list[object]:
-    """What comes out of each target, batch by batch, and what the app tells by itself in the end."""
+    """What comes out of each target, batch by batch, and what the app reports about itself in the end."""
     runtime = AppRuntime(analyse(parse(text)))
     runtime.start()
     if the_long_way:
-        runtime.add_stream_callback("S", lambda _: None)  # anyone who listens to S has to be told
+        runtime.add_stream_callback("S", lambda _: None)  # the callback has to get S
     told: list[object] = []
     for target in targets:
         runtime.add_stream_callback(

@@ -154,8 +154,8 @@ def batches(draw: st.DrawFn) -> tuple[str, pa.RecordBatch]:
 
 
 def answers(text: str, sent: Sequence[tuple[str, pa.RecordBatch]], saved_at: int, *, the_long_way: bool) -> object:
-    """Every row that comes out and what the app tells by itself in the end; another runtime continues for the first at
-    batch `saved_at`."""
+    """Every row that comes out and what the app reports about itself in the end; another runtime takes over from
+    the first at batch `saved_at`."""
     app = analyse(parse(text))
     told: list[object] = []
     schemas: set[str] = set()
@@ -167,7 +167,7 @@ def answers(text: str, sent: Sequence[tuple[str, pa.RecordBatch]], saved_at: int
 
     def listening(runtime: AppRuntime) -> AppRuntime:
         for stream in "ST" if the_long_way else "":
-            runtime.add_stream_callback(stream, lambda _: None)  # anyone who listens to these has to be told
+            runtime.add_stream_callback(stream, lambda _: None)  # the callback has to get these
         runtime.add_stream_callback("Out", take)
         return runtime
 

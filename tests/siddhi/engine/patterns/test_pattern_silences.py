@@ -138,7 +138,7 @@ def test_rounds_that_share_what_they_have_collected_collect_an_event_one_after_t
     times = [("A", 2350), ("A", 4850), ("C", 4851), ("A", 7357), ("A", 9357), ("A", 9358), ("A", 11058)]
     events = [Event(stream, time, "x", place) for place, (stream, time) in enumerate(times)]
     events += [Event("C", 11513, "x", 7), Event("C", 11713, "x", 8)]
-    # A round starts empty with the list of the one before it: each of the two adds the same event to it.
+    # A round starts with the list of the one before it: each of the two adds the same event to it.
     assert answers(query, events) == [(11713, (4, 5, 2, 7, 7, 8))]
 
 

@@ -48,7 +48,7 @@ class App:
         self.runtime.send("S", pa.record_batch({**columns, "o": objects, "s": list(texts)}))
 
     def goes_on(self) -> None:
-        """The app has been measured, and continues from a snapshot by itself."""
+        """The app has been measured, and continues from a snapshot of itself."""
         assert sum(part.size.bytes for part in self.runtime.statistics().state) > 0
         state = self.runtime.snapshot()
         self.runtime = self._built()
