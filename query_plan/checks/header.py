@@ -79,12 +79,12 @@ DIST_WITHOUT_KEY = error_rule(
 DIST_UNKNOWN_KEY = warning_rule("dist-unknown-key", "`@dist` does not know a key", "look for a slip of the pen")
 DIST_INSIDE_PARTITION = error_rule(
     "dist-inside-partition",
-    "`@dist` stands on a query inside a partition",
+    "`@dist` is on a query inside a partition",
     "put it on the partition, which is distributed as a whole",
 )
 DIST_WITHOUT_EFFECT = warning_rule(
     "dist-without-effect",
-    "`@dist` stands on a definition or `@sink`, where it does nothing, or in a `@source` beside `receiverParallelism`",
+    "`@dist` is on a definition or `@sink`, where it does nothing, or in a `@source` beside `receiverParallelism`",
     "put it on queries and partitions; publishers have their number in `@Plan:dist`",
 )
 STAGE_NAME_EMPTY = error_rule(

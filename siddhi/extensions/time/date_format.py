@@ -54,7 +54,7 @@ _NAMED_ZONE = r"[a-z][a-z/_+\-:0-9]*"
 
 
 class DateError(ValueError):
-    """A text that is not a date, no pattern or no zone; the message says which."""
+    """A text that is not a date, pattern or zone; the message says which."""
 
 
 @functools.lru_cache(maxsize=256)
