@@ -33,10 +33,10 @@ from cep_manager.errors import (
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.outcomes import Outcome, Undeployed, outcome_of
 from cep_manager.plans.quotas import check_plans, check_workers, room_for_change
-from cep_manager.plans.record import PlanRecord, PlanToRun, PlanVersion, new_record, with_stored
+from cep_manager.plans.record import PlanRecord, PlanToRun, new_record, with_stored
 from cep_manager.plans.state import ChangeKind, PlanState
 from cep_manager.plans.store import PlanStore
-from cep_manager.plans.stored_plan import SettingsPatch, StoredVersion
+from cep_manager.plans.stored_plan import SettingsPatch
 from cep_manager.topics.keeper import TopicKeeper
 
 MOVED_TO: dict[PlanHost, str] = {"shared": "into a stage host", "own": "out of its stage host, to tasks of its own"}
@@ -176,31 +176,30 @@ class PlanChanges:
         self._check_workers(key, workers or compiled.workers, compiled.cores)
         self._prepare_topics(key, compiled)
         former = former_of(record) if record.change() is not None or record.has_run() else None
-        kept = _stored_version(former) if former is not None else None
+        kept = former.as_stored() if former is not None else None
         stored = self.store.change(key, kind, text, workers, kept, self.clock.now_ms(), restore, restore_epoch, host)
         if stored is None:
             raise unknown_plan(key)
         self.service.put_plan(PlanToRun(stored, compiled))
         done = "updated" if kind == "update" else "rebalanced"
-        if kind == "rebalance" and host is not None and host != record.target_host():
-            done = f"moved {MOVED_TO[host]}"
-        state = _state_from(restore) if restore else self._state_after(record, compiled, workers, host)
+        tasks = workers or compiled.workers or self._default_workers
+        runs_in = self.host_for(compiled, tasks, host)  # where it was moved to, unless it needs more than that has
+        if kind == "rebalance" and host is not None and runs_in != record.target_host():
+            done = f"moved {MOVED_TO[runs_in]}"
+        slots = 0 if runs_in == "shared" else tasks * compiled.cores
+        state = _state_from(restore) if restore else self._state_after(record, compiled, slots)
         self._note_draft(with_stored(msgspec.structs.replace(record, compiled=compiled), text=text))
         message = f"{key.plan} is being {done}: epoch {stored.epoch} takes over as soon as it runs; {state}"
         return outcome_of(key, stored.epoch, message, changed=True)
 
-    def _state_after(
-        self, record: PlanRecord, compiled: CompiledPlan, workers: int | None, host: PlanHost | None
-    ) -> str:
-        """Say what happens to the plan's state; the number of free slots may change until then."""
+    def _state_after(self, record: PlanRecord, compiled: CompiledPlan, slots: int) -> str:
+        """Say what happens to the plan's state when it needs `slots`; the number of free ones may change until then."""
         snapshot = self.snapshot()
         if record.compiled is None or snapshot.driver is None:
             return FROM_CHECKPOINT
         driver = snapshot.driver.latest
         if not runs(record, driver.topologies):
             return FROM_CHECKPOINT
-        tasks = workers or compiled.workers or self._default_workers
-        slots = 0 if self.host_for(compiled, tasks, host) == "shared" else tasks * compiled.cores
         if slots > driver.slots_total:
             in_all = f"it needs {slots} slots, the cluster has {driver.slots_total} in all"
             return f"{in_all}: unless executors join at once, {record.key.plan} runs on as before"
@@ -409,10 +408,6 @@ def _host_after_edit(record: PlanRecord, compiled: CompiledPlan) -> PlanHost | N
     asked = record.trial.version.host_asked if record.trial is not None else record.stored.host
     before = record.trial.version.compiled if record.trial is not None else record.compiled
     return asked if before is not None and before.host == compiled.host else None
-
-
-def _stored_version(version: PlanVersion) -> StoredVersion:
-    return StoredVersion(version.text, version.updated_ms, version.epoch, version.workers_asked, version.host_asked)
 
 
 def _counted(number: int, what: str) -> str:

@@ -51,7 +51,7 @@ from cep_manager.persistence.database import Database
 from cep_manager.persistence.node_store import NodeStore
 from cep_manager.plans.record import PlanToRun
 from cep_manager.plans.store import PlanStore, WriteRight
-from cep_manager.plans.stored_plan import SettingsPatch, StoredVersion
+from cep_manager.plans.stored_plan import SettingsPatch
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -150,7 +150,7 @@ class ManagerControlLoop:
         else:
             self._server.close()
         if self.node is not None:
-            self.node.close()  # before the lease is returned: nothing of this node is active then
+            self.node.close()  # before the lease is released: nothing of this node is active then
         self._store_thread.shutdown(wait=True)
         self._leadership.close()
         self._wake_reader.close()
@@ -460,11 +460,8 @@ class ManagerControlLoop:
             self._commands.post(lambda now_ms: self._plane.epoch_raised(key, epoch, now_ms))
 
     def _settle(self, change: SettleChange) -> None:
-        version = change.in_force
-        asked = version.workers_asked, version.host_asked
-        stored = StoredVersion(version.text, version.updated_ms, version.epoch, *asked)
         try:
-            self._store.settle(change.key, change.epoch, stored)
+            self._store.settle(change.key, change.epoch, change.in_force.as_stored())
         except NotLeaderError as error:
             logger.warning("change not settled plan=%s reason=%r", change.key.topology(), error.message)
         except Exception:

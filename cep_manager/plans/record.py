@@ -11,7 +11,7 @@ from cep_common.protocol.drivers import PlanHost, SubmitTopology, TopologyReport
 from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.state import ChangeKind, PlanState
-from cep_manager.plans.stored_plan import StoredPlan
+from cep_manager.plans.stored_plan import StoredPlan, StoredVersion
 
 DRAIN_BEGINS = "workers are told to stop its intake"
 
@@ -66,6 +66,10 @@ class PlanVersion(msgspec.Struct, frozen=True):
     def slots(self) -> int:
         """Return the slots that its tasks take; 0 in a stage host, which has a slot of its own."""
         return 0 if self.host == "shared" else self.workers * self.compiled.cores
+
+    def as_stored(self) -> StoredVersion:
+        """Return what the plan store keeps of it."""
+        return StoredVersion(self.text, self.updated_ms, self.epoch, self.workers_asked, self.host_asked)
 
 
 class ChangeTrial(msgspec.Struct, frozen=True):
@@ -276,8 +280,9 @@ def with_stored(record: PlanRecord, **changes: object) -> PlanRecord:
 
 def with_version(record: PlanRecord, version: PlanVersion) -> PlanRecord:
     """Return the plan with another text and topology, of which nothing is known yet."""
-    changed = msgspec.structs.replace(
+    return msgspec.structs.replace(
         record,
+        stored=record.stored.in_version(version.as_stored()),
         compiled=version.compiled,
         unusable="",
         workers=version.workers,
@@ -285,12 +290,4 @@ def with_version(record: PlanRecord, version: PlanVersion) -> PlanRecord:
         restarts=0,
         trial=None,
         ran_before=False,
-    )
-    return with_stored(
-        changed,
-        text=version.text,
-        epoch=version.epoch,
-        workers=version.workers_asked,
-        host=version.host_asked,
-        updated_ms=version.updated_ms,
     )

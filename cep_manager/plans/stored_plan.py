@@ -81,17 +81,18 @@ class StoredPlan(msgspec.Struct, frozen=True):
     former_names: tuple[str, ...] = ()
     host: PlanHost | None = None
 
-    def before_change(self, former: StoredVersion) -> StoredPlan:
-        """Return the plan as it was before the change that is not settled."""
+    def in_version(self, version: StoredVersion) -> StoredPlan:
+        """Return the plan with the text and size of `version`."""
         return msgspec.structs.replace(
             self,
-            text=former.text,
-            updated_ms=former.updated_ms,
-            epoch=former.epoch,
-            workers=former.workers,
-            host=former.host,
-            change=None,
-            former=None,
-            restore="",
-            restore_epoch=0,
+            text=version.text,
+            updated_ms=version.updated_ms,
+            epoch=version.epoch,
+            workers=version.workers,
+            host=version.host,
         )
+
+    def before_change(self, former: StoredVersion) -> StoredPlan:
+        """Return the plan as it was before the change that is not settled."""
+        before = self.in_version(former)
+        return msgspec.structs.replace(before, change=None, former=None, restore="", restore_epoch=0)

@@ -380,6 +380,18 @@ def test_a_plan_is_moved_out_of_its_stage_host_and_stays_there_until_a_text_says
     assert written.host == "shared", "until a text names another host"
 
 
+def test_a_plan_that_outgrows_its_stage_host_is_not_said_to_be_moved_into_it(
+    manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    def moved(**asked: Any) -> str:
+        return str(post(address, "rebalance", asked).json()["message"])
+
+    assert "is being moved out of its stage host" in moved(host="own")
+    assert "is being moved into a stage host" in moved(host="shared")
+    assert "is being moved out of its stage host" in moved(workers=2)
+    assert "is being rebalanced" in moved(workers=3)
+
+
 @pytest.mark.parametrize("body", [{"workers": 0}, {"workers": "two"}, {"workers": 1.5}, {}, {"worker": 2}])
 def test_a_number_of_workers_that_cannot_be_is_refused(
     manager: ManagerProcess, address: str, body: dict[str, Any]
