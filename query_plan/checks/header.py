@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from query_plan.annotations import (
     DELIVERIES,
@@ -14,7 +14,6 @@ from query_plan.annotations import (
     STATISTICS,
     TRANSPORTS,
     AnnotationValue,
-    delivery_of,
     host_of,
     named,
     of_header,
@@ -22,10 +21,9 @@ from query_plan.annotations import (
     read_header,
     source_parallels,
     statistics_of,
-    transport_of,
     written,
 )
-from query_plan.findings import Finding, error_rule, warning_rule
+from query_plan.findings import Finding, Rule, error_rule, warning_rule
 from query_plan.plan_names import ALLOWED, USABLE
 from siddhi.language import ast
 
@@ -152,24 +150,13 @@ def parallel_is_a_positive_integer(app: ast.App) -> Iterator[Finding]:
 
 def delivery_is_known(app: ast.App) -> Iterator[Finding]:
     """Report an unknown delivery guarantee instead of silently using another one."""
-    for number, annotation in enumerate(of_header(app, "delivery")):
-        value = AnnotationValue(annotation.value() or "", annotation.span)
-        if number:
-            yield DELIVERY_UNKNOWN.broken("@Plan:delivery is given again", "keep one of them", annotation.span)
-        elif delivery_of(value) is None:
-            message = f"'{value.text}' is not a guarantee of delivery"
-            yield DELIVERY_UNKNOWN.broken(message, f"write one of {', '.join(DELIVERIES)}", annotation.span)
+    return _names_one(app, "@Plan:delivery", DELIVERY_UNKNOWN, DELIVERIES, "is not a guarantee of delivery")
 
 
 def transport_is_known(app: ast.App) -> Iterator[Finding]:
     """Report an unknown transport instead of silently using another one."""
-    for number, annotation in enumerate(of_header(app, "transport")):
-        value = AnnotationValue(annotation.value() or "", annotation.span)
-        if number:
-            yield TRANSPORT_UNKNOWN.broken("@App:transport is given again", "keep one of them", annotation.span)
-        elif transport_of(value) is None:
-            message = f"'{value.text}' carries no streams between execution groups"
-            yield TRANSPORT_UNKNOWN.broken(message, f"write one of {', '.join(TRANSPORTS)}", annotation.span)
+    wrong = "carries no streams between execution groups"
+    return _names_one(app, "@App:transport", TRANSPORT_UNKNOWN, TRANSPORTS, wrong)
 
 
 def host_is_known(app: ast.App) -> Iterator[Finding]:
@@ -177,20 +164,27 @@ def host_is_known(app: ast.App) -> Iterator[Finding]:
 
     In a shared host a plan has one task and no resources of its own.
     """
-    for number, annotation in enumerate(of_header(app, "host")):
-        value = AnnotationValue(annotation.value() or "", annotation.span)
+    yield from _names_one(app, "@Plan:host", HOST_UNKNOWN, HOSTS, "is not a place where a plan can run")
+    first = next(of_header(app, "host"), None)
+    if first is not None and host_of(AnnotationValue(first.value() or "", first.span)) == "shared":
+        header = read_header(app)
+        asked = {"workers": (positive(header.workers) or 1) > 1, "cores": header.cores, "memory": header.memory}
+        for name in [name for name, found in {**asked, "labels": header.labels}.items() if found]:
+            message = f"@Plan:host('shared') with {name}: a plan in a stage host has one task and no resources"
+            hint = f"write @Plan:host('own'), or leave out {name}"
+            yield HOST_CONTRADICTED.broken(message, hint, first.span)
+
+
+def _names_one(
+    app: ast.App, annotation: str, rule: Rule, names: Collection[str], what_is_wrong: str
+) -> Iterator[Finding]:
+    """Report a plan annotation whose value is none of `names`, and each further one of its name."""
+    for number, one in enumerate(of_header(app, annotation.rpartition(":")[2])):
+        text = one.value() or ""
         if number:
-            yield HOST_UNKNOWN.broken("@Plan:host is given again", "keep one of them", annotation.span)
-        elif host_of(value) is None:
-            message = f"'{value.text}' is not a place where a plan can run"
-            yield HOST_UNKNOWN.broken(message, f"write one of {', '.join(HOSTS)}", annotation.span)
-        elif host_of(value) == "shared":
-            header = read_header(app)
-            asked = {"workers": (positive(header.workers) or 1) > 1, "cores": header.cores, "memory": header.memory}
-            for name in [name for name, found in {**asked, "labels": header.labels}.items() if found]:
-                message = f"@Plan:host('shared') with {name}: a plan in a stage host has one task and no resources"
-                hint = f"write @Plan:host('own'), or leave out {name}"
-                yield HOST_CONTRADICTED.broken(message, hint, annotation.span)
+            yield rule.broken(f"{annotation} is given again", "keep one of them", one.span)
+        elif text.strip().casefold() not in names:
+            yield rule.broken(f"'{text}' {what_is_wrong}", f"write one of {', '.join(names)}", one.span)
 
 
 def statistics_level_is_known(app: ast.App) -> Iterator[Finding]:
