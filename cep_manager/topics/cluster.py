@@ -66,14 +66,14 @@ class KafkaCluster:
         asked = [ConsumerGroupTopicPartitions(group, parts)]
         told = self._ask(
             f"read the offsets of group {group}",
-            lambda admin: admin.list_consumer_group_offsets(asked, request_timeout=CALL_S)[group].result(),
+            lambda admin: admin.list_consumer_group_offsets(asked, request_timeout=CALL_S)[group].result(2 * CALL_S),
         )
         committed = {one.partition: one.offset for one in told.topic_partitions}
         return sum(max(0, high[part] - max(low[part], committed.get(part, -1))) for part in high)
 
     def _offsets(self, wanted: Mapping[Any, Any]) -> dict[int, int]:
         asked = self._ask("list offsets", lambda admin: admin.list_offsets(wanted, request_timeout=CALL_S))
-        return {part.partition: self._ask("list offsets", lambda _, one=one: one.result().offset)
+        return {part.partition: self._ask("list offsets", lambda _, one=one: one.result(2 * CALL_S).offset)
                 for part, one in asked.items()}  # fmt: skip
 
     def _each(self, doing: str, ask: Any, fine: str) -> Collection[str]:
@@ -108,5 +108,7 @@ class KafkaCluster:
                 f"cannot {doing}: {error.args[0].str()}; brokers: {self._config.servers} "
                 "(kafka.servers in the manager's configuration)"
             ) from error
+        except TimeoutError as error:
+            raise KafkaUnavailableError(f"cannot {doing}: the brokers do not answer") from error
         except (TypeError, ValueError) as error:
             raise KafkaUnavailableError(f"kafka.options in the manager's configuration: {error}") from error

@@ -97,7 +97,8 @@ class TopicKeeper:
             found = self._cluster.create({one.topic: one.partitions for one in missing})
             # Somebody else created it meanwhile, or brokers could not say that it is there.
             self._store.disown([name for name in found if name not in known or not known[name].created])
-            logger.info("topics created: plan=%s topics=%s", key.topology(), _named(missing))
+            if made := [one for one in missing if one.topic not in found]:
+                logger.info("topics created: plan=%s topics=%s", key.topology(), _named(made))
         few = [one for one in compiled.topics if there.get(one.topic, one.partitions) < one.partitions]
         if few and compiled.creates_topics:
             self._cluster.widen({one.topic: one.partitions for one in few})

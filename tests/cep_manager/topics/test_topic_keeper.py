@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -332,3 +333,13 @@ def test_brokers_that_never_answer_are_not_a_defect(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(asked, "_ask", lambda _doing, _ask: {"App.T": Future[None]()})
     with pytest.raises(KafkaUnavailableError, match=r"cannot delete topic App\.T: the brokers do not answer"):
         asked.delete("App.T")
+
+
+def test_offsets_that_never_come_are_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("confluent_kafka", reason="pip install 'cep-on-spark[kafka]'")
+    monkeypatch.setattr(cluster, "CALL_S", 0.01)
+    asked = cluster.KafkaCluster(KafkaConfig("127.0.0.1:1"))
+    silent = SimpleNamespace(list_offsets=lambda wanted, **_: {part: Future[None]() for part in wanted})
+    monkeypatch.setattr(asked, "_made", silent)
+    with pytest.raises(KafkaUnavailableError, match=r"cannot list offsets: the brokers do not answer"):
+        asked.unread("App.T", 1, "cep.App.T")
