@@ -13,6 +13,7 @@ from cep_common.protocol.tasks import ComponentReport
 from cep_manager.authoring.compiler import compile_plan
 from cep_manager.graph.child_apps import ChildApp, child_apps
 from cep_manager.web.app import create_app
+from cep_manager.web.console.pages import topology as topology_pages
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
 from siddhi.scripts.language import ScriptPolicy
@@ -96,6 +97,15 @@ def test_the_page_of_a_plan_shows_them_with_their_topics(world: World) -> None:
     assert "wso2-app-group2-2" in page
     assert "wso2-app.HighTempStream" in page
     assert 'id="apps"' in client.get("/fragments/plans/wso2-app").text
+    assert "more are not shown" not in page
+
+
+def test_the_page_says_how_many_of_them_it_leaves_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topology_pages, "MOST_APPS", 2)
+    page = create_app(FakeView(world), 1_000).test_client().get("/plans/wso2-app").text
+    assert "wso2-app-group2-1" in page
+    assert "wso2-app-group2-2" not in page
+    assert "1 more are not shown: <code>cep status wso2-app --apps</code> lists all" in page
 
 
 def test_without_texts_they_are_the_same(world: World) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from flask import Blueprint, redirect, render_template, request
 
 from cep_common.ids import PlanKey
+from cep_manager.commands.plan_commands import MOST_WORKERS
 from cep_manager.errors import BadRequestError, PlanInvalidError, unknown_plan
 from cep_manager.graph.child_apps import ChildApp, child_apps
 from cep_manager.graph.topology_view.component import component_view
@@ -135,10 +136,10 @@ def _told(view: ManagerView, name: str) -> TopologyView:
 
 
 def _apps(view: ManagerView, name: str) -> tuple[ChildApp, ...]:
-    """Return the first child apps of a plan that has several; none of another plan."""
+    """Return the child apps of a plan that has several; none of another plan."""
     overview, key = view.overview(), _key(view, name)
     apps = child_apps(overview.snapshot, _record(overview, key), texts=False)
-    return apps[:MOST_APPS] if len(apps) > 1 else ()
+    return apps if len(apps) > 1 else ()
 
 
 def _record(overview: Overview, key: PlanKey) -> PlanRecord:
@@ -153,13 +154,15 @@ def _of_head(told: TopologyHead) -> dict[str, Any]:
         **_WORDS,
         "told": told,
         "summary": summary(told),
+        "most_workers": MOST_WORKERS,
         "actions": actions(told.status, stages=told.tasks > 0),
     }
 
 
 def _of_page(told: TopologyView, apps: tuple[ChildApp, ...]) -> dict[str, Any]:
     return {
-        "apps": apps,
+        "apps": apps[:MOST_APPS],
+        "apps_left_out": max(0, len(apps) - MOST_APPS),
         **_of_head(told),
         "tables": stage_tables(told),
         "connections": connection_texts(told.connections),
