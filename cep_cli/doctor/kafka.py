@@ -159,7 +159,7 @@ def _transactions(kafka: Any, options: KafkaSourceOptions, errors: Errors) -> Ob
 
 
 def _cluster(kafka: Any, consumer: Any, errors: Errors) -> Any:
-    """Return what the brokers say by themselves, or what keeps them from it."""
+    """Return what the brokers say about themselves, or what keeps them from it."""
     deadline = time.monotonic() + CALL_S
     while True:
         try:

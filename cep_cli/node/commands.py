@@ -86,7 +86,7 @@ def switch_command(client: ManagerClient) -> None:
 @manager_options
 @with_readable_errors
 def restart_command(client: ManagerClient, name: str | None, everything: bool) -> None:
-    """Restart the node NAME in order, or --all; nothing that was accepted is lost."""
+    """Restart the node NAME, or both with --all; nothing that was accepted is lost."""
     if (name is None) == (not everything):
         raise click.UsageError("name a node, or say --all")
     if name is None:
@@ -101,7 +101,7 @@ def restart_command(client: ManagerClient, name: str | None, everything: bool) -
 @manager_options
 @with_readable_errors
 def shutdown_command(client: ManagerClient, name: str) -> None:
-    """End the node NAME in order; it stays away until it is started on its host."""
+    """Shut the node NAME down; it stays away until it is started on its host."""
     click.echo(f"{client.order_node(name, 'shutdown')['name']} is shut down")
 
 

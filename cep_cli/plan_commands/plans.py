@@ -25,7 +25,7 @@ SHOWN_EVERY_S = 2.0
 
 
 FROM_OPTION = click.option(
-    "--from", "savepoint", metavar="SAVEPOINT", default="", help="Begin from this savepoint; none: with empty state."
+    "--from", "savepoint", metavar="SAVEPOINT", default="", help="Start from this savepoint; none: with empty state."
 )
 
 
@@ -69,7 +69,7 @@ def deploy_command(
 
 @click.command("undeploy")
 @click.argument("plan")
-@click.option("--drain", "discard", flag_value="", default=True, help="Process what was accepted first (default).")
+@click.option("--drain", "discard", flag_value="", default=True, help="First process what was accepted (default).")
 @click.option("--discard", "discard", flag_value="yes", help="Drop what was accepted and is not processed yet.")
 @click.option(
     "--wait", "wait_s", type=float, default=DRAIN_S, show_default=True, help="Wait so many seconds until it is gone."

@@ -111,7 +111,7 @@ class Lease(msgspec.Struct, frozen=True):
     """The lease as it is in the database.
 
     `token` has grown with every change of leader, `beat` with every confirmation since, `changes` with every write of
-    plans. `holder` None: it was returned, or never taken. `since_ms` is the time of day, by its holder's clock, at
+    plans. `holder` None: it was released, or never taken. `since_ms` is the time of day, by its holder's clock, at
     which it was taken: for people.
     """
 

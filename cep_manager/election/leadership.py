@@ -237,7 +237,7 @@ class Leadership:
 
     def _note_change(self, lease: Lease | None) -> None:
         before, self._seen = self._seen, lease
-        # A lease that was returned was handed over in order; only a takeover from a holder is a change to report.
+        # A lease that was released was handed over in order; only a takeover from a holder is a change to report.
         if before is None or lease is None or before.holder is None or lease.holder is None:
             return
         if lease.token != before.token:
@@ -303,4 +303,4 @@ class Leadership:
         try:
             self._leases.give_back(token)
         except CepError as error:
-            logger.warning("lease not returned, it ends by itself reason=%r", error.message)
+            logger.warning("lease not released, it expires by itself reason=%r", error.message)

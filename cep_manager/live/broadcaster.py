@@ -197,8 +197,8 @@ def _change(topic: _Topic, picture: Any) -> bytes:
             topic.version += 1
             topic.whole = None
     except Exception:
-        # The same border: one picture that cannot be determined must not end all others.
-        logger.exception("a live picture cannot be determined")
+        # The same border: one picture that cannot be made must not end all others.
+        logger.exception("a live picture cannot be made")
         return _FAILED
     return b""
 

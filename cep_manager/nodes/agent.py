@@ -118,7 +118,7 @@ class NodeAgent:
                 self._turn()
             except OSError as error:  # the deadline passes then, and the node is passive
                 paced_logger.problem(
-                    "role", "the node's role cannot be determined: folder=%s reason=%s", self._folder, error
+                    "role", "the node's role cannot be written: folder=%s reason=%s", self._folder, error
                 )
 
     def _turn(self) -> None:

@@ -24,6 +24,6 @@ class RollingRestart:
     managers: frozenset[str]
 
     def is_my_turn(self, report: MirrorReport | None, managers: Collection[str]) -> bool:
-        """Return whether the passive node has every event again, and a new manager: one of `managers`."""
+        """Return whether the passive node has every event again, and its new manager is among `managers`."""
         back = not self.managers.issuperset(managers)
         return back and report is not None and report.state == "protected" and report.since_ms > self.since_ms

@@ -108,9 +108,9 @@ class DatabaseNote:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            logger.warning("it cannot be read what was in the database last: file=%s reason=%s", self._path, error)
+            logger.warning("the note of the database's contents cannot be read: file=%s reason=%s", self._path, error)
             return None
-        logger.warning("it cannot be read what was in the database last: file=%s is damaged", self._path)
+        logger.warning("the note of the database's contents is damaged: file=%s", self._path)
         return None
 
     def _write(self, note: Note) -> None:

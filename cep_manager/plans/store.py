@@ -231,7 +231,7 @@ class PlanStore:
     def remove(self, key: PlanKey, now_ms: int = 0) -> bool:
         """Remove the plan, and note that it was removed on purpose at `now_ms`; return False when it was not there.
 
-        Its epoch goes on being counted.
+        Its epoch continues to be counted.
         """
         with self._writing() as connection:
             _note_removed(connection, key, now_ms)

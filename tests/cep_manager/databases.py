@@ -41,7 +41,7 @@ def leases_of(database: Database, name: str) -> LeaseStore:
 
 
 def take_lease(database: Database, name: str) -> int:
-    """The manager holds the lease, anyone who held it before, under the token that is returned."""
+    """The manager holds the lease, no matter who held it before, under the token that is returned."""
     leases = leases_of(database, name)
     lease = leases.carry_out(ReadLease()).lease
     return leases.carry_out(ClaimLease(lease.token, lease.beat, LEASE_MS)).lease.token

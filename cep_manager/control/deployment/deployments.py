@@ -433,7 +433,7 @@ class PlanDeployments:
         ]
 
     def _note_begun(self, record: PlanRecord, current: TopologyReport | None) -> list[Instruction]:
-        """From when the plan runs it starts from its newest checkpoint."""
+        """Note that the plan has run: the next time it starts from its newest checkpoint."""
         if current is None or current.state != "running" or not record.stored.restore:
             return []
         self.plans[record.key] = with_stored(record, restore="", restore_epoch=0)

@@ -140,7 +140,7 @@ def test_a_picture_is_made_once_however_many_watch_it(sender: Broadcaster) -> No
     while first.looks < 5:
         first.picture = {"rate": first.looks}
         watches[0].take(WAIT_S)
-    assert others.looks == 2  # for anyone who comes to see at once that there is something
+    assert others.looks == 2  # so that those who come see at once that there is something
     for watch in watches:
         watch.close()
 
@@ -168,7 +168,7 @@ def test_what_is_gone_ends_the_stream_with_the_reason(sender: Broadcaster) -> No
     watch.close()
 
 
-def test_a_picture_that_cannot_be_told_ends_its_own_stream_and_no_other(
+def test_a_picture_that_cannot_be_made_ends_its_own_stream_and_no_other(
     sender: Broadcaster, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad, good = Counter(), Counter()
@@ -179,7 +179,7 @@ def test_a_picture_that_cannot_be_told_ends_its_own_stream_and_no_other(
     ended = watches[0].take(WAIT_S)
     assert ended is not None
     assert (ended.event, json.loads(ended.data)["code"]) == ("ended", "internal")
-    assert "cannot be determined" in caplog.text
+    assert "a live picture cannot be made" in caplog.text
     good.picture = {"rate": 2}
     change = watches[1].take(WAIT_S)
     assert change is not None

@@ -1,4 +1,4 @@
-"""Processes that tell by themselves, and some that do not."""
+"""Processes that tell about themselves, and some that do not."""
 
 from __future__ import annotations
 

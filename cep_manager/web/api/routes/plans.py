@@ -41,7 +41,7 @@ from cep_manager.web.api.routes.operations import (
 from cep_manager.web.ports import ManagerView
 from cep_manager.web.secret_masking import shown_details, shown_query_plan
 
-RestoreFrom = Annotated[str, Meta(description="The savepoint to begin from; `none`: without state")]
+RestoreFrom = Annotated[str, Meta(description="The savepoint to start from; `none`: without state")]
 
 
 class PlanList(msgspec.Struct, frozen=True):

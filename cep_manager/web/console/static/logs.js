@@ -26,7 +26,7 @@ const one = "process" in area.dataset;
 
 let place = ""; // behind which the next records are
 let earliest = ""; // before which earlier records are
-let known = new Set(); // of several processes: records that already exist
+let known = new Set(); // of several processes: records that are already shown
 let paused = false;
 let generation = 0; // counts up when what is shown is another log
 let day = "";
@@ -164,7 +164,7 @@ function showPage(told) {
   }
 }
 
-/** The newest records of several processes; those that already exist are passed over. */
+/** The newest records of several processes; those that are already shown are passed over. */
 function showSearch(told) {
   const silent = told.answers.filter((answer) => !answer.answered);
   const missing = silent.map((answer) => html("p", "", `${answer.process.kind} ${answer.process.name} on ${answer.process.host}: ${answer.problem}`));
