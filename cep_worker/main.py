@@ -14,6 +14,7 @@ from cep_common.process.freed_memory import keep_freed_memory
 from cep_common.process.priority import raise_process_priority
 from cep_worker.config import WorkerConfig
 from cep_worker.mirror.standby import await_activation
+from cep_worker.runtime.lazy_imports import load_lazy_imports
 from cep_worker.worker import Worker
 
 SWITCH_INTERVAL_S = 0.0005
@@ -28,6 +29,7 @@ def run(config: WorkerConfig, insight: Inspection | None = None) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     raise_process_priority(config.registry.priority)
     keep_freed_memory()
+    load_lazy_imports()  # a passive node has done so when it takes over
     leaving = threading.Event()
 
     def leave(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler

@@ -18,6 +18,7 @@ from cep_worker.data_plane import DataPlane
 from cep_worker.inflows.wal.store import WalStore
 from cep_worker.mirror.sender import MirrorSender
 from cep_worker.plans.connectors import read_artefacts
+from cep_worker.runtime.lazy_imports import load_lazy_imports
 from cep_worker.serving.plan_flow import PlanSnapshot
 from cep_worker.storage.file_changes import FileChanges, record_with
 
@@ -75,6 +76,7 @@ class Worker:
         Raises:
             PortInUseError: a port is taken.
         """
+        load_lazy_imports()
         try:
             self._data.open()
         except BaseException:

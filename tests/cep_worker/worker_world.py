@@ -355,7 +355,7 @@ class World:
             outflow=OutflowConfig(first_port=first_port, last_port=last_port),
             ingress=IngressConfig(port=free_port()),
             egress=EgressConfig(port=free_port()),
-            http=WorkerHttpConfig(port=free_port(), wait_ms=100, body_bytes=100_000),
+            http=WorkerHttpConfig(port=free_port(), wait_ms=1_000, body_bytes=100_000),
             wal=WalConfig(path=str(folder / "wal")),
             results=ResultsConfig(path=str(folder / "results")),
             errors=ErrorsConfig(path=str(folder / "errors")),
