@@ -149,7 +149,7 @@ def about_silence(context: zmq.Context[Any]) -> str:
     keyring = context.keyring if isinstance(context, GuardedContext) else None
     if keyring is None:
         return "if it has keys, it answers nobody without"
-    return f"if it has other keys, or lets in no {keyring.role.value}, it does not answer"
+    return f"it does not answer if it has other keys or does not accept the role {keyring.role.value}"
 
 
 def is_loopback(host: str) -> bool:
