@@ -16,7 +16,9 @@ from cep_cli.system.local_system import LocalSystem
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 SETTLED_S = 60.0
-ANSWER_S = 2.0  # it hangs for none of them; how fast it is on a quiet machine, benchmarks tell
+ANSWER_S = 0.3
+HANGS_S = 2.0
+"""Two other systems may start on the machine meanwhile, for which single calls wait."""
 
 
 def test_twice_as_many_plans_as_slots_run_and_the_manager_answers_at_once(system: LocalSystem) -> None:
@@ -26,7 +28,8 @@ def test_twice_as_many_plans_as_slots_run_and_the_manager_answers_at_once(system
         system.client.deploy(TEXT.replace("LateFlights", f"Late{number}"), replace=False)
     _until_all_are_active(system, plans)
     answers = sorted(_answer_s(system, f"/api/v1/{path}") for path in ("plans", "cluster") for _ in range(50))
-    assert answers[98] < ANSWER_S, f"99 of 100 calls take up to {answers[98] * 1000:.0f} ms"
+    assert answers[50] < ANSWER_S, f"half of the calls take more than {answers[50] * 1000:.0f} ms"
+    assert answers[98] < HANGS_S, f"99 of 100 calls take up to {answers[98] * 1000:.0f} ms"
     driver = _driver_with(system, plans)
     assert driver["slots_free"] == slots - len(driver["stage_hosts"]) > 0, (
         "there is room for plans with tasks of their own"
