@@ -27,7 +27,7 @@ class Rule:
     """A rule of distribution.
 
     `code` is stable. `meaning` says when it is broken and `remedy` how to fix that, for the table in
-    `docs/query-plan.md`.
+    `docs/query-plan/rules.md`. Their links start at `docs`.
     """
 
     code: str

@@ -126,7 +126,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     PlanCheck(bindings.results_go_somewhere, (bindings.RESULT_UNUSED,)),
     PlanCheck(bindings.default_bindings_are_announced, (bindings.DEFAULT_BINDINGS,)),
 )
-"""Every check, in the order in which the table of `docs/query-plan.md` has their rules."""
+"""Every check, in the order in which the table of `docs/query-plan/rules.md` has their rules."""
 
 
 def findings_of(plan: Survey) -> tuple[Finding, ...]:

@@ -1,4 +1,4 @@
-"""The query plan as XML, as it is shown to people and sent to the driver. `docs/query-plan.md` describes the form.
+"""The query plan as XML, as it is shown to people and sent to the driver. `docs/query-plan/xml.md` describes the form.
 
 Reading trusts nothing: the text is bounded, document types and entities are refused, nothing is fetched, the schema in
 `query-plan.xsd` decides about the structure and the parser of the language about the texts in it.

@@ -1,10 +1,14 @@
-"""Writes the tables of what plans may call into the pages about them: `python tools/write_reference.py`."""
+"""Writes the tables of the documentation that the code knows: `python tools/write_reference.py`.
+
+They list what plans may call, and the rules of validation.
+"""
 
 from __future__ import annotations
 
 from itertools import groupby
 from pathlib import Path
 
+from query_plan.validation import CHECKS
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.language.ast import AttributeType
 from siddhi.plugins.extension import Extension
@@ -14,6 +18,9 @@ from siddhi.registry import Argument, Arguments, CallError, Declaration, Kind, P
 _DOCS = Path(__file__).parents[1] / "docs"
 _BEGIN = "<!-- What follows is written by tools/write_reference.py. -->"
 _END = "<!-- What is written by tools/write_reference.py ends here. -->"
+_GENERATED = "<!-- This page is written by tools/write_reference.py. -->"
+_DIFFERENCES = "[Extension packs](../extension-packs.md) lists all packs, and where they differ from Siddhi's."
+_VALIDATION = "[Validation](validation.md) shows how findings are reported. Codes are stable."
 _PREFIXES = {Kind.WINDOW: "#window.", Kind.STREAM_FUNCTION: "#"}
 _TITLES = {
     Kind.WINDOW: "Windows",
@@ -24,13 +31,12 @@ _TITLES = {
 
 
 def pages() -> dict[Path, str]:
-    """Each page as it should be."""
+    """Return the text that each page should have."""
+    builtins = _DOCS / "siddhiql" / "built-ins.md"
     return {
-        page: _with_reference(page.read_text(encoding="utf-8"), reference)
-        for page, reference in (
-            (_DOCS / "siddhiql" / "built-ins.md", _builtins()),
-            (_DOCS / "extensions.md", "\n".join(map(_pack, packs()))),
-        )
+        builtins: _with_reference(builtins.read_text(encoding="utf-8"), _builtins()),
+        _DOCS / "query-plan" / "rules.md": _rules(),
+        **{_DOCS / "siddhiql" / "packs" / f"{pack.name}.md": _pack(pack) for pack in packs()},
     }
 
 
@@ -41,7 +47,23 @@ def _with_reference(page: str, reference: str) -> str:
 
 def _pack(pack: Extension) -> str:
     rows = [f"| {d.kind.value} | {_calls(d)} | {d.summary} |" for d in pack.declarations]
-    return "\n".join([f"### {pack.name}", "", "| kind | call | gives |", "|---|---|---|", *rows, ""])
+    head = [f"# Extension pack `{pack.name}`", "", _GENERATED, "", _DIFFERENCES, "", "| kind | call | gives |"]
+    return "\n".join([*head, "|---|---|---|", *rows, ""])
+
+
+def _rules() -> str:
+    """Return the page of the rules of validation: each once, in the order of the checks."""
+    rules = dict.fromkeys(rule for check in CHECKS for rule in check.rules)
+    rows = [
+        f"| `{rule.code}` | {rule.severity.value} | {rule.meaning} | {_from_folder(rule.remedy)} |" for rule in rules
+    ]
+    head = ["# Rules of validation", "", _GENERATED, "", _VALIDATION, "", "| code | | broken when | what fixes it |"]
+    return "\n".join([*head, "|---|---|---|---|", *rows, ""])
+
+
+def _from_folder(text: str) -> str:
+    """Return `text`, whose links start at `docs`, with links that start at a folder of it."""
+    return text.replace("](", "](../")
 
 
 def _builtins() -> str:
@@ -107,4 +129,5 @@ def _type_of_call(declaration: Declaration, arguments: Arguments) -> str | None:
 
 if __name__ == "__main__":
     for page, text in pages().items():
+        page.parent.mkdir(exist_ok=True)
         page.write_text(text, encoding="utf-8")

@@ -27,9 +27,7 @@ def blocks(pages: str, language: str) -> list[str]:
     return [block for named, block in found if named == language]
 
 
-@pytest.mark.parametrize(
-    "example", [*blocks("siddhiql.md", "sql"), *blocks("siddhiql/*.md", "sql"), *blocks("extensions.md", "sql")]
-)
+@pytest.mark.parametrize("example", [*blocks("siddhiql.md", "sql"), *blocks("siddhiql/*.md", "sql")])
 def test_every_example_of_a_plan_runs(example: str) -> None:
     AppRuntime(analyse(parse(STREAMS + example)))
 

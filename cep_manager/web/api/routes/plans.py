@@ -190,7 +190,7 @@ def _reading_routes(api: Api, view: ManagerView) -> None:
     @api.get(
         "/plans/<name>/query-plan",
         "The plan's query plan",
-        answers=Media("application/xml", "The query plan; docs/query-plan.md describes it"),
+        answers=Media("application/xml", "The query plan; docs/query-plan/xml.md describes it"),
         fails=(UnknownPlanError, PlanInvalidError, *_COSTLY),
     )
     def show_query_plan(name: str) -> Response:
