@@ -1,1 +1,1 @@
-"""The wire protocol: all messages between processes and their codec. `cep_common/PROTOCOL.md` describes each."""
+"""The wire protocol: all messages between processes and their codec. `PROTOCOL.md` and the pages here describe it."""

@@ -1,4 +1,4 @@
-"""The messages by which a topology's tasks and the driver take checkpoints. PROTOCOL.md describes them."""
+"""The messages by which a topology's tasks and the driver take checkpoints. `checkpoints.md` describes them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What drivers tell managers of topologies and checkpoints, and what managers order.
 
-Conventions are those of `messages`; PROTOCOL.md describes each, and a test keeps the two in step.
+`drivers.md` describes each, and a test compares the two. Conventions are in `PROTOCOL.md`.
 """
 
 from __future__ import annotations

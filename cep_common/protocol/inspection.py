@@ -1,6 +1,6 @@
 """The messages by which a manager inspects another process.
 
-They return its newest log records, its configuration, and what a stage holds. PROTOCOL.md describes them.
+They return its newest log records, its configuration, and what a stage holds. `inspection.md` describes them.
 """
 
 from __future__ import annotations

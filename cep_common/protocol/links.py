@@ -1,6 +1,6 @@
 """The messages on links: events on their way between workers and stages, and their acknowledgements.
 
-Conventions are those of `messages`; PROTOCOL.md describes each, and a test keeps the two in step.
+`links.md` describes each, and a test compares the two. Conventions are in `PROTOCOL.md`.
 """
 
 from __future__ import annotations

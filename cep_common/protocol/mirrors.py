@@ -1,6 +1,6 @@
 """The messages between the workers of two nodes: the active one sends its files, the passive one keeps them.
 
-PROTOCOL.md describes each, and a test keeps the two in step.
+`mirrors.md` describes each, and a test compares the two.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The messages between a driver and its stage hosts: processes that run the tasks of many plans of one tenant.
 
-PROTOCOL.md describes each, and a test keeps the two in step.
+`stage_hosts.md` describes each, and a test compares the two.
 """
 
 from __future__ import annotations

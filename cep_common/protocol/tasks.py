@@ -1,6 +1,6 @@
 """The messages of a topology's tasks.
 
-They carry reports, orders, and state from one topology to another. PROTOCOL.md describes them.
+They carry reports, orders, and state from one topology to another. `tasks.md` describes them.
 """
 
 from __future__ import annotations

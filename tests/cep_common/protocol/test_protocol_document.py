@@ -1,4 +1,4 @@
-"""PROTOCOL.md and messages.py say the same."""
+"""PROTOCOL.md, the pages beside the messages, and the code say the same."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,9 @@ from cep_common.protocol.message_types import message_types
 from cep_common.protocol.registry import Message
 
 ROOT = Path(__file__).parents[3]
-TEXT = (ROOT / "cep_common" / "PROTOCOL.md").read_text(encoding="utf-8")
+COMMON = ROOT / "cep_common"
+PAGES = sorted((COMMON / "protocol").glob("*.md"))
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in (COMMON / "PROTOCOL.md", *PAGES))
 SECTIONS = dict(re.findall(r"^### `([a-z-]+)`\n(.*?)(?=^##|\Z)", TEXT, flags=re.MULTILINE | re.DOTALL))
 PACKAGES = ("cep_common", "cep_manager", "cep_worker", "topology")
 
@@ -33,6 +35,12 @@ def inner_structs(kind: object) -> set[type[msgspec.Struct]]:
 
 def test_every_message_has_a_section_and_every_section_a_message() -> None:
     assert set(SECTIONS) == set(message_types())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_describes_the_messages_of_the_module_beside_it(page: Path) -> None:
+    described = re.findall(r"^### `([a-z-]+)`$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert {message_types()[name].__module__.rpartition(".")[2] for name in described} == {page.stem}
 
 
 @pytest.mark.parametrize("name", sorted(message_types()))
