@@ -105,11 +105,12 @@ class Node:
             if not active:  # they end by themselves; one that hangs is ended here
                 for name in ACTIVE_ONES:
                     self._kill(name)
-        if role is not None and role.order == "stop":
+        order = role.order_at(monotonic_ms()) if role is not None else ""
+        if order == "stop":
             self.say(f"node {self.config.name} is shut down")
             self.stopping.set()
             return
-        if role is not None and role.order == "restart":
+        if role is not None and order == "restart":
             self.say(f"node {self.config.name} " + (f"hands over to {role.peer}" if active else "restarts"))
             self._leave()
         now = time.monotonic()

@@ -34,6 +34,7 @@ class NodeRole(msgspec.Struct, frozen=True):
             process `answered_process`.
         order: What an administrator wants of the node: `restart` ends all its processes in order and starts them
             again, so that the other node takes over from an active one; `stop` ends the node.
+        order_until_ms: The order is void from this monotonic time on: the node was stopped meanwhile.
     """
 
     node: str
@@ -45,6 +46,11 @@ class NodeRole(msgspec.Struct, frozen=True):
     answered: int = 0
     answered_process: int = 0
     order: NodeOrder = ""
+    order_until_ms: int = 0
+
+    def order_at(self, now_ms: int) -> NodeOrder:
+        """Return what the node is to do at this monotonic time; an order that was not carried out in time is void."""
+        return self.order if now_ms < self.order_until_ms else ""
 
     def is_active(self, now_ms: int) -> bool:
         """Return whether the node holds the lease at this monotonic time."""

@@ -18,8 +18,9 @@ from cep_common.ids import Endpoint
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.nodes.config import ManagerNode
 from cep_common.nodes.files import MIRROR_FILE, ROLE_FILE, FileView, MirrorReport, NodeOrder, NodeRole, write_file
+from cep_common.nodes.orders import ORDER_VALID_S
 from cep_manager.election.leadership import Leadership
-from cep_manager.nodes.rolling import WAITS_TO_RESTART, RollingRestart
+from cep_manager.nodes.rolling import ROLLING_MS, WAITS_TO_RESTART, RollingRestart
 from cep_manager.persistence.node_store import NodeStore, StoredNode
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ paced_logger = PacedLog(logger)
 LOOK_S = 0.02
 NODES_S = 0.5
 """How often the nodes are read."""
+LEAVES_MS = 90_000
+"""A node that ends in order has ended by then."""
 
 
 class NodeAgent:
@@ -48,6 +51,7 @@ class NodeAgent:
         self.report: MirrorReport | None = None
         self.order: NodeOrder = ""
         """What this node is to do; the processes of the node begin without an order."""
+        self._order_until_ms = 0
         self.rolling: RollingRestart | None = None
         self.orders: Mapping[str, NodeOrder] = {}
         """What the database says that nodes are to do, by name."""
@@ -73,7 +77,8 @@ class NodeAgent:
         """Restart the node `peer`, and this one when that is back. Raises PlanStoreError."""
         token, _ = self._leadership.tenure()
         self.give_order(peer, "restart")
-        self.rolling = RollingRestart(token, self._clock.now_ms(), self._managers())
+        until_ms = self._clock.monotonic_ms() + ROLLING_MS
+        self.rolling = RollingRestart(token, self._clock.now_ms(), self._managers(), until_ms)
 
     def _managers(self) -> frozenset[str]:
         return frozenset(sight.manager.instance for sight in self._leadership.election_status.sights)
@@ -92,7 +97,7 @@ class NodeAgent:
         """Have node `name` restarted or stopped, in place of both in turn. Raises PlanStoreError."""
         self.rolling = None
         if name == self._store.name:
-            self.order = order
+            self._take(order)
             return
         self._store.give_order(name, order)
         self.orders = {**self.orders, name: order}
@@ -133,9 +138,11 @@ class NodeAgent:
                 self._asked = True
                 self._submit(lambda: self._record(wanted, in_sync=report.wants_in_sync))
         peer = next((node for node in self.nodes if node.name != self._store.name), None)
+        self._forget_old_order()
         rolling = self.rolling
-        if rolling is not None and token != rolling.token:
-            logger.warning("this node does not restart after the other one: it was not active all the time")
+        reason = rolling.refusal(token, self._clock.monotonic_ms()) if rolling is not None else ""
+        if reason:
+            logger.warning("this node does not restart after the other one: %s", reason)
             self.rolling = None
         elif (
             rolling is not None
@@ -143,7 +150,7 @@ class NodeAgent:
             and peer.name not in self.orders
             and rolling.is_my_turn(report, self._managers())
         ):
-            self.order = "restart"
+            self._take("restart")
         handled = self._handled if self._handled[0] == token else (0, 0, 0)
         self._tell(
             NodeRole(
@@ -156,8 +163,20 @@ class NodeAgent:
                 answered=handled[2],
                 answered_process=handled[1],
                 order=self.order,
+                order_until_ms=self._order_until_ms,
             )
         )
+
+    def _take(self, order: NodeOrder) -> None:
+        if not self.order:
+            self._order_until_ms = self._clock.monotonic_ms() + ORDER_VALID_S * 1_000
+        self.order = order
+
+    def _forget_old_order(self) -> None:
+        # A node that ends in order still has this manager for a while: it is no news then that the order was taken.
+        if self.order and self._clock.monotonic_ms() >= self._order_until_ms + LEAVES_MS:
+            logger.warning("an order is void, it was not carried out within %d s: order=%s", ORDER_VALID_S, self.order)
+            self.order, self.rolling = "", None
 
     def _tell(self, role: NodeRole) -> None:
         if role != self._told:
@@ -181,7 +200,7 @@ class NodeAgent:
         self.nodes = self._store.nodes()
         self.orders = self._store.orders()
         if self._store.name in self.orders:
-            self.order = self._store.take_order()
+            self._take(self._store.take_order())
 
     def _record(self, wanted: tuple[int, int, int], *, in_sync: bool) -> None:
         try:

@@ -10,18 +10,30 @@ from cep_common.nodes.files import MirrorReport
 WAITS_TO_RESTART = "restarts when the other node is back"
 """What is under way at the active node until it is its turn."""
 
+ROLLING_MS = 600_000
+"""The active node does not restart when the other one comes back later: an administrator has forgotten about it."""
+
 
 @dataclass
 class RollingRestart:
     """The restart of both nodes, as the active one follows it.
 
     It began at the time of day `since_ms`, when this node was active under `token`; `managers` are the processes that
-    there were then.
+    there were then. It is over at the monotonic time `until_ms`.
     """
 
     token: int
     since_ms: int
     managers: frozenset[str]
+    until_ms: int
+
+    def refusal(self, token: int, now_ms: int) -> str:
+        """Return why this node, active under `token`, will not restart at `now_ms`; empty: it may, when it is time."""
+        if token != self.token:
+            return "it was not active all the time"
+        if now_ms >= self.until_ms:
+            return f"the other one was not back within {ROLLING_MS // 60_000} minutes"
+        return ""
 
     def is_my_turn(self, report: MirrorReport | None, managers: Collection[str]) -> bool:
         """Return whether the passive node has every event again, and its new manager is among `managers`."""

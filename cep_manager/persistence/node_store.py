@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC
+
 import msgspec
 import sqlalchemy
 from sqlalchemy import Connection
@@ -10,6 +12,7 @@ from cep_common.errors import ConfigError
 from cep_common.ids import Endpoint
 from cep_common.nodes.config import ManagerNode
 from cep_common.nodes.files import NodeOrder
+from cep_common.nodes.orders import StoredOrder, is_valid
 from cep_manager.persistence.database import Database
 from cep_manager.persistence.schema import LEADER, NODE_ORDERS, NODES
 
@@ -124,22 +127,23 @@ class NodeStore:
             return connection.execute(NODES.delete().where(NODES.c.name == name)).rowcount > 0
 
     def give_order(self, name: str, order: NodeOrder) -> None:
-        """Record what node `name` is to do; it takes the order itself."""
+        """Record what node `name` is to do; it takes the order itself, soon or not at all."""
         with self._database.transaction() as connection:
             connection.execute(NODE_ORDERS.delete().where(NODE_ORDERS.c.name == name))
-            connection.execute(NODE_ORDERS.insert().values(name=name, action=order))
+            token = connection.scalar(sqlalchemy.select(LEADER.c.token))
+            now = {"given_s": _now_s(connection), "token": token}
+            connection.execute(NODE_ORDERS.insert().values(name=name, action=order, **now))
 
     def orders(self) -> dict[str, NodeOrder]:
-        """Return the orders that nodes have not taken yet."""
+        """Return the orders that nodes have not taken yet, without those that are too old."""
         with self._database.reading() as connection:
-            return {row.name: row.action for row in connection.execute(sqlalchemy.select(NODE_ORDERS))}
+            return _valid_orders(connection)
 
     def take_order(self) -> NodeOrder:
-        """Remove and return the order of this node, empty when there is none."""
-        mine = NODE_ORDERS.c.name == self._me.name
+        """Remove and return the order of this node, empty when there is none or it is too old."""
         with self._database.transaction() as connection:
-            order: NodeOrder = connection.scalar(sqlalchemy.select(NODE_ORDERS.c.action).where(mine)) or ""
-            connection.execute(NODE_ORDERS.delete().where(mine))
+            order = _valid_orders(connection).get(self._me.name, "")
+            connection.execute(NODE_ORDERS.delete().where(NODE_ORDERS.c.name == self._me.name))
         return order
 
     def nodes(self) -> tuple[StoredNode, ...]:
@@ -151,6 +155,22 @@ class NodeStore:
 def _lock_lease(connection: Connection) -> None:
     """Prevent claims of the lease and writes about nodes until this transaction ends."""
     connection.execute(LEADER.update().values(beat=LEADER.c.beat))
+
+
+def _valid_orders(connection: Connection) -> dict[str, NodeOrder]:
+    rows = connection.execute(sqlalchemy.select(NODE_ORDERS))
+    orders = {row.name: StoredOrder(row.action, row.given_s, row.token) for row in rows}
+    if not orders:
+        return {}
+    token, now_s = connection.scalar(sqlalchemy.select(LEADER.c.token)), _now_s(connection)
+    return {name: order.action for name, order in orders.items() if is_valid(order, token or 0, now_s)}
+
+
+def _now_s(connection: Connection) -> int:
+    """Return the time by the database's clock: those of two hosts may differ by any time."""
+    now = connection.scalar(sqlalchemy.select(sqlalchemy.func.current_timestamp()))
+    assert now is not None  # noqa: S101 - every database has a clock
+    return int((now if now.tzinfo else now.replace(tzinfo=UTC)).timestamp())
 
 
 def _nodes(connection: Connection) -> tuple[StoredNode, ...]:

@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaDat
 
 from cep_manager.persistence.account_schema import ACCOUNTS
 
-SCHEMA_VERSION = 14
+SCHEMA_VERSION = 15
 
 METADATA = MetaData()
 VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -142,6 +142,8 @@ NODE_ORDERS = Table(
     METADATA,
     Column("name", String(64), primary_key=True),
     Column("action", String(16), nullable=False),
+    Column("given_s", BigInteger, nullable=False),
+    Column("token", BigInteger, nullable=False),
 )
 
 # Topics of Kafka that carry streams of plans: whose each is, and whether a manager created it, which deletes it then.
@@ -209,6 +211,7 @@ def _add_since_3(connection: Connection, version: int) -> None:
     if version < 13:
         for table in (PLANS, FORMER) if version > 1 else (PLANS,):  # the other one was made just now
             connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN host VARCHAR(8)"))
+    NODE_ORDERS.drop(connection, checkfirst=True)  # nobody knows how old an order of version 14 is
     NODE_ORDERS.create(connection)
 
 

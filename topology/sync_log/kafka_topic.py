@@ -22,7 +22,8 @@ WHERE = "stages.sync_log"
 PARTITION = 0
 POLL_S = 0.2
 CREATE_S = 10.0
-CLOSE_S = 5.0
+CLOSE_S = 2 * POLL_S
+"""How long the task's loop waits for the thread of a topic; one that asks silent brokers ends later, by itself."""
 FLUSH_S = 1.0
 READ_AHEAD = 2_000
 """How many messages are read before the task takes them."""
@@ -76,12 +77,10 @@ class KafkaWrittenTopic:
         return self._errors.text
 
     def close(self) -> None:
-        """Close the connection."""
+        """Write nothing more and close the connection, in the background while a broker is silent."""
         self._closed.set()
-        self._thread.join(CLOSE_S)
         self._producer.purge()
-        # Reports of what was purged hold this object, and so the client with its threads, until they are delivered.
-        self._producer.flush(FLUSH_S)
+        self._thread.join(CLOSE_S)
 
     def _produce(self) -> None:
         while self._exists and self._waiting:
@@ -122,6 +121,9 @@ class KafkaWrittenTopic:
         except Exception as error:  # noqa: BLE001 - the border of this thread: without it, events would wait forever
             self._failure = self._failure or TopologyError(REFUSED, f"topic {self._name} takes no records: {error!r}")
             self._wake()
+        self._closed.wait()
+        # Reports of what was purged hold this object, and so the client with its threads, until they are delivered.
+        self._producer.flush(FLUSH_S)
 
     def _create(self) -> bool:
         """Create the topic; return whether it is there, or only writing can tell why it is not."""
@@ -189,11 +191,12 @@ class KafkaReadTopic:
         return self._errors.text
 
     def close(self) -> None:
-        """Close the client."""
+        """Close the client, in the background while a broker is silent."""
         self._closed.set()
-        if self._thread.is_alive():
+        if self._thread.ident is None:
+            self._consumer.close()
+        else:
             self._thread.join(CLOSE_S)
-        self._consumer.close()
 
     def _run(self) -> None:
         try:
@@ -206,6 +209,8 @@ class KafkaReadTopic:
         except Exception as error:  # noqa: BLE001 - the border of this thread, as for what is written
             self._failure = TopologyError(REFUSED, f"topic {self._name} gives no records: {error!r}")
             self._wake()
+        self._closed.wait()
+        self._consumer.close()
 
     def _take(self, message: Any) -> None:
         error = message.error()

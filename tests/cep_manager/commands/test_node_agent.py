@@ -1,4 +1,4 @@
-"""The restart of both nodes, as the agent of the active one follows it."""
+"""Orders to nodes, and the restart of both, as their agents follow them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from cep_common.clock import ManualClock
 from cep_common.ids import Endpoint
 from cep_common.nodes.config import ManagerNode
 from cep_common.nodes.files import MIRROR_FILE, MirrorReport, NodeOrder, write_file
-from cep_manager.nodes.agent import NodeAgent
+from cep_common.nodes.orders import ORDER_VALID_S, StoredOrder, is_valid
+from cep_manager.nodes.agent import LEAVES_MS, NodeAgent
+from cep_manager.nodes.rolling import ROLLING_MS
 from cep_manager.persistence.node_store import StoredNode
 
 PEER = StoredNode("b", "g", Endpoint("b", 1), Endpoint("b", 2), "http://b", in_sync=True, changed_ms=1)
@@ -22,6 +24,7 @@ class Store:
 
     def __init__(self) -> None:
         self.given: list[tuple[str, NodeOrder]] = []
+        self.waits: NodeOrder = ""
 
     def give_order(self, name: str, order: NodeOrder) -> None:
         self.given.append((name, order))
@@ -30,7 +33,11 @@ class Store:
         return (PEER,)
 
     def orders(self) -> dict[str, NodeOrder]:
-        return {}
+        return {"a": self.waits} if self.waits else {}
+
+    def take_order(self) -> NodeOrder:
+        order, self.waits = self.waits, ""
+        return order
 
 
 class Leadership:
@@ -51,9 +58,9 @@ class Active:
     """The agent of node a, which is active."""
 
     def __init__(self, folder: Path) -> None:
-        self.store, self.leadership, self.folder = Store(), Leadership(), folder
+        self.store, self.leadership, self.folder, self.clock = Store(), Leadership(), folder, ManualClock(1_000)
         config = ManagerNode(str(folder), "a", "g", "a:1", "a:2")
-        self.agent = NodeAgent(config, self.store, self.leadership, ManualClock(1_000))  # type: ignore[arg-type]
+        self.agent = NodeAgent(config, self.store, self.leadership, self.clock)  # type: ignore[arg-type]
         self.agent.nodes = (PEER,)
 
     def turn_after_the_other_is_back(self) -> NodeOrder:
@@ -90,3 +97,33 @@ def test_another_order_takes_the_place_of_the_restart_of_both(active: Active) ->
     active.agent.restart_all("b")
     active.agent.give_order("b", "stop")
     assert active.turn_after_the_other_is_back() == ""
+
+
+def test_the_active_node_does_not_restart_when_the_other_one_comes_back_days_later(active: Active) -> None:
+    active.agent.restart_all("b")
+    active.clock.advance(ROLLING_MS)
+    assert active.turn_after_the_other_is_back() == ""
+    assert active.agent.under_way() == {}
+
+
+@pytest.mark.parametrize("order", ["restart", "stop"])
+def test_a_node_that_was_stopped_does_not_carry_out_its_order_afterwards(order: NodeOrder, active: Active) -> None:
+    active.store.waits = order
+    active.agent._read()
+    active.agent._turn()
+    role = active.agent.role
+    assert role is not None
+    now_ms = active.clock.monotonic_ms()
+    assert role.order_at(now_ms) == order
+    assert role.order_at(now_ms + ORDER_VALID_S * 1_000) == ""
+    active.clock.advance(ORDER_VALID_S * 1_000 + LEAVES_MS)
+    active.agent._turn()
+    assert active.agent.under_way() == {}
+
+
+def test_an_order_is_valid_for_a_while_and_under_the_active_node_that_gave_it() -> None:
+    order = StoredOrder("stop", given_s=1_000, token=7)
+    assert is_valid(order, 7, 1_000 + ORDER_VALID_S)
+    assert not is_valid(order, 7, 1_001 + ORDER_VALID_S)
+    assert not is_valid(order, 7, 999 - ORDER_VALID_S), "the clock of the database has gone back"
+    assert not is_valid(order, 8, 1_000), "the other node has become active: it may have all events alone"

@@ -14,6 +14,7 @@ from cep_manager.election.election import ClaimLease, LeaseState, ReadLease
 from cep_manager.election.lease_store import LeaseStore
 from cep_manager.persistence.database import Database
 from cep_manager.persistence.node_store import NodeStore
+from cep_manager.persistence.schema import NODE_ORDERS
 
 
 def member(name: str, group: str = "g") -> ManagerNode:
@@ -99,3 +100,17 @@ def test_a_node_takes_an_order_once_and_begins_without_one(database: Database) -
     assert a.store.take_order() == ""
     assert b.store.take_order() == "restart"
     assert (b.store.take_order(), a.store.orders()) == ("", {})
+
+
+def test_an_order_that_waited_for_days_or_under_another_active_node_is_void(database: Database) -> None:
+    a, b = Member(database, "a"), Member(database, "b")
+    a.claim()
+    a.store.give_order("b", "stop")
+    with database.transaction() as connection:
+        connection.execute(NODE_ORDERS.update().values(given_s=NODE_ORDERS.c.given_s - 2 * 86_400))
+    assert (a.store.orders(), b.store.take_order()) == ({}, "")
+    a.store.give_order("b", "stop")
+    assert b.store.orders() == {"b": "stop"}
+    b.store.accept_loss(1)
+    assert b.claim().done
+    assert (b.store.orders(), b.store.take_order()) == ({}, "")

@@ -130,7 +130,7 @@ def test_no_node_goes_while_the_other_one_does() -> None:
 
 
 def test_the_active_node_restarts_when_the_other_one_is_back_and_has_every_event() -> None:
-    rolling = RollingRestart(7, 1_000, frozenset({"a", "b"}))
+    rolling = RollingRestart(7, 1_000, frozenset({"a", "b"}), 60_000)
     protected = MirrorReport("protected", since_ms=1_200)
     assert not rolling.is_my_turn(MirrorReport("protected", since_ms=900), {"a", "b"}), "it has not left yet"
     assert not rolling.is_my_turn(MirrorReport("alone", since_ms=1_100), {"a", "new"})

@@ -92,12 +92,13 @@ def test_a_defect_of_a_client_ends_the_run_instead_of_holding_it_up(monkeypatch:
         topic: Any = kind("t", NOWHERE, woken.release)
         if isinstance(topic, KafkaReadTopic):
             topic.start(0)
-        topic._thread.join(WITHIN_S)
+        assert woken.acquire(timeout=WITHIN_S)
         with pytest.raises(TopologyError, match="a defect") as caught:
             list(topic.came() if isinstance(topic, KafkaReadTopic) else topic.written())
         assert caught.value.reason_code == REFUSED
-        assert woken.acquire(blocking=False)
         topic.close()
+        topic._thread.join(WITHIN_S)
+        assert not topic._thread.is_alive()
 
 
 def test_a_closed_log_leaves_no_client_behind_though_records_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +109,24 @@ def test_a_closed_log_leaves_no_client_behind_though_records_wait(monkeypatch: p
     assert woken.wait(WITHIN_S)
     topic.append(0, [b"0", b"1"])
     topic.close()
+    topic._thread.join(WITHIN_S)
     left = weakref.ref(topic)
     del topic
     gc.collect()
     assert left() is None, "its threads and connections would be left with each restart"
+
+
+def test_a_task_that_ends_does_not_wait_for_silent_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, answers = FakeClient(), threading.Event()
+
+    def silent(timeout: float) -> None:
+        answers.wait(timeout + WITHIN_S)
+
+    client.list_topics = client.flush = silent  # type: ignore[method-assign]
+    use(client, monkeypatch)
+    topic = KafkaWrittenTopic("t", NOWHERE, lambda: None)
+    topic.close()
+    assert topic._thread.is_alive(), "the task's loop has waited until the brokers answered"
+    answers.set()
+    topic._thread.join(WITHIN_S)
+    assert not topic._thread.is_alive()
