@@ -18,6 +18,7 @@ from cep_manager.graph.model import GraphNode
 from cep_manager.graph.stages import stage_instances, stage_node
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanRecord
+from query_plan.connectors.distribution import destinations_of
 from query_plan.model import instance_stage, stage_app
 from query_plan.secrets import cover_in
 from query_plan.xml import read_xml
@@ -110,5 +111,6 @@ def _topics(
     connectors: Iterable[Connector], kind: Literal["source", "sink"], streams: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return the topics of the connectors of type kafka on these streams."""
-    found = (one.options.get(_TOPICS[kind], "") for one in connectors if one.type == "kafka" and one.stream in streams)
-    return tuple(topic.strip() for text in found for topic in text.split(",") if topic.strip())
+    here = (one for one in connectors if one.type == "kafka" and one.stream in streams)
+    found = (each.options.get(_TOPICS[kind], "") for one in here for each in destinations_of(one))
+    return tuple(dict.fromkeys(topic.strip() for text in found for topic in text.split(",") if topic.strip()))

@@ -22,6 +22,7 @@ from cep_manager.monitoring.degraded import degraded_parts
 from cep_manager.monitoring.status import WorkerReports, plan_status, worker_reports
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.state import PlanState
+from query_plan.connectors.distribution import destinations_of
 
 FlowKind = Literal["source", "stream", "plan", "sink"]
 
@@ -226,7 +227,9 @@ class _FlowBuilder:
                 since_ms=failing.since_ms if failing else 0,
             )  # fmt: skip
             if connector.type == _IN_MEMORY:
-                (self._taking if kind == "source" else self._giving).setdefault(_topic(connector), []).append(id_)
+                ends = self._taking if kind == "source" else self._giving
+                for topic in {_topic(one) for one in destinations_of(connector)}:
+                    ends.setdefault(topic, []).append(id_)
             yield id_
 
 
@@ -295,7 +298,8 @@ def _depths(plans: dict[str, CompiledPlan | None]) -> dict[str, int]:
 def _given(compiled: CompiledPlan) -> set[str]:
     """Return the topics to which the plan gives events."""
     streams = {_stream_topic(bound) for bound in compiled.exported if _named(bound)}
-    return streams | {_topic(sink) for sink in compiled.sinks if sink.type == _IN_MEMORY}
+    sinks = (each for sink in compiled.sinks if sink.type == _IN_MEMORY for each in destinations_of(sink))
+    return streams | {_topic(sink) for sink in sinks}
 
 
 def _taken(compiled: CompiledPlan) -> set[str]:

@@ -33,7 +33,9 @@ from cep_worker.runtime.error_tracking import PlanError
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.runtime.worker_metrics import ConnectorMetrics, connector_metrics
 from cep_worker.sinks.base import EventSink, SinkContext, TopicMetrics
+from cep_worker.sinks.distribution import RoundRobinSink, shared_out, threaded_in
 from cep_worker.sinks.threaded import ThreadedSink
+from query_plan.connectors.distribution import Share, share_of
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -78,7 +80,10 @@ class _SinkTap:
         sink: ResultConsumer,
         attributes: Attributes,
         failed: Callable[[pa.RecordBatch, str], int],
+        share: Share | None = None,
     ) -> None:
+        self._share = share
+        self._attributes = attributes
         self.name = name
         self.form = form
         self._sink = sink
@@ -90,15 +95,25 @@ class _SinkTap:
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
         if self._fit.is_whole(batch):
-            self._sink.offer(batch, body, receipt, frame)
+            self._offer(batch, body, receipt, frame)
         elif problem := self._fit.problem(batch):
             self._failed(batch, f"its stream was edited: {problem}")
             receipt.settle()
         else:
-            self._sink.offer(self._fit.fitted(batch), None, receipt, frame)
+            self._offer(self._fit.fitted(batch), None, receipt, frame)
 
     def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
         self._sink.commit(group, receipt)
+
+    def _offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None) -> None:
+        if self._share is None:
+            self._sink.offer(batch, body, receipt, frame)
+            return
+        mine = shared_out(batch, self._share, self._attributes)
+        if mine.num_rows:
+            self._sink.offer(mine, None, receipt, frame)
+        else:
+            receipt.settle()
 
 
 @dataclass(slots=True)
@@ -114,8 +129,9 @@ class _RunningSink:
     def change_to(self, declaration: DeclaredConnector) -> None:
         """Change the declaration; the stream of an artefact may belong to other plans than before."""
         self.declared = declaration
-        if isinstance(self.sink, ThreadedSink):
-            self.sink.keep_as(FailureOrigin(declaration.plan(), declaration.connector.stream, "sink", self.label))
+        origin = FailureOrigin(declaration.plan(), declaration.connector.stream, "sink", self.label)
+        if isinstance(self.sink, ThreadedSink | RoundRobinSink):
+            self.sink.keep_as(origin)
 
     def name(self) -> str:
         """Return the sink's name among the consumers of a stream."""
@@ -221,9 +237,9 @@ class SinkSupervisor:
         if found is None:
             names = ", ".join(running.label for running in there) or "none"
             attempt.refuse(InputError("no-sink", f"{stream} of {key.plan} has no sink {sink} now; it has: {names}"))
-        elif not isinstance(found.sink, ThreadedSink):
+        elif not (threaded := threaded_in(found.sink)):
             attempt.refuse(InputError("no-sink", found.error or f"the sink {sink} of {stream} takes nothing again"))
-        elif not found.sink.has_room():
+        elif not threaded[0].has_room():
             attempt.refuse(InputError("no-room", f"the sink {sink} of {stream} is busy; replay the entry again"))
         else:
             try:
@@ -231,7 +247,7 @@ class SinkSupervisor:
             except InputError as error:
                 attempt.refuse(error)
             else:
-                found.sink.replay(events, attempt)
+                threaded[0].replay(events, attempt)
 
     def errors_found(self) -> Iterator[PlanError]:
         """Return each sink of each plan, and what is wrong with it."""
@@ -352,13 +368,16 @@ class SinkSupervisor:
         self._taps = {}
         for running in self._running:
             stream = running.declared.stream
+            share = share_of(running.declared.connector.options)
             for member in stream.members:
                 failed = partial(self._errors.keep_of_sink, member.key, member.binding.stream, running.label)
                 taps = self._taps.setdefault((member.key, member.binding.stream), [])
                 name = running.name()
                 while name in {one.name for one in taps}:
                     name += "+"
-                tap = _SinkTap(name, running.form(), running.sink or _MissingSink(), stream.schema.attributes, failed)
+                tap = _SinkTap(
+                    name, running.form(), running.sink or _MissingSink(), stream.schema.attributes, failed, share
+                )
                 taps.append(tap)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from query_plan.annotations import named
+from query_plan.connectors.distribution import NAME, destinations_in
 from query_plan.connectors.judging import ConnectorFault, Kind, connector_faults
 from query_plan.connectors.options import FaultKind
 from query_plan.connectors.reading import connector_of
@@ -72,7 +73,12 @@ def _finding(
     written = annotation
     if found.in_map:
         written = next(named(annotation.annotations, "map"), annotation)
-    span = _spans(written).get(fault.option, written.span)
+    spans = _spans(written)
+    if found.destination is not None:
+        distributions = named(annotation.annotations, NAME)
+        destinations = [one for distribution in distributions for one in destinations_in(distribution)]
+        spans |= _spans(destinations[found.destination])
+    span = spans.get(fault.option, written.span)
     type_ = annotation.value("type") or ""
     if found.about_type and not found.in_map and not type_.strip():
         message = f"@{kind} of {definition.id} does not say its type"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from cep_common.reach.guard import Guard, Reach
 from query_plan.annotations import named
+from query_plan.connectors.distribution import destinations_of
 from query_plan.connectors.judging import Kind
 from query_plan.connectors.reach import reach_faults
 from query_plan.connectors.reading import connector_of
@@ -54,7 +55,7 @@ def _of_connector(stream: str, kind: Kind, annotation: ast.Annotation, guards: d
     connector = connector_of(stream, annotation)
     told: set[tuple[str, str]] = set()
     for worker, guard in guards.items():
-        for fault in reach_faults(kind, connector, guard):
+        for fault in (one for each in destinations_of(connector) for one in reach_faults(kind, each, guard)):
             if (fault.option, fault.message) in told:
                 continue
             told.add((fault.option, fault.message))

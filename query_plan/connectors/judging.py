@@ -12,6 +12,7 @@ from cep_common.errors import ConfigError
 from cep_common.protocol.registry import Connector
 from query_plan.connectors import kafka, mappers, sinks, sources
 from query_plan.connectors.attribute_paths import by_attribute, split_options, split_paths
+from query_plan.connectors.distribution import destinations_of, distribution_faults, is_distributed, own_options
 from query_plan.connectors.options import Fault, FaultKind, Options, option_faults
 from query_plan.connectors.schemas import CARRIERS, SCHEMA_MAPPERS, SCHEMA_OPTIONS
 from query_plan.connectors.templates import attributes_in, sample, unknown_in
@@ -74,7 +75,6 @@ _DEFAULT_MAPPER = {"source": "json", "sink": ""}
 _TEMPLATED = ("json", "text", "xml")
 _ADVICE = {
     "attachments": "a mail is a text alone: leave it out",
-    "distribution": "write a @sink for each destination; each gets all events",
     "payload": "write it within @map(…)",
     "attributes": "write it within @map(…)",
 }
@@ -83,11 +83,15 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFault:
-    """A fault of a connector's options, or (`in_map`) of its mapper's. `about_type` says that the type is the fault."""
+    """A fault of a connector's options, or (`in_map`) of its mapper's.
+
+    `about_type` says that the type is the fault, `destination` whose option it is, if it is one's own.
+    """
 
     fault: Fault
     in_map: bool = False
     about_type: bool = False
+    destination: int | None = None
 
 
 def connector_faults(kind: Kind, connector: Connector, attributes: Sequence[str]) -> Iterator[ConnectorFault]:
@@ -95,12 +99,26 @@ def connector_faults(kind: Kind, connector: Connector, attributes: Sequence[str]
 
     Options that come from a configuration (`ref`) are not checked.
     """
+    if kind == "source" or not is_distributed(connector.options):
+        yield from _single_faults(kind, connector, attributes)
+        return
+    for fault in distribution_faults(connector.options, attributes):
+        yield ConnectorFault(fault)
+    found: set[ConnectorFault] = set()
+    each = own_options(connector.options)
+    for number, one in enumerate(destinations_of(connector)):
+        for wrong in _single_faults(kind, one, attributes):
+            if wrong in found:
+                continue
+            found.add(wrong)
+            is_own = number < len(each) and wrong.fault.option in each[number] and not wrong.in_map
+            yield replace(wrong, destination=number) if is_own else wrong
+
+
+def _single_faults(kind: Kind, connector: Connector, attributes: Sequence[str]) -> Iterator[ConnectorFault]:
     referring = "ref" in connector.options
     known = CONNECTORS[kind]
     options = {name: text for name, text in connector.options.items() if name != "ref"}
-    if spread := [name for name in options if name.partition(".")[0] == "distribution"]:
-        yield ConnectorFault(Fault("distribution", "unknown option", _ADVICE["distribution"], FaultKind.UNKNOWN))
-    options = {name: text for name, text in options.items() if name not in spread}
     for name, text in connector.options.items():
         if wrong := name_fault(text):
             yield ConnectorFault(Fault(name, wrong))

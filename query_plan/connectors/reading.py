@@ -8,6 +8,7 @@ from typing import Literal
 
 from cep_common.protocol.registry import Connector
 from query_plan.components.error_streams import SINK_TYPE, STREAM_OPTION, error_streams
+from query_plan.connectors.distribution import NAME, options_of_distribution, separated
 from siddhi.analysis.model import AnalysedApp
 from siddhi.language import ast
 
@@ -16,15 +17,16 @@ def read_connectors(app: AnalysedApp, kind: Literal["source", "sink"]) -> tuple[
     """Every `@source` or `@sink` of the plan's streams, in text order.
 
     `type` is taken out of the options. `@map` gives the mapper, empty without it. Nested annotations become dotted
-    options: `@map(type='json', @attributes(a='$.x'))` has `attributes.a`, `@payload('…')` is `payload`, and
-    `@sink(type='log', @distribution(strategy='broadcast'))` has `distribution.strategy`. Several values without names
-    have numbers: `@attributes('$.x', '$.y')` has `attributes.0` and `attributes.1`.
+    options: `@map(type='json', @attributes(a='$.x'))` has `attributes.a`, and `@payload('…')` is `payload`. Several
+    values without names have numbers: `@attributes('$.x', '$.y')` has `attributes.0` and `attributes.1`. A sink with
+    `@distribution` is one for each destination, unless these take turns.
     """
     return tuple(
-        connector_of(stream, annotation)
+        one
         for stream, analysed in app.streams.items()
         if analysed.syntax is not None
         for annotation in _named(analysed.syntax.annotations, kind)
+        for one in separated(connector_of(stream, annotation))
     )
 
 
@@ -37,7 +39,9 @@ def connector_of(stream: str, annotation: ast.Annotation) -> Connector:
     """Return the connector that `@source` or `@sink` of `stream` declares."""
     options = {element.key: element.value for element in annotation.elements if element.key is not None}
     for nested in annotation.annotations:
-        if nested.name.casefold() not in ("map", "dist"):  # the planner says that @dist has no effect there
+        if nested.name.casefold() == NAME:
+            options |= dict(options_of_distribution(nested))
+        elif nested.name.casefold() not in ("map", "dist"):  # the planner says that @dist has no effect there
             options |= dict(_flat(nested, f"{nested.name.casefold()}."))
     kind = options.pop("type", "")
     mapper = next(_named(annotation.annotations, "map"), ast.Annotation("map"))

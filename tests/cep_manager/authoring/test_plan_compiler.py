@@ -130,14 +130,29 @@ def test_values_of_a_mapper_without_names_are_numbered_when_there_are_several() 
     assert compiled.sources[0].mapper_options == {"attributes.0": "$.s", "attributes.1": "$.p"}
 
 
-def test_workers_are_told_of_all_that_stands_in_a_sink() -> None:
+def distributed(strategy: str) -> list[dict[str, str]]:
+    """The options of the sinks that workers run for one with two destinations."""
     compiled = compile_plan(
-        "@app:name('P') define stream A (k int); "
-        "@sink(type='log', @map(type='text'), @distribution(strategy='roundRobin')) define stream B (k int); "
-        "from A select k insert into B;",
+        "@app:name('P') define stream A (k int); @sink(type='file', file.uri='x', @map(type='csv'), "
+        f"@Distribution(strategy='{strategy}', PartitionKey='k', "
+        "@destination(file.uri='x'), @Destination(file.uri='y'))) "
+        "define stream B (k int); from A select k insert into B;",
         NO_SCRIPTS,
     )
-    assert compiled.sinks[0].options == {"distribution.strategy": "roundRobin"}
+    assert {one.mapper for one in compiled.sinks} == {"csv"}
+    return [one.options for one in compiled.sinks]
+
+
+def test_a_sink_is_one_for_each_destination_unless_these_take_turns() -> None:
+    assert distributed("broadcast") == [{"file.uri": "x"}, {"file.uri": "y"}]
+    key = {"distribution.partitionKey": "k"}
+    assert distributed("PARTITIONED") == [
+        {"file.uri": "x", **key, "distribution/share": "0/2"},
+        {"file.uri": "y", **key, "distribution/share": "1/2"},
+    ]
+    turns = {"distribution.strategy": "roundRobin", "distribution/destinations": "2", **key}
+    each = {"distribution.destination.0.file.uri": "x", "distribution.destination.1.file.uri": "y"}
+    assert distributed("roundRobin") == [{"file.uri": "x", **each, **turns}]
 
 
 def test_a_trigger_is_a_stage_of_its_own() -> None:

@@ -241,7 +241,7 @@ def test_every_sink_and_listener_of_a_stream_gets_its_events(world: World, tmp_p
         ("file", {"file.uri": "/var/cep/{{nobody}}.txt"}, "file.uri: no such attribute: nobody"),
         ("file", {"file.uri": "/var/cep/x", "append": "false"}, "append: must be true, not 'false'"),
         ("log", {"priority": "LOUD"}, "priority: must be TRACE or DEBUG or INFO or WARN or ERROR or FATAL or OFF, not"),
-        ("log", {"distribution.strategy": "roundRobin"}, "write a @sink for each destination"),
+        ("log", {"distribution.strategy": "roundRobin"}, "has no destination; write an @destination(…) for each"),
         ("zeromq", {"endpoint": "here"}, "endpoint: 'here' is not host:port"),
     ],
 )

@@ -1,0 +1,130 @@
+"""`@distribution` of sinks: their destinations, and which events each of them gets.
+
+A sink with destinations is one connector whose options hold those of its destinations (`distribution.destination.0.x`).
+`broadcast` and `partitioned` become a sink for each destination when the plan is compiled, so that none waits for
+another; `roundRobin` stays one sink, which moves events from a destination that fails to the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cep_common.protocol.registry import Connector
+from query_plan.connectors.options import Fault, FaultKind
+from siddhi.language import ast
+
+NAME = "distribution"
+STRATEGY = "distribution.strategy"
+KEY = "distribution.partitionKey"
+COUNT = "distribution/destinations"
+SHARE = "distribution/share"
+"""These two are written for workers alone: no annotation can have an option with a slash."""
+ROUND_ROBIN, PARTITIONED, BROADCAST = STRATEGIES = ("roundRobin", "partitioned", "broadcast")
+_OURS = re.compile(rf"{NAME}(?:[./].*)?")
+_DESTINATION = re.compile(r"distribution\.destination\.(\d+)\.(.+)")
+_SHARE = re.compile(r"(\d{1,4})/([1-9]\d{0,3})")
+_WORDS = {one.rpartition(".")[2].casefold(): one for one in (STRATEGY, KEY)}
+_MOST_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Of the events whose `key` has a hash code, those whose hash code leaves `index` when divided by `count`."""
+
+    key: str
+    index: int
+    count: int
+
+
+def options_of_distribution(annotation: ast.Annotation) -> Iterator[tuple[str, str]]:
+    """Yield what `@distribution` says, as options of its sink."""
+    for element in annotation.elements:
+        name = element.key or ""
+        yield _WORDS.get(name.casefold(), f"{NAME}.{name}".rstrip(".")), element.value
+    destinations = destinations_in(annotation)
+    for number, destination in enumerate(destinations):
+        for element in destination.elements:
+            yield f"{NAME}.destination.{number}.{element.key or ''}", element.value
+    if destinations:
+        yield COUNT, str(len(destinations))
+
+
+def destinations_in(annotation: ast.Annotation) -> list[ast.Annotation]:
+    """Return each `@destination` of a `@distribution`."""
+    return [one for one in annotation.annotations if one.name.casefold() == "destination"]
+
+
+def is_distributed(options: Mapping[str, str]) -> bool:
+    """Return whether a sink has several destinations, or a share of the events of one that had."""
+    return any(map(_OURS.fullmatch, options))
+
+
+def own_options(options: Mapping[str, str]) -> tuple[dict[str, str], ...]:
+    """Return the options of each destination alone."""
+    written = options.get(COUNT, "0")
+    count = int(written) if written.isdecimal() and len(written) <= _MOST_DIGITS else 0
+    found: tuple[dict[str, str], ...] = tuple({} for _ in range(count))
+    for name, text in options.items():
+        match = _DESTINATION.fullmatch(name)
+        if match and int(match[1]) < len(found):
+            found[int(match[1])][match[2]] = text
+    return found
+
+
+def destinations_of(sink: Connector) -> tuple[Connector, ...]:
+    """Return the sink of each destination, without what `@distribution` says; `sink` alone if it has none."""
+    common = {name: text for name, text in sink.options.items() if _OURS.fullmatch(name) is None}
+    each = own_options(sink.options) or ({},)
+    return tuple(msgspec.structs.replace(sink, options=common | own) for own in each)
+
+
+def separated(sink: Connector) -> tuple[Connector, ...]:
+    """Return the sinks as which workers run `sink`: one for each destination, unless these take turns."""
+    strategy, count = _strategy(sink.options), len(own_options(sink.options))
+    if not count or strategy not in (PARTITIONED, BROADCAST) or (strategy == PARTITIONED and KEY not in sink.options):
+        return (sink,)
+    each = destinations_of(sink)
+    if strategy == BROADCAST:
+        return each
+    return tuple(
+        msgspec.structs.replace(one, options=one.options | {KEY: sink.options[KEY], SHARE: f"{index}/{count}"})
+        for index, one in enumerate(each)
+    )
+
+
+def share_of(options: Mapping[str, str]) -> Share | None:
+    """Return which events the sink of one destination gets; None: all."""
+    written = _SHARE.fullmatch(options.get(SHARE, ""))
+    return Share(options[KEY], int(written[1]), int(written[2])) if written and KEY in options else None
+
+
+def distribution_faults(options: Mapping[str, str], attributes: Sequence[str]) -> Iterator[Fault]:
+    """Yield what is wrong with the `@distribution` of a sink."""
+    if share_of(options) is not None:
+        return
+    known = {STRATEGY, KEY, COUNT}
+    for name in options:
+        if _OURS.fullmatch(name) and name not in known and _DESTINATION.fullmatch(name) is None:
+            yield Fault(name, "unknown option", "known: strategy, partitionKey, @destination(…)", FaultKind.UNKNOWN)
+    strategy = _strategy(options)
+    if strategy not in STRATEGIES:
+        written = f", not {options[STRATEGY][:40]!r}" if STRATEGY in options else ""
+        yield Fault(STRATEGY, f"must be {' or '.join(STRATEGIES)}{written}")
+    if not own_options(options):
+        yield Fault(NAME, "has no destination", "write an @destination(…) for each destination within @distribution(…)")
+    key = options.get(KEY)
+    if strategy == PARTITIONED and key is None:
+        yield Fault(KEY, "must name the attribute by whose value events are shared out")
+    elif strategy == PARTITIONED and key not in attributes:
+        yield Fault(KEY, f"no such attribute: {key}")
+    elif key is not None and strategy in (ROUND_ROBIN, BROADCAST):
+        yield Fault(KEY, f"has no effect with the strategy {strategy}", "take it out", FaultKind.IDLE)
+
+
+def _strategy(options: Mapping[str, str]) -> str:
+    written = options.get(STRATEGY, "")
+    return next((one for one in STRATEGIES if one.casefold() == written.strip().casefold()), written)
