@@ -6,13 +6,13 @@ Each has one writer and is replaced as a whole. Times are of the host's monotoni
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
 import msgspec
 
 from cep_common.ids import Endpoint
+from cep_common.process.atomic_files import write_atomically
 
 ROLE_FILE, MIRROR_FILE = "role.json", "mirror.json"
 
@@ -92,9 +92,7 @@ Kind = TypeVar("Kind", NodeRole, MirrorReport)
 
 def write_file(path: Path, value: NodeRole | MirrorReport) -> None:
     """Replace the file at `path`. Raises OSError."""
-    passing = path.with_name(f"{path.name}.{os.getpid()}.new")
-    passing.write_bytes(msgspec.json.encode(value))
-    passing.replace(path)
+    write_atomically(path, msgspec.json.encode(value), several_writers=True)
 
 
 class FileView(Generic[Kind]):

@@ -1,7 +1,7 @@
 """What all messages between processes share, and those of the registry: endpoints and workers.
 
-Others are in modules of their own (`message_types` has all). `registry.md` and the pages beside it describe the messages,
-`PROTOCOL.md` the conventions; a test compares them with the code.
+Others are in modules of their own (`message_types` has all). `registry.md` and the pages beside it describe the
+messages, `PROTOCOL.md` the conventions; a test compares them with the code.
 
 Requests are verbs, answers past participles, a refusal is `rejected`. Times are milliseconds. Data frames carry Arrow
 record batches behind their header; see `topology.events.frames`.

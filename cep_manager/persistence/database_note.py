@@ -7,7 +7,6 @@ an older one. The note tells.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ import msgspec
 import sqlalchemy
 from sqlalchemy import Connection
 
+from cep_common.process.atomic_files import write_atomically
 from cep_manager.persistence.schema import LEADER, PLANS, system_identity
 
 logger = logging.getLogger(__name__)
@@ -117,10 +117,8 @@ class DatabaseNote:
         if self._path is None:
             return
         data = msgspec.json.encode(note)
-        passing = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
+        sealed = data + f"\n#{crc32(data):08x}\n".encode()
         try:
-            passing.write_bytes(data + f"\n#{crc32(data):08x}\n".encode())
-            passing.chmod(0o600)
-            passing.replace(self._path)
+            write_atomically(self._path, sealed, mode=0o600, several_writers=True)
         except OSError as error:
             logger.warning("not noted what is in the database: file=%s reason=%s", self._path, error.strerror)

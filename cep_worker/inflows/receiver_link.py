@@ -403,7 +403,7 @@ class ReceiverLink:
         if link is None or link.has_room() or not link.outbox.pending:
             self._full_since, self._stalled = None, False
             return
-        oldest = link.outbox.pending[0].sequence
+        oldest = link.outbox.first_unacknowledged
         if self._full_since is None or self._full_since[1] != oldest:
             self._full_since, self._stalled = (now_ms, oldest), False
         elif not self._stalled and now_ms - self._full_since[0] >= STALLED_MS:
@@ -419,8 +419,7 @@ class ReceiverLink:
 
     def _note_progress(self, link: LinkSender) -> None:
         """Tell the backlog what the server has taken over and secured."""
-        pending = link.outbox.pending
-        self._backlog.acknowledged(pending[0].sequence if pending else link.outbox.next_sequence)
+        self._backlog.acknowledged(link.outbox.first_unacknowledged)
         if link.secured:
             self._backlog.secure(link.secured, link.unneeded)
 
@@ -435,7 +434,7 @@ class ReceiverLink:
                           self._stream.stream, self.peer, refusal.code, refusal.reason,
                           level=logging.ERROR)  # fmt: skip
         link.refusals.clear()
-        if link.state in (LinkState.LOST, LinkState.REFUSED):
+        if link.state.has_failed:
             level = logging.WARNING if link.outbox.window_rows is not None else logging.INFO  # it never stood
             text = "link %s: stream=%s peer=%s"
             paced_logger.problem(

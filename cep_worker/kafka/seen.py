@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
+from cep_common.process.atomic_files import write_atomically
 from cep_worker.kafka.fetched import Fetched
 from cep_worker.kafka.messages import Refused
 from cep_worker.kafka.sequences import HeaderError, without_header
@@ -66,9 +66,7 @@ class Seen:
         """Write the numbers to the file. What comes again after a crash of the last second is not known."""
         self._saved_at = time.monotonic()
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        new = self._path.with_suffix(".new")
-        new.write_bytes(msgspec.json.encode(self._last))
-        os.replace(new, self._path)
+        write_atomically(self._path, msgspec.json.encode(self._last))
 
     def _name(self, fetched: Fetched, index: int, sequence: str) -> str:
         one = fetched.message(index)

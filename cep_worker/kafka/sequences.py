@@ -6,10 +6,11 @@ binary    length of the header (4 bytes, big-endian), <sequence.id>:<n>, payload
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+
+from cep_common.process.atomic_files import write_atomically
 
 _LENGTH = struct.Struct(">i")
 _LONGEST = 1_000
@@ -62,12 +63,7 @@ class Numbers:
 
     def _reserve(self, up_to: int) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        new = self._path.with_suffix(".new")
-        with new.open("w") as file:
-            file.write(str(up_to))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, self._path)
+        write_atomically(self._path, str(up_to).encode(), durable=True)
         self._reserved = up_to
 
 

@@ -6,11 +6,12 @@ kept in a file, with the generation of positions that belongs to each topic of t
 
 from __future__ import annotations
 
-import os
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
+
+from cep_common.process.atomic_files import write_atomically
 
 UNKNOWN = frozenset({"", "AAAAAAAAAAAAAAAAAAAAAA"})
 """What brokers that know no ids are said to give: nothing, or an id that is all zero."""
@@ -63,6 +64,4 @@ class TopicIds:
 
     def _save(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        new = self._path.with_suffix(".new")
-        new.write_bytes(msgspec.json.encode(self._known))
-        os.replace(new, self._path)
+        write_atomically(self._path, msgspec.json.encode(self._known))

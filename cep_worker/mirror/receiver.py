@@ -18,6 +18,7 @@ from typing import Any
 import zmq
 
 from cep_common.errors import DecodeError
+from cep_common.process.atomic_files import write_atomically
 from cep_common.process.private_folders import make_private
 from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.protocol.mirrors import (
@@ -66,9 +67,7 @@ class Copy:
                     self._remove(path)
                 case "replace":
                     make_private(path.parent)
-                    passing = path.with_name(f"{path.name}.new")
-                    passing.write_bytes(body)
-                    passing.replace(path)
+                    write_atomically(path, body)
                 case "append":
                     self._append(path, change.offset, body)
             self._unsynced.add(path)

@@ -132,7 +132,7 @@ class DeliveryLink:
                           self._opening.streams[0].stream, self._endpoint.url(), refusal.code, refusal.reason,
                           level=logging.ERROR)  # fmt: skip
         link.refusals.clear()
-        if link.state in (LinkState.LOST, LinkState.REFUSED):
+        if link.state.has_failed:
             self._leave()
 
     def _pump(self, now_ms: int) -> None:
@@ -176,8 +176,7 @@ class DeliveryLink:
 
         They are acknowledged, and secured where the server says what it has secured.
         """
-        pending = link.outbox.pending
-        first_open = pending[0].sequence if pending else link.outbox.next_sequence
+        first_open = link.outbox.first_unacknowledged
         taken = 0
         while taken < len(self._sent):
             sequence, waiting = self._sent[taken]

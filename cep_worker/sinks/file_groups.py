@@ -22,6 +22,7 @@ from typing import IO, BinaryIO
 
 import msgspec
 
+from cep_common.process.atomic_files import sync_folder, write_atomically
 from cep_worker.outflows.consumers import FrameId, GroupId
 
 logger = logging.getLogger(__name__)
@@ -191,17 +192,8 @@ class FileGroups:
         return size
 
     def _note(self, commits: CommittedGroups) -> None:
-        passing = self._commits_path.with_name(f"{self._commits_path.name}.new")
-        with passing.open("wb") as file:
-            file.write(msgspec.json.encode(commits))
-            file.flush()
-            os.fsync(file.fileno())
-        passing.replace(self._commits_path)
-        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_atomically(self._commits_path, msgspec.json.encode(commits), durable=True)
+        sync_folder(self._path.parent)
         self._commits = commits
 
 

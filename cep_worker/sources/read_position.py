@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fcntl
-import os
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
+from cep_common.process.atomic_files import write_atomically
 from cep_worker.sources.file_lines import FilePosition
 
 
@@ -67,9 +67,4 @@ class ReadPosition:
         Raises:
             OSError: the disk fails.
         """
-        new = self.path.with_suffix(".new")
-        with new.open("wb") as file:
-            file.write(msgspec.json.encode(position))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, self.path)
+        write_atomically(self.path, msgspec.json.encode(position), durable=True)

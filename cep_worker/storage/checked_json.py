@@ -6,13 +6,13 @@ One damaged byte in them must not cost what they describe.
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 from typing import TypeVar
 from zlib import crc32
 
 import msgspec
 
+from cep_common.process.atomic_files import write_atomically
 from cep_common.process.private_folders import make_private
 from cep_worker.storage.file_changes import replaced
 from cep_worker.storage.group_commit import sync_folders
@@ -50,12 +50,7 @@ def write_checked(path: Path, value: msgspec.Struct, *, copied: bool = True) -> 
     data = msgspec.json.encode(value)
     sealed = data + _SEAL + f"{crc32(data):08x}\n".encode()
     for place in (copy_of(path), path) if copied else (path,):
-        passing = place.with_name(f"{place.name}.new")
-        with passing.open("wb") as file:
-            file.write(sealed)
-            file.flush()
-            os.fsync(file.fileno())
-        passing.replace(place)
+        write_atomically(place, sealed, durable=True)
         replaced(place)
     sync_folders(path.parent, levels=1)
 

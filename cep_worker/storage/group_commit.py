@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cep_common.monitoring.paced_log import PacedLog
+from cep_common.process.atomic_files import sync_folder
 from cep_worker.config import WalConfig
 
 logger = logging.getLogger(__name__)
@@ -224,11 +225,7 @@ def sync_folders(folder: Path, levels: int = 4) -> None:
     for path in [folder, *folder.parents][:levels]:
         if not path.exists():  # deleted meanwhile
             continue
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(path)
 
 
 def delete(path: Path) -> None:

@@ -58,6 +58,11 @@ class Outbox:
         # A frame larger than the whole window must still get through, alone.
         return self.in_flight_rows < self.window_rows or not self.pending
 
+    @property
+    def first_unacknowledged(self) -> int:
+        """The sequence of the oldest frame that is not acknowledged; without any, of the next one."""
+        return self.pending[0].sequence if self.pending else self.next_sequence
+
     def sent(self, frame: PendingFrame) -> None:
         """Record that `frame` was sent; its sequence must be `next_sequence`."""
         if frame.sequence != self.next_sequence:

@@ -52,6 +52,11 @@ class LinkState(Enum):
     LOST = "lost"
     CLOSED = "closed"
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the server refused the link or is gone: the link must be closed, and its frames sent over another."""
+        return self in (LinkState.REFUSED, LinkState.LOST)
+
 
 class LinkSender:
     """The sending end of a link to `endpoint`. Poll `sockets` for reading and call `handle`; call `tick` now and then.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from cep_common.process.atomic_files import write_atomically
 from cep_worker.storage.file_changes import replaced
 
 logger = logging.getLogger(__name__)
@@ -63,7 +64,5 @@ def write_progress(folder: Path, progress: DeliveryProgress) -> None:
 
     Raises OSError.
     """
-    passing = folder / f"{FILE}.new"
-    passing.write_bytes(msgspec.json.encode(progress))
-    passing.replace(folder / FILE)
+    write_atomically(folder / FILE, msgspec.json.encode(progress))
     replaced(folder / FILE)

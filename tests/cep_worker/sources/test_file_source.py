@@ -151,11 +151,11 @@ def test_nothing_is_read_on_while_the_position_cannot_be_kept(world: World, path
     receiver = world.connected_receiver()
     until(lambda: list(positions.glob("*.json")), receiver)
     (kept,) = positions.glob("*.json")
-    kept.with_suffix(".new").mkdir()
+    kept.with_name(f"{kept.name}.new").mkdir()
     append(path, LINE % 2)
     until(lambda: "cannot be written" in problem(world), receiver)
     append(path, LINE % 3)
-    kept.with_suffix(".new").rmdir()
+    kept.with_name(f"{kept.name}.new").rmdir()
     until(lambda: len(receiver.rows()) >= 3 and not problem(world), receiver)
     assert receiver.rows() == [row(1), row(2), row(3)]
 

@@ -6,7 +6,6 @@ process may use a store; a name appears in one step, with all its bytes, or not 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import secrets
@@ -19,6 +18,7 @@ from urllib.parse import quote
 from pyarrow import ArrowException
 from pyarrow.fs import FileSelector, FileSystem, FileType, HadoopFileSystem
 
+from cep_common.process.atomic_files import sync_folder
 from topology.checkpoint.errors import CheckpointUnreadableError, StoreUnreachableError
 
 Buffer = bytes | memoryview
@@ -86,7 +86,7 @@ class DirectoryBlobs:
             except BaseException:
                 unfinished.unlink(missing_ok=True)
                 raise
-            _make_durable(path.parent)
+            sync_folder(path.parent)
 
     def get(self, name: str) -> bytes:
         with _told(f"{self._folder}/{name}"):
@@ -220,17 +220,5 @@ def _write_durably(path: Path, pieces: Sequence[Buffer]) -> None:
                 if group:
                     group[0] = group[0][written:]
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _make_durable(folder: Path) -> None:
-    """Sync the names in `folder` to disk, where the file system can do that."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
     finally:
         os.close(descriptor)

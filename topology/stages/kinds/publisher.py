@@ -226,7 +226,7 @@ class Publisher:
                 raise TopologyError(STALE_ATTEMPT, f"worker {self.worker} knows a later start: {refusal.reason}")
         link.refusals.clear()
         self._note_flushed()
-        if link.state in (LinkState.LOST, LinkState.REFUSED):
+        if link.state.has_failed:
             self._let_go(link)
             if link.outbox.window_rows is not None:
                 self._lost()
@@ -310,8 +310,8 @@ class Publisher:
         return True
 
     def _note_flushed(self) -> None:
-        pending = self.link.outbox.pending if self.link is not None else ()
-        while self._marks and (not pending or pending[0].sequence > self._marks[0][0]):
+        link = self.link
+        while self._marks and (link is None or link.outbox.first_unacknowledged > self._marks[0][0]):
             _, checkpoint, self._flushed_to[checkpoint] = self._marks.popleft()
             self.flushed.append(checkpoint)
 

@@ -22,7 +22,7 @@ from topology.acks import Ack
 from topology.errors import TopologyError
 from topology.events.bundle import Bundle
 from topology.events.frames import CLOCK_FIELD, arrow_schema, decode_batch, encode_batch, has_clocks
-from topology.links.sender import LinkSender, LinkState
+from topology.links.sender import LinkSender
 from topology.links.server import FrameArrived, IncomingLink, LinkArrived, LinkGone, LinkServer
 from topology.model import Topology
 
@@ -101,7 +101,7 @@ class TaskExchange:
             for sequence in peer.link.settled:
                 peer.under_way.pop(sequence).settle()
             peer.link.settled.clear()
-            if peer.link.state in (LinkState.LOST, LinkState.REFUSED):
+            if peer.link.state.has_failed:
                 raise TopologyError(TASK_LOST, f"the link from task {self._task} to task {task} broke")
             self._pump(peer)
 
