@@ -1,6 +1,6 @@
 """A thousand plans on one machine: how soon they run, and what they cost while nothing happens.
 
-    .venv/bin/python -m benchmarks.many_plans [--plans 1000] [--seed 1] [--idle-s 30] [--kill] [--json]
+    .venv/bin/python -m benchmarks.many_plans [--plans 1000] [--seed 1] [--idle-s 30] [--kill] [--json] [--folder F]
 
 Deploys generated plans in the order of the seed, no two alike (60 % filters and windows, 30 % patterns, 10 % joins and
 tables), as one rule set on a system of its own as `cep up` starts it. Prints the seconds until all of them are active
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -80,9 +81,12 @@ def main() -> None:
     parser.add_argument("--hold-s", type=float, default=0.0, help="leave the system running for so long, to look at it")
     parser.add_argument("--kill", action="store_true", help="move a plan, and kill a host, the driver and the manager")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--folder", type=Path, help="leave the plans and the system's folder, with its logs, in there")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, LocalSystem(Path(folder) / "system", Ports.free()) as system:
-        measures = measure(system, Path(folder) / "plans", options.plans, options.idle_s, options.seed)
+    with ExitStack() as opened:
+        folder = options.folder or Path(opened.enter_context(tempfile.TemporaryDirectory()))
+        system = opened.enter_context(LocalSystem(folder / "system", Ports.free()))
+        measures = measure(system, folder / "plans", options.plans, options.idle_s, options.seed)
         if options.kill:
             measures |= moves(system) | kills(system, measures["plans"])
         if options.hold_s:

@@ -12,12 +12,13 @@ import msgspec
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import Message
 
-HostedState = Literal["starting", "running", "ended"]
+HostedState = Literal["waiting", "starting", "running", "ended"]
 
 
 class HostedTask(msgspec.Struct, frozen=True):
     """A task in a stage host: `attempt` of the plan's `epoch`.
 
+    A host starts one task at a time: `waiting` ones have their turn later.
     For one that has `ended`, `code`, `reason`, `traceback` and `instance` say why (an empty `code`: it was ordered to
     stop); `unfit`: another try is useless.
     """

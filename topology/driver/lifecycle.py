@@ -23,7 +23,8 @@ starts when there is a host for its tenant, or a slot for one. One that stands `
 A slot is one core of an executor. A task that asks for several takes them on one executor; where tasks are placed is
 Spark's choice, so a topology that was admitted may find its slots in pieces: when its tasks have not started in time,
 its job is cancelled, and it waits again behind the others. That time runs from when the job was given to Spark: before,
-the checkpoint store is asked what the topology starts from, and takes as long as it takes.
+the checkpoint store is asked what the topology starts from, and takes as long as it takes. A stage host starts its
+plans one after the other: however many there are, none of them is late as long as the host is heard.
 
 Spark ends the jobs of a lost executor before it tells of the loss. So after a job has ended by itself nothing is
 admitted until the executors have been looked up again; and a topology whose slots are lost before its tasks have
@@ -122,6 +123,7 @@ class TopologyRun:
     `ending` says how its last job ended, `recalled` why its present one is cancelled. A topology that is `draining`
     takes its last checkpoint. One that runs `alone` gets no place in a stage host, and one that `moves` leaves its
     host now. Its slots were assigned at `admitted_ms`, its job was submitted to Spark at `given_ms` (None: not yet).
+    One that is `queued` waits in a stage host, which starts its plans one after the other.
     """
 
     submission: SubmitTopology
@@ -134,6 +136,7 @@ class TopologyRun:
     running_since_ms: int = 0
     admitted_ms: int = 0
     given_ms: int | None = None
+    queued: bool = False
     recalled: str = ""
     draining: bool = False
     alone: bool = False
@@ -233,6 +236,15 @@ class TopologyRuns:
         if run is not None and run.state == "starting":
             run.given_ms, run.reason = now_ms, run.ending
 
+    def job_queued(self, key: PlanKey, epoch: int) -> None:
+        """Record that a stage host is to start the topology: behind others, so that no time limit applies.
+
+        A host that does not start, hangs or dies is noticed by itself, and ends what waits in it.
+        """
+        run = self.runs.get((key, epoch))
+        if run is not None and run.state == "starting":
+            run.queued, run.reason = True, run.ending
+
     def job_running(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """Record that all tasks of the topology's job have started."""
         run = self.runs.get((key, epoch))
@@ -301,7 +313,7 @@ class TopologyRuns:
 
     def _admit(self, run: TopologyRun, now_ms: int) -> list[Instruction]:
         run.reason = run.ending
-        run.admitted_ms, run.given_ms = now_ms, None
+        run.admitted_ms, run.given_ms, run.queued = now_ms, None, False
         return self._move(run, TopologyTransition.ADMIT)
 
     @property
@@ -364,7 +376,10 @@ class TopologyRuns:
         for run in self.runs.values():
             if run.state != "starting":
                 continue
-            if run.given_ms is None:
+            if run.queued:
+                if now_ms - run.admitted_ms >= SLOW_STORE_MS:
+                    run.reason = run.ending or "waits for its turn to start in a stage host"
+            elif run.given_ms is None:
                 if now_ms - run.admitted_ms >= SLOW_STORE_MS:
                     run.reason = "the checkpoint store has not said yet what it starts from"
             elif now_ms - run.given_ms >= self.start_timeout_ms:

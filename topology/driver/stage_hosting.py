@@ -23,13 +23,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from cep_common.ids import PlanKey
+from cep_common.lease import AdaptiveLease
 from cep_common.protocol.stage_hosts import Blame, HostedTask
 
 HEARTBEAT_MS = 500
 LEASE_MS = 6_000
-"""A host that is silent for so long is ended."""
+"""A host that is silent for so long is ended; longer while heartbeats are seen to come late (`cep_common.lease`)."""
 END_MS = 40_000
 """A task that was told to end may take so long: longer than its host waits for a turn before it ends itself."""
+END_STARTING_MS = 180_000
+"""So long one may take that is being built then: what it calls is compiled first, and neighbours run meanwhile."""
 REPEAT_MS = 1_000
 """An order that the host's registrations do not show is given again after so long."""
 IDLE_MS = 5_000
@@ -113,12 +116,14 @@ class HostInstruction:
 class Seat:
     """A plan's task in a host.
 
-    It `runs` once the host has said so. `ending_ms` is when it was first ordered to end, `ordered_ms` when the host
-    last received an order about it.
+    It `runs` once the host has begun to start it: as with a task of its own, whose process runs by then, the checkpoint
+    coordinator expects it from then on. While it `starts`, it cannot be ended. `ending_ms` is when it was first ordered
+    to end, `ordered_ms` when the host last received an order about it.
     """
 
     id: SeatId
     runs: bool = False
+    starts: bool = False
     ending_ms: int | None = None
     ordered_ms: int | None = None
 
@@ -156,6 +161,8 @@ class StageHosts:
     _started: int = 0
     _strikes: dict[PlanKey, list[int]] = field(default_factory=dict)
     _blamed: set[str] = field(default_factory=set)
+    _lease: AdaptiveLease = field(default_factory=lambda: AdaptiveLease(LEASE_MS, HEARTBEAT_MS))
+    _looked_ms: int | None = None
 
     @property
     def slots(self) -> int:
@@ -191,27 +198,35 @@ class StageHosts:
             return []
         if not self.move(host, HostMove.REGISTER):  # its job was cancelled before Spark knew of it
             return [HostInstruction(HostAction.END_HOST, name)]
+        if host.heard_ms:
+            self._lease.heard(now_ms - host.heard_ms, now_ms)
         host.heard_ms = now_ms
         for blame in blames:
             self._strike(blame, now_ms)
         instructions: list[HostInstruction] = []
         told = {SeatId(one.key, one.epoch, one.attempt): one for one in tasks}
         for seat_id, one in told.items():
-            seat = host.seats.get(seat_id)
-            if seat is None:
-                if one.state != "ended":  # it was given up before: nothing of it may work beside its successor
-                    instructions.append(HostInstruction(HostAction.END_TASK, name, seat_id))
-            elif one.state == "ended":
-                self._leave(host, seat_id, now_ms)
-                instructions.append(HostInstruction(HostAction.TASK_ENDED, name, seat_id, one))
-            elif one.state == "running" and not seat.runs:
-                seat.runs = True
-                instructions.append(HostInstruction(HostAction.TASK_RUNS, name, seat_id))
+            instructions += self._follow(host, seat_id, one, now_ms)
         for seat in host.seats.values():
             followed = seat.id in told and seat.ending_ms is None
             if not followed and (seat.ordered_ms is None or now_ms - seat.ordered_ms >= REPEAT_MS):
                 instructions += self._order(host, seat, now_ms)
         return instructions
+
+    def _follow(self, host: Host, seat_id: SeatId, one: HostedTask, now_ms: int) -> list[HostInstruction]:
+        """Apply what the host says of one task."""
+        seat = host.seats.get(seat_id)
+        if seat is None:
+            # What still runs was given up before: nothing of it may work beside its successor.
+            return [] if one.state == "ended" else [HostInstruction(HostAction.END_TASK, host.name, seat_id)]
+        seat.starts = one.state == "starting"
+        if one.state == "ended":
+            self._leave(host, seat_id, now_ms)
+            return [HostInstruction(HostAction.TASK_ENDED, host.name, seat_id, one)]
+        if one.state != "waiting" and not seat.runs:
+            seat.runs = True
+            return [HostInstruction(HostAction.TASK_RUNS, host.name, seat_id)]
+        return []
 
     def host_ended(self, name: str, reason: str) -> list[HostInstruction]:
         """End the tasks of a host whose job is over."""
@@ -230,6 +245,9 @@ class StageHosts:
         end at once, and no host is started except a tenant's first.
         """
         instructions: list[HostInstruction] = []
+        if self._looked_ms is not None:  # a driver that is late itself hears late
+            self._lease.heard(now_ms - self._looked_ms, now_ms)
+        self._looked_ms = now_ms
         for host in list(self.hosts.values()):
             instructions += self._look_at(host, now_ms, wanted=wanted)
         for seat_id in list(self.waiting):
@@ -291,16 +309,19 @@ class StageHosts:
             host.idle_ms = now_ms
 
     def _look_at(self, host: Host, now_ms: int, *, wanted: bool) -> list[HostInstruction]:
-        ending = [seat.ending_ms for seat in host.seats.values() if seat.ending_ms is not None]
+        hangs = any(
+            seat.ending_ms is not None and now_ms - seat.ending_ms >= (END_STARTING_MS if seat.starts else END_MS)
+            for seat in host.seats.values()
+        )
         idle_for_ms = now_ms - host.idle_ms
         moved = False
         if host.state is HostState.STARTING and now_ms - host.since_ms >= self.start_timeout_ms:
             host.reason = f"its stage host did not start within {self.start_timeout_ms / 1000:.0f} s"
             moved = self.move(host, HostMove.LATE)
-        elif host.state is HostState.UP and now_ms - host.heard_ms >= LEASE_MS:
-            host.reason = f"its stage host was silent for {LEASE_MS / 1000:.0f} s"
+        elif host.state is HostState.UP and now_ms - host.heard_ms >= self._lease.ms(now_ms):
+            host.reason = f"its stage host was silent for {(now_ms - host.heard_ms) / 1000:.0f} s"
             moved = self.move(host, HostMove.SILENT)
-        elif host.state is HostState.UP and ending and now_ms - min(ending) >= END_MS:
+        elif host.state is HostState.UP and hangs:
             host.reason = "its stage host was ended, since a plan in it did not stop"
             moved = self.move(host, HostMove.HANGS)
         elif not host.seats and (idle_for_ms >= IDLE_MS or (wanted and host.state is HostState.UP)):

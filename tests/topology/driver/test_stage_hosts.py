@@ -13,6 +13,7 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.stage_hosts import Blame, HostedState, HostedTask
 from topology.driver.stage_hosting import (
     END_MS,
+    END_STARTING_MS,
     HOST_TRANSITIONS,
     IDLE_MS,
     LEASE_MS,
@@ -184,14 +185,43 @@ def test_an_order_is_repeated_until_the_host_shows_that_it_was_followed() -> Non
     assert hosts.beat("d-1") == []
     hosts.now_ms += REPEAT_MS
     assert actions(hosts.beat("d-1")) == [("RUN_TASK", "d-1", "p")], "it was lost"
-    assert hosts.beat("d-1", told(seat("p"), "starting")) == []
-    assert actions(hosts.beat("d-1", told(seat("p")))) == [("TASK_RUNS", "d-1", "p")]
+    assert hosts.beat("d-1", told(seat("p"), "waiting")) == []
+    assert actions(hosts.beat("d-1", told(seat("p"), "starting"))) == [("TASK_RUNS", "d-1", "p")]
+    assert hosts.beat("d-1", told(seat("p"))) == []
     assert actions(hosts.state.end(seat("p"), hosts.now_ms)) == [("END_TASK", "d-1", "p")]
     assert hosts.state.end(seat("p"), hosts.now_ms) == [], "cancelled twice"
     hosts.now_ms += REPEAT_MS
     assert actions(hosts.beat("d-1", told(seat("p")))) == [("END_TASK", "d-1", "p")]
     assert actions(hosts.beat("d-1", told(seat("p"), "ended"))) == [("TASK_ENDED", "d-1", "p")]
     assert hosts.beat("d-1", told(seat("p"), "ended")) == [], "told again, since the answer was lost"
+
+
+def test_a_task_that_is_ended_while_it_starts_may_take_as_long_as_starting_takes() -> None:
+    """Ending the host would end all of its plans for one whose code is compiled on a busy machine."""
+    hosts = Hosts(slots=1)
+    hosts.place("p", "q")
+    starting = told(seat("p"), "starting")
+    hosts.beat("d-1", starting, told(seat("q")))
+    hosts.state.end(seat("p"), hosts.now_ms)
+    for _ in range((END_STARTING_MS - 1) // 1_000):
+        hosts.now_ms += 1_000
+        hosts.beat("d-1", starting, told(seat("q")))
+        assert hosts.tick(0) == []
+    hosts.now_ms += 1_000
+    hosts.beat("d-1", starting, told(seat("q")))
+    assert actions(hosts.tick(0)) == [("END_HOST", "d-1", "")]
+
+
+def test_a_host_whose_heartbeats_are_seen_to_come_late_may_be_silent_for_longer() -> None:
+    hosts = Hosts()
+    hosts.place("p")
+    hosts.beat("d-1", told(seat("p")))
+    for _ in range(3):
+        hosts.now_ms += LEASE_MS - 1_000
+        assert hosts.tick(0) == []
+        hosts.beat("d-1", told(seat("p")))
+    assert hosts.tick(LEASE_MS + 1_000) == []
+    assert actions(hosts.tick(3 * LEASE_MS)) == [("END_HOST", "d-1", "")]
 
 
 def test_a_host_that_registers_though_it_was_ended_is_ended_again() -> None:

@@ -405,6 +405,26 @@ def test_a_slow_checkpoint_store_takes_nothing_of_the_time_in_which_tasks_start_
     assert [one.action for one in topologies.on_time(late_ms + START_MS)] == [TopologyAction.CANCEL_JOB]
 
 
+def test_a_topology_that_waits_in_a_stage_host_behind_others_is_never_late() -> None:
+    topologies = runs()
+    topologies.submit(submission("a"))
+    topologies.on_time(0)
+    topologies.job_queued(key("a"), 1)
+    late_ms = 100 * START_MS
+    assert topologies.on_time(late_ms) == []
+    assert reasons(topologies) == {"a": "waits for its turn to start in a stage host"}
+    topologies.job_running(key("a"), 1, late_ms)
+    assert (states(topologies), reasons(topologies)) == ({"a": "running"}, {"a": ""})
+    # An attempt that waits for the store again is not taken for one that waits in a host.
+    topologies.job_ended(key("a"), 1, "died", unfit=False, now_ms=late_ms)
+    topologies.on_time(late_ms + START_MS)
+    topologies.on_time(late_ms + START_MS + SLOW_STORE_MS)
+    assert (states(topologies), reasons(topologies)) == (
+        {"a": "starting"},
+        {"a": "the checkpoint store has not said yet what it starts from"},
+    )
+
+
 def test_what_a_slow_checkpoint_store_says_against_the_start_is_the_reason() -> None:
     topologies = runs()
     topologies.submit(submission("a"))

@@ -88,3 +88,46 @@ def test_a_task_that_changes_now_and_then_does_not_part_the_heartbeat_of_all() -
     assert speakers[0].spoken == speakers[2].spoken == 1
     another = HostControl(manager, "normal", lambda: None, "host-1")
     assert another._version != control._version - 1, "another process of the name does not speak of the same list"
+
+
+class StartingSpeaker(Speaker):
+    """Of a task that is not connected yet: it speaks again and again, and each time takes a moment."""
+
+    steady = False
+
+    def __init__(self, number: int, order: list[str]) -> None:
+        super().__init__(number)
+        self.order = order
+
+    def standing(self) -> None:
+        return None
+
+    def speak(self) -> None:
+        time.sleep(0.01)
+        self.spoken += 1
+        self.order.append("speaks")
+
+
+class OrderedManager(Manager):
+    def __init__(self, order: list[str]) -> None:
+        super().__init__()
+        self.order = order
+
+    def request(self, message: RefreshTasks) -> TasksRefreshed:
+        self.order.append("refresh")
+        return super().request(message)
+
+
+def test_tasks_that_start_do_not_keep_the_others_from_being_refreshed() -> None:
+    order: list[str] = []
+    manager: Any = OrderedManager(order)
+    speakers: list[Any] = [Speaker(0), *(StartingSpeaker(number, order) for number in range(1, 150))]
+    control = HostControl(manager, "normal", lambda: None, "host-1")
+    for speaker in speakers:
+        task: Any = SimpleNamespace(asks=threading.Event())
+        control.add(task, speaker)
+    control.start()
+    until(lambda: order.count("refresh") >= 4)
+    control.close()
+    between = "".join("s" if one == "speaks" else " " for one in order).split()
+    assert max(len(one) for one in between[1:-1]) < 100, "the lease of a running task waited for tasks that start"

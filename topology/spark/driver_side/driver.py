@@ -358,7 +358,10 @@ class Driver:
             return
         job = self._jobs[run.key, run.epoch] = self._job(submission, run.attempt, opened)
         job.start()
-        self._runs.job_given(run.key, run.epoch, now_ms)
+        if known.shared:
+            self._runs.job_queued(run.key, run.epoch)
+        else:
+            self._runs.job_given(run.key, run.epoch, now_ms)
 
     def _forget(self, key: PlanKey) -> None:
         """Delete the checkpoints of an undeployed plan when its last topology has ended.

@@ -76,12 +76,13 @@ TaskId = tuple[PlanKey, int, int]
 class _Hosted:
     """A task in the host.
 
-    It `ends` when it was ordered to. `ended` is what the driver is to hear of its end, and `reported` the number of
-    the first registration that said so.
+    It has `begun` once it is being built, and `ends` when it was ordered to. `ended` is what the driver is to hear of
+    its end, and `reported` the number of the first registration that said so.
     """
 
     key: PlanKey
     task: Task | None = None
+    begun: bool = False
     runs: bool = False
     ends: bool = False
     failure: BaseException | None = None
@@ -186,7 +187,11 @@ class StageHost:
     # ---- the builder ------------------------------------------------------------------------------------------------
 
     def _build(self, task_id: TaskId, data: bytes) -> None:
-        hosted = self._hosted[task_id]
+        with self._lock:
+            hosted = self._hosted.get(task_id)
+            if hosted is None or hosted.ended is not None:  # it was ended while it waited
+                return
+            hosted.begun = self._changed = True
         try:
             refuse_beyond_files()
         except TopologyError as failure:  # not the plan's fault: it may find room in another host
@@ -290,16 +295,17 @@ class StageHost:
                 logger.warning("unexpected order of the driver: type=%s", message.TYPE)
 
     def _end(self, key: PlanKey, epoch: int, attempt: int) -> None:
-        """Report a task that has not come, and will not, as ended.
+        """End a task; one that has not come, and will not, is reported as ended, and so is one that still waits.
 
         The driver repeats its order until it hears that.
         """
         with self._lock:
             hosted = self._hosted.get((key, epoch, attempt))
-            if hosted is None:
-                ended = HostedTask(key, epoch, attempt, "ended", reason="the tasks stopped")
-                self._hosted[key, epoch, attempt] = _Hosted(key, ended=ended)
-                self._changed = True
+            if hosted is None or not hosted.begun:
+                hosted = self._hosted.setdefault((key, epoch, attempt), _Hosted(key))
+                if hosted.ended is None:
+                    hosted.ended = HostedTask(key, epoch, attempt, "ended", reason="the tasks stopped")
+                    self._changed = True
             elif hosted.task is not None:
                 hosted.task.stop()
             else:
@@ -325,7 +331,7 @@ class StageHost:
             HEARTBEAT_MONITOR.beat(self._lease_ms)
 
     def _told(self, task_id: TaskId, one: _Hosted) -> HostedTask:
-        state: HostedState = "running" if one.runs else "starting"
+        state: HostedState = "running" if one.runs else "starting" if one.begun else "waiting"
         return one.ended or HostedTask(*task_id, state)
 
     def _watch(self, now_ms: int) -> None:

@@ -32,6 +32,8 @@ IDLE_LOOK_MS = 100
 """How often the thread looks after tasks that have nothing to say; what comes from the driver wakes it."""
 PARENT_S = 0.5
 """How often a host looks whether the process that started it is still there."""
+REFRESH_LOOK_S = 0.2
+"""While many tasks register, it looks so often whether the others are to be refreshed."""
 RETRY_S = 0.5
 """After a request that no manager answered, the host waits so long before it asks again for any task."""
 
@@ -112,21 +114,19 @@ class HostControl(threading.Thread):
                 registered, gone, self._gone = list(self._registered), self._gone, []
             for one in gone:
                 one.speaker.close()
-            now_s = time.monotonic()
-            refresh = False
+            now_s = look_s = time.monotonic()
             for one in registered:
                 asks = one.task.asks.is_set()
-                if not asks and one.due_s > now_s:
-                    continue
-                if one.is_unchanged():
-                    refresh = True
+                if (not asks and one.due_s > now_s) or one.is_unchanged():
                     continue
                 one.task.asks.clear()
                 if not self._speak(one):
                     break
+                # Hundreds may have to speak, and the leases of the others do not wait for them.
+                if time.monotonic() - look_s >= REFRESH_LOOK_S:
+                    look_s = self._refresh_due(registered)
             else:
-                if refresh and (unchanged := [one for one in registered if one.is_unchanged()]):
-                    self._refresh(unchanged)
+                self._refresh_due(registered)
             if os.getppid() != self._parent:
                 self._orphaned()
                 break
@@ -154,6 +154,13 @@ class HostControl(threading.Thread):
             return True
         one.due_s = time.monotonic() + one.speaker.heartbeat_ms / 1000
         return True
+
+    def _refresh_due(self, registered: list[_Registered]) -> float:
+        """Refresh the unchanged tasks if that is due, and return the time."""
+        now_s = time.monotonic()
+        if any(one.due_s <= now_s and one.is_unchanged() for one in registered):
+            self._refresh([one for one in registered if one.is_unchanged()])
+        return now_s
 
     def _refresh(self, unchanged: list[_Registered]) -> None:
         """Tell the manager once for all of these tasks that they are as they were registered."""
