@@ -345,10 +345,7 @@ class PlanChanges:
 
     def record(self, key: PlanKey) -> PlanRecord:
         """Return the record of a deployed plan. Raises UnknownPlanError."""
-        record = self.snapshot().plans.get(key)
-        if record is None:
-            raise unknown_plan(key)
-        return record
+        return self.snapshot().record(key)
 
     def change_settings(self, key: PlanKey, patch: SettingsPatch) -> None:
         """Change settings of the plan in the store, then in the control loop."""

@@ -13,6 +13,7 @@ from cep_common.protocol.tasks import RegisterTask
 from cep_manager.control.members import ClusterMember
 from cep_manager.control.registry import EndpointRecord
 from cep_manager.control.worker_admission import Stranger
+from cep_manager.errors import unknown_plan
 from cep_manager.history.checkpoint_history import KnownCheckpoint
 from cep_manager.history.counter_history import CounterHistory
 from cep_manager.history.errors import ErrorGroup
@@ -58,6 +59,17 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
 
     _sorted: list[tuple[tuple[ClusterMember[RegisterWorker], ...], dict[PlanKey, PlanReports]]] = []
     """What `workers` say, by plan, once somebody has asked for it."""
+
+    def record(self, key: PlanKey) -> PlanRecord:
+        """Return the record of a deployed plan.
+
+        Raises:
+            UnknownPlanError: No plan with the key is deployed.
+        """
+        record = self.plans.get(key)
+        if record is None:
+            raise unknown_plan(key)
+        return record
 
     def reports_of(self, key: PlanKey) -> PlanReports:
         """Return what all workers, live or not, report about the plan.

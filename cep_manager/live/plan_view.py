@@ -6,7 +6,6 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_manager.control.snapshot import ClusterSnapshot
-from cep_manager.errors import unknown_plan
 from cep_manager.graph.model import GraphConnection, GraphEdge, GraphNode
 from cep_manager.graph.topology_graph import topology_graph
 from cep_manager.monitoring.status import PlanStatus, plan_status
@@ -26,9 +25,7 @@ class LivePlanView(msgspec.Struct, frozen=True):
 
 def live_plan_view(snapshot: ClusterSnapshot, key: PlanKey) -> LivePlanView:
     """Return the plan at the moment of the snapshot. Raises UnknownPlanError."""
-    record = snapshot.plans.get(key)
-    if record is None:
-        raise unknown_plan(key)
+    record = snapshot.record(key)
     graph = topology_graph(snapshot, key)
     return LivePlanView(
         plan=key.plan,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from cep_common.ids import PlanKey
 from cep_manager.control.snapshot import ClusterSnapshot
-from cep_manager.errors import unknown_plan
 from cep_manager.history.errors import ErrorList, PlanErrors, ProcessErrors
 
 
 def plan_errors(snapshot: ClusterSnapshot, key: PlanKey) -> PlanErrors:
     """Return the errors of the plan. Raises UnknownPlanError."""
-    if key not in snapshot.plans:
-        raise unknown_plan(key)
+    snapshot.record(key)
     errors = snapshot.errors.get(key, ())
     return PlanErrors(key.plan, key.tenant, next((one for one in errors if one.kind == "failure"), None), errors)
 

@@ -21,7 +21,7 @@ from cep_manager.web.login.next_page import is_page
 from cep_manager.web.login.page_context import add_page_context
 from cep_manager.web.login.request_checks import SAFE_METHODS, ask_for_password, refuse_forgeries
 from cep_manager.web.metrics.blueprint import metrics_blueprint
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import ClusterPort, ManagerView
 from cep_manager.web.standby import send_to_leader
 from cep_manager.web.storm_api.blueprint import PREFIX as STORM
 from cep_manager.web.storm_api.blueprint import storm_blueprint, storm_refusal
@@ -70,12 +70,12 @@ def create_app(
     return app
 
 
-def _not_live(view: ManagerView) -> str:
+def _not_live(view: ClusterPort) -> str:
     health = view.health()
     return "" if health.ok else health.message
 
 
-def _not_ready(view: ManagerView) -> str:
+def _not_ready(view: ClusterPort) -> str:
     """Return whether the manager leads, or can redirect callers to the leader."""
     election = view.election()
     if election.leads or election.leader is not None:

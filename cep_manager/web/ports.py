@@ -1,4 +1,4 @@
-"""What the web sees of the manager: a read and command interface, and the structs that it speaks in.
+"""What the web sees of the manager: one port for each subject, and the structs that they speak in.
 
 REST gives these structs out as JSON as they are. Times of day are milliseconds since 1970, durations milliseconds.
 """
@@ -54,8 +54,8 @@ class Tail(Protocol):
         """Stop listening."""
 
 
-class ManagerView(Protocol):
-    """All that console and REST API need. Any thread may call; errors are `ManagerError`s."""
+class PlanPort(Protocol):
+    """What is deployed, and how it does."""
 
     def plans(self, tenant: int, only: Collection[PlanKey] | None = None) -> tuple[PlanSummary, ...]:
         """Return the tenant's plans, in order of name; `only` some of them: a status takes its time."""
@@ -63,67 +63,25 @@ class ManagerView(Protocol):
     def plan(self, key: PlanKey) -> PlanDetails:
         """Return one plan. Raises UnknownPlanError."""
 
+    def plan_key(self, tenant: int, name: str) -> PlanKey:
+        """Return the key of the plan of that name.
+
+        Also for a plan that is not deployed, since its savepoints stay. Raises UnknownPlanError, with the present name
+        if the plan was renamed.
+        """
+
     def query_plan(self, key: PlanKey) -> str:
         """Return the plan's query plan as XML. Raises UnknownPlanError, and PlanInvalidError when it is unusable."""
 
     def graph(self, key: PlanKey) -> TopologyGraph:
         """Return the plan's topology at this moment. Raises UnknownPlanError."""
 
-    def event_flow(self, tenant: int) -> EventFlow:
-        """Through what events of the tenant go: sources, streams, plans, sinks."""
+    def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
+        """Return the plan's metrics over time; it need not be deployed any longer."""
 
-    def event_streams(self, tenant: int) -> tuple[EventStreamView, ...]:
-        """Return the tenant's event streams."""
 
-    def open_tail(self, tenant: int, name: str, wanted: TailFilter | None) -> Tail:
-        """Return a live tail of an exported event stream; close it.
-
-        Raises UnknownStreamError, NoWorkerError, TailsBusyError, WorkerFailedError, BadRequestError for the filter.
-        """
-
-    def watch(self, name: Hashable, look: Look) -> LiveSubscription:
-        """Subscribe to the view that `look` renders, updated every second; the caller closes the subscription.
-
-        Subscribers of the same `name` share the work. Raises StreamsBusyError, and what `look` raises.
-        """
-
-    def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:
-        """Send the events in `body` to a worker for an imported event stream, with the rights of the caller.
-
-        `authorization` is the caller's header. Raises UnknownStreamError, NoWorkerError, WorkerFailedError,
-        WorkerRejectedEventsError.
-        """
-
-    def validate(self, text: str) -> Validation:
-        """Return everything that is wrong with a plan's text."""
-
-    def preview(self, tenant: int, text: str) -> Preview:
-        """Preview the deployment of the plan in `text`. Raises PlanInvalidError."""
-
-    def preview_edit(self, key: PlanKey, text: str) -> EditPreview:
-        """Preview which state and events the deployed plan would keep if `text` replaced it.
-
-        Nothing is deployed; the preview is made in a separate process. Raises UnknownPlanError, PlanInvalidError,
-        TrialsBusyError and TrialFailedError.
-        """
-
-    def explain(self, text: str) -> PlanExplanation:
-        """Explain how the engine would run the queries of the plan in `text`, in a process of its own.
-
-        Raises PlanInvalidError, TrialsBusyError and TrialFailedError.
-        """
-
-    def explain_plan(self, key: PlanKey) -> PlanExplanation:
-        """Explain a deployed plan as `explain` does. Raises UnknownPlanError too."""
-
-    def try_plan(self, trial: PlanTrial) -> TrialResult:
-        """Run a plan on some events in a process of its own, and return its results; nothing is deployed.
-
-        Raises PlanInvalidError, BadRequestError for events that do not fit, TrialsBusyError and TrialFailedError.
-        """
-
-    def language(self) -> Language:
-        """Describe the language that plans may use."""
+class PlanChangePort(Protocol):
+    """Deploy, change and undeploy plans."""
 
     def deploy(
         self,
@@ -135,13 +93,6 @@ class ManagerView(Protocol):
         restore: str = "",
     ) -> Outcome:
         """Store the plan in `text` and run it."""
-
-    def plan_key(self, tenant: int, name: str) -> PlanKey:
-        """Return the key of the plan of that name.
-
-        Also for a plan that is not deployed, since its savepoints stay. Raises UnknownPlanError, with the present name
-        if the plan was renamed.
-        """
 
     def rename(self, key: PlanKey, name: str) -> Outcome:
         """Give the plan another name, in its text too; nothing is restarted and nothing of it is lost.
@@ -184,6 +135,10 @@ class ManagerView(Protocol):
         CannotDrainError.
         """
 
+
+class RuleSetPort(Protocol):
+    """Deploy and remove many plans as one change."""
+
     def deploy_rules(
         self,
         tenant: int,
@@ -213,6 +168,45 @@ class ManagerView(Protocol):
     def rule_sets(self, tenant: int) -> tuple[RuleSetSummary, ...]:
         """Return the tenant's rule sets of which plans are deployed."""
 
+
+class AuthoringPort(Protocol):
+    """Check, preview, explain and try plans without deploying them."""
+
+    def validate(self, text: str) -> Validation:
+        """Return everything that is wrong with a plan's text."""
+
+    def preview(self, tenant: int, text: str) -> Preview:
+        """Preview the deployment of the plan in `text`. Raises PlanInvalidError."""
+
+    def preview_edit(self, key: PlanKey, text: str) -> EditPreview:
+        """Preview which state and events the deployed plan would keep if `text` replaced it.
+
+        Nothing is deployed; the preview is made in a separate process. Raises UnknownPlanError, PlanInvalidError,
+        TrialsBusyError and TrialFailedError.
+        """
+
+    def explain(self, text: str) -> PlanExplanation:
+        """Explain how the engine would run the queries of the plan in `text`, in a process of its own.
+
+        Raises PlanInvalidError, TrialsBusyError and TrialFailedError.
+        """
+
+    def explain_plan(self, key: PlanKey) -> PlanExplanation:
+        """Explain a deployed plan as `explain` does. Raises UnknownPlanError too."""
+
+    def try_plan(self, trial: PlanTrial) -> TrialResult:
+        """Run a plan on some events in a process of its own, and return its results; nothing is deployed.
+
+        Raises PlanInvalidError, BadRequestError for events that do not fit, TrialsBusyError and TrialFailedError.
+        """
+
+    def language(self) -> Language:
+        """Describe the language that plans may use."""
+
+
+class CheckpointPort(Protocol):
+    """Checkpoints and savepoints of plans."""
+
     def checkpoints(self, key: PlanKey) -> CheckpointList:
         """Return the newest checkpoints of the plan's topology. Raises UnknownPlanError."""
 
@@ -234,6 +228,10 @@ class ManagerView(Protocol):
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
         """Order the removal of the savepoint. Raises UnknownSavepointError, NoDriverError."""
 
+
+class SamplePort(Protocol):
+    """Sample the events that pass a stage."""
+
     def sample(self, key: PlanKey, component: str, percent: float, for_s: int) -> SampleReport:
         """Sample about `percent` of a hundred events that pass a stage (empty: any) for `for_s` seconds.
 
@@ -246,6 +244,10 @@ class ManagerView(Protocol):
         Raises UnknownPlanError.
         """
 
+
+class StatePort(Protocol):
+    """Query the state of running plans."""
+
     def state_list(self, key: PlanKey) -> StateList:
         """Return the queryable state of the plan. Raises UnknownPlanError, PlanNotRunningError."""
 
@@ -254,6 +256,43 @@ class ManagerView(Protocol):
 
         Raises UnknownPlanError, QueryInvalidError, PlanNotRunningError, ProcessSilentError, InsightBusyError.
         """
+
+
+class EventPort(Protocol):
+    """Send events to streams, watch them, and draw where they flow."""
+
+    def event_streams(self, tenant: int) -> tuple[EventStreamView, ...]:
+        """Return the tenant's event streams."""
+
+    def event_flow(self, tenant: int) -> EventFlow:
+        """Through what events of the tenant go: sources, streams, plans, sinks."""
+
+    def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:
+        """Send the events in `body` to a worker for an imported event stream, with the rights of the caller.
+
+        `authorization` is the caller's header. Raises UnknownStreamError, NoWorkerError, WorkerFailedError,
+        WorkerRejectedEventsError.
+        """
+
+    def open_tail(self, tenant: int, name: str, wanted: TailFilter | None) -> Tail:
+        """Return a live tail of an exported event stream; close it.
+
+        Raises UnknownStreamError, NoWorkerError, TailsBusyError, WorkerFailedError, BadRequestError for the filter.
+        """
+
+
+class LivePort(Protocol):
+    """Views that are pushed to browsers."""
+
+    def watch(self, name: Hashable, look: Look) -> LiveSubscription:
+        """Subscribe to the view that `look` renders, updated every second; the caller closes the subscription.
+
+        Subscribers of the same `name` share the work. Raises StreamsBusyError, and what `look` raises.
+        """
+
+
+class FailedEventPort(Protocol):
+    """Entries in the error stores of workers."""
 
     def failed_events(self, key: PlanKey, limit: int, authorization: str) -> FailedEventList:
         """Return the oldest `limit` entries of the plan in the error stores of workers.
@@ -267,6 +306,10 @@ class ManagerView(Protocol):
 
     def discard_errors(self, key: PlanKey, choice: FailedEventSelection, authorization: str) -> DiscardedEvents:
         """Delete the chosen entries."""
+
+
+class OrphanedEventPort(Protocol):
+    """Events of missing plans that workers have set aside."""
 
     def set_aside(self, tenant: int, authorization: str) -> AsideList:
         """Return what workers have set aside of the tenant's plans, with the rights in `authorization`.
@@ -283,6 +326,10 @@ class ManagerView(Protocol):
     def adopt_worker(self, worker: str) -> AdoptedWorker:
         """Return a worker that serves another system serves this one from now on. Raises UnknownWorkerError."""
 
+
+class ClusterPort(Protocol):
+    """The processes of the system, and how they are."""
+
     def cluster(self) -> Cluster:
         """Return all processes that are alive, of all tenants."""
 
@@ -291,9 +338,6 @@ class ManagerView(Protocol):
 
     def overview(self) -> Overview:
         """Return everything at once, for who presents the whole system."""
-
-    def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
-        """Return the plan's metrics over time; it need not be deployed any longer."""
 
     def metric_tables(self) -> MetricTablesView:
         """Return the status of the tables in which the metrics of plans are recorded."""
@@ -304,6 +348,13 @@ class ManagerView(Protocol):
         A manager that does not lead answers this and `health`; everything else raises NotLeaderError.
         """
 
+    def health(self) -> Health:
+        """Whether the manager does its work."""
+
+
+class NodePort(Protocol):
+    """The two nodes of a high-availability pair."""
+
     def switch_nodes(self) -> NodeView:
         """Hand over to the other node, which is the answer. Raises NodeSwitchError, NotLeaderError."""
 
@@ -313,5 +364,21 @@ class ManagerView(Protocol):
     def restart_nodes(self) -> tuple[NodeView, ...]:
         """Restart both nodes, one after the other. Raises NodeSwitchError, NotLeaderError."""
 
-    def health(self) -> Health:
-        """Whether the manager does its work."""
+
+class ManagerView(
+    PlanPort,
+    PlanChangePort,
+    RuleSetPort,
+    AuthoringPort,
+    CheckpointPort,
+    SamplePort,
+    StatePort,
+    EventPort,
+    LivePort,
+    FailedEventPort,
+    OrphanedEventPort,
+    ClusterPort,
+    NodePort,
+    Protocol,
+):
+    """All that console and REST API need, by subject. Any thread may call; errors are `ManagerError`s."""

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from cep_common.web.health import HEALTH_CALLS
 from cep_manager.monitoring.cluster_model import ManagerMember
 from cep_manager.web.api.failures import failure
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import ClusterPort
 from cep_manager.web.storm_api.blueprint import PREFIX as STORM
 from cep_manager.web.storm_api.blueprint import storm_refusal
 
@@ -24,7 +24,7 @@ AGAIN_AFTER_S = 1
 """While nobody leads: ask again after so long."""
 
 
-def send_to_leader(view: ManagerView) -> Callable[[], Response | AnyResponse | None]:
+def send_to_leader(view: ClusterPort) -> Callable[[], Response | AnyResponse | None]:
     """Return a check of every request: None when this manager leads.
 
     Programs and the readers of pages are sent to the leader; a form that was sent from a page of this manager is not,

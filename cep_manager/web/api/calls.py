@@ -22,7 +22,7 @@ from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_manager.errors import unknown_plan
 from cep_manager.web.api.requests import read_json, read_query, read_tenant, read_text
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import PlanPort
 
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -136,7 +136,7 @@ def json_body(kind: type[msgspec.Struct], required: bool = True) -> Body:
     return Body(read, kind, required=required)
 
 
-def plan_key(view: ManagerView, name: str) -> PlanKey:
+def plan_key(view: PlanPort, name: str) -> PlanKey:
     """Return the plan that the present request is about.
 
     Raises UnknownPlanError for a name that a plan had before it was renamed, and for what can be no plan's name, so

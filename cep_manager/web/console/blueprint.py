@@ -36,7 +36,7 @@ from cep_manager.web.console.pages.workers import worker_pages
 from cep_manager.web.console.texts.formats import FILTERS
 from cep_manager.web.console.texts.highlight import xml_lines
 from cep_manager.web.console.texts.presenters import present_problem
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import AuthoringPort, EventPort, ManagerView
 
 ACTIONS = (
     "activate",
@@ -129,7 +129,7 @@ def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
         return redirect(link("console.show_plan", name=deployed.plan, notice=notice), code=303)
 
 
-def _editor_fragments(console: Blueprint, view: ManagerView) -> None:
+def _editor_fragments(console: Blueprint, view: AuthoringPort) -> None:
     @console.post("/fragments/query-plan")
     @fragment
     def query_plan_fragment() -> Page:
@@ -239,7 +239,7 @@ def _flow_pages(console: Blueprint) -> None:
         return render_template("event_flow.html")
 
 
-def _event_pages(console: Blueprint, view: ManagerView) -> None:
+def _event_pages(console: Blueprint, view: EventPort) -> None:
     @console.get("/events")
     @page
     def list_event_streams() -> Page:

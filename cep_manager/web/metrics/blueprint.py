@@ -15,10 +15,10 @@ from cep_manager.web.metrics.nodes import node_metrics
 from cep_manager.web.metrics.plans import plan_metrics
 from cep_manager.web.metrics.stages import stage_metrics
 from cep_manager.web.metrics.tables import table_metrics
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import ClusterPort
 
 
-def metrics_blueprint(view: ManagerView) -> Blueprint:
+def metrics_blueprint(view: ClusterPort) -> Blueprint:
     """`/metrics`, in the text format that is asked for."""
     blueprint = Blueprint("metrics", __name__)
 

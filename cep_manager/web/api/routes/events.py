@@ -23,7 +23,7 @@ from cep_manager.events.model import EventStreamView, Operator, SentEvents, Tail
 from cep_manager.events.parquet import MOST_FILE_BYTES, read_parquet
 from cep_manager.web.api.calls import JSON, Api, Body, Media
 from cep_manager.web.api.requests import read_tenant, shown_to_workers
-from cep_manager.web.ports import ManagerView, Tail
+from cep_manager.web.ports import EventPort, Tail
 
 BEAT_S = 1.0
 """How often viewers hear something, events or not."""
@@ -59,7 +59,7 @@ class TailSampleQuery(TailQuery, frozen=True):
 _TAIL = (UnknownStreamError, NoWorkerError, WorkerFailedError, TailsBusyError)
 
 
-def event_routes(api: Api, view: ManagerView) -> None:
+def event_routes(api: Api, view: EventPort) -> None:
     """Add them to `api`."""
 
     @api.get("/event-streams", "The tenant's event streams with their attributes and plans", answers=EventStreamList)

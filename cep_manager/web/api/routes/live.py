@@ -15,7 +15,7 @@ from cep_manager.live.plan_view import live_plan_view
 from cep_manager.web.api.calls import Api, Media, plan_key
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.api.routes.overview import overview_of, sees_system
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import LivePort, ManagerView
 
 BEAT_S = 5.0
 """So often a stream on which nothing changes says that it is still there, and finds out that nobody reads it."""
@@ -56,7 +56,7 @@ def live_routes(api: Api, view: ManagerView) -> None:
         return _stream(view, ("overview", tenant, system), lambda: overview_of(view, tenant, system))
 
 
-def _stream(view: ManagerView, name: Hashable, look: Look) -> Response:
+def _stream(view: LivePort, name: Hashable, look: Look) -> Response:
     watch = view.watch(name, look)
     answer = Response(_server_sent(watch, request.environ), content_type=STREAM)
     answer.headers["X-Accel-Buffering"] = "no"

@@ -24,7 +24,7 @@ from cep_manager.monitoring.operations import (
 from cep_manager.plans.outcomes import Outcome, Undeployed
 from cep_manager.web.api.calls import JSON, Api
 from cep_manager.web.api.requests import read_tenant
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import ClusterPort, ManagerView
 
 
 class StartedOperation(Outcome, frozen=True):
@@ -118,7 +118,7 @@ def savepoint_begun(view: ManagerView, taking: SavepointView) -> Response:
     return _answer(StartedSavepoint(**msgspec.structs.asdict(taking), operation=begun.text()), begun, 202)
 
 
-def removal_begun(view: ManagerView, key: PlanKey, name: str) -> Response:
+def removal_begun(view: ClusterPort, key: PlanKey, name: str) -> Response:
     """Return the answer when a savepoint is being removed."""
     begun = OperationId("savepoint-removal", view.overview().now_ms, key, name)
     return _answer(StartedRemoval(key.plan, key.tenant, name, begun.text()), begun, 202)

@@ -13,14 +13,14 @@ from cep_manager.monitoring.overview.alerts import AlertContext
 from cep_manager.monitoring.overview.system_overview import SystemOverview, system_overview
 from cep_manager.web.api.calls import Api
 from cep_manager.web.api.requests import read_tenant
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import ClusterPort
 
 GOOD_FOR_MS = 900
 """So old an overview may be that somebody else has asked for."""
 MOST_KEPT = 256
 
 
-def overview_routes(api: Api, view: ManagerView) -> None:
+def overview_routes(api: Api, view: ClusterPort) -> None:
     """Add it to `api`."""
 
     @api.get(
@@ -32,7 +32,7 @@ def overview_routes(api: Api, view: ManagerView) -> None:
         return asked_overview(view)
 
 
-def asked_overview(view: ManagerView) -> SystemOverview:
+def asked_overview(view: ClusterPort) -> SystemOverview:
     """Return the overview that the present request's caller may see."""
     return overview_of(view, read_tenant(request), sees_system())
 
@@ -59,10 +59,10 @@ class OverviewQuery:
         self._told = {**kept, (tenant, system): (snapshot, told)}
 
 
-_recent: WeakKeyDictionary[ManagerView, OverviewQuery] = WeakKeyDictionary()
+_recent: WeakKeyDictionary[ClusterPort, OverviewQuery] = WeakKeyDictionary()
 
 
-def overview_of(view: ManagerView, tenant: int, system: bool) -> SystemOverview:
+def overview_of(view: ClusterPort, tenant: int, system: bool) -> SystemOverview:
     """Return the tenant's overview, with the `system` part if the caller may see it; at most a moment old."""
     told = view.overview()
     recent = _recent.setdefault(view, OverviewQuery())
@@ -73,7 +73,7 @@ def overview_of(view: ManagerView, tenant: int, system: bool) -> SystemOverview:
     return known
 
 
-def _overview(view: ManagerView, told: Overview, tenant: int, system: bool) -> SystemOverview:
+def _overview(view: ClusterPort, told: Overview, tenant: int, system: bool) -> SystemOverview:
     picture = AlertContext(
         told.now_ms,
         told.snapshot,

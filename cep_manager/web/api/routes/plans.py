@@ -38,7 +38,7 @@ from cep_manager.web.api.routes.operations import (
     restart_begun,
     undeployment_begun,
 )
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import ManagerView, PlanPort
 from cep_manager.web.secret_masking import shown_details, shown_query_plan
 
 RestoreFrom = Annotated[str, Meta(description="The savepoint to start from; `none`: without state")]
@@ -176,7 +176,7 @@ def _deployed(view: ManagerView, deployed: Outcome, kind: OperationKind) -> Resp
     return change_begun(view, kind, deployed, 201 if deployed.created else 200)
 
 
-def _reading_routes(api: Api, view: ManagerView) -> None:
+def _reading_routes(api: Api, view: PlanPort) -> None:
     @api.get(
         "/plans/<name>", "One plan: text, ties to the world, status", answers=PlanDetails, fails=(UnknownPlanError,)
     )

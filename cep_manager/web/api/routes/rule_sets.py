@@ -19,7 +19,7 @@ from cep_manager.plans.rule_sets.model import (
 )
 from cep_manager.web.api.calls import Api, Body
 from cep_manager.web.api.requests import read_json, read_tenant
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import RuleSetPort
 from cep_manager.web.secret_masking import shown_text
 
 MOST_RULES_BYTES = 32 * 2**20
@@ -53,7 +53,7 @@ class RemoveRuleSetRequest(msgspec.Struct, frozen=True):
     dry_run: Annotated[bool, Meta(description="Report what would be done, and change nothing")] = False
 
 
-def rule_routes(api: Api, view: ManagerView) -> None:
+def rule_routes(api: Api, view: RuleSetPort) -> None:
     """Add them to `api`."""
 
     @api.get("/rule-sets", "The tenant's rule sets", answers=RuleSetList)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from cep_common.protocol.tasks import StatisticsLevel
-from cep_manager.errors import BadRequestError, PlanStoreError, UnknownPlanError, unknown_plan
+from cep_manager.errors import BadRequestError, PlanStoreError, UnknownPlanError
 from cep_manager.monitoring.metric_tables.history import MOST_STEPS, Metric, PlanHistory, Wanted
 from cep_manager.monitoring.plan_statistics import PlanStatistics, plan_statistics
 from cep_manager.plans.outcomes import Outcome
@@ -63,8 +63,7 @@ def statistics_routes(api: Api, view: ManagerView) -> None:
     def show_statistics(name: str) -> PlanStatistics:
         key = plan_key(view, name)
         snapshot = view.overview().snapshot
-        if key not in snapshot.plans:
-            raise unknown_plan(key)
+        snapshot.record(key)
         return plan_statistics(snapshot, key)
 
     @api.post(
@@ -87,6 +86,5 @@ def statistics_routes(api: Api, view: ManagerView) -> None:
     def show_history(name: str, query: HistoryQuery) -> PlanHistory:
         key = plan_key(view, name)
         overview = view.overview()
-        if key not in overview.snapshot.plans:
-            raise unknown_plan(key)
+        overview.snapshot.record(key)
         return view.history(key, query.wanted(overview.now_ms, view.metric_tables().interval_ms))

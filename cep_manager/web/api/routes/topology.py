@@ -17,7 +17,6 @@ from cep_manager.errors import (
     QueryInvalidError,
     UnknownComponentError,
     UnknownPlanError,
-    unknown_plan,
 )
 from cep_manager.graph.child_apps import ChildApp, child_apps
 from cep_manager.graph.topology_view.component import component_view
@@ -68,8 +67,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
     )
     def list_components(name: str, query: TopologyQuery) -> TopologyView:
         key, overview = plan_key(view, name), view.overview()
-        if key not in overview.snapshot.plans:
-            raise unknown_plan(key)
+        overview.snapshot.record(key)
         return topology_view(overview, key, query.window)
 
     @api.get(
@@ -81,8 +79,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
     )
     def show_component(name: str, component: str, query: TopologyQuery) -> ComponentView:
         key, overview = plan_key(view, name), view.overview()
-        if key not in overview.snapshot.plans:
-            raise unknown_plan(key)
+        overview.snapshot.record(key)
         return component_view(overview, key, component, query.window)
 
     @api.get(
@@ -93,9 +90,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
     )
     def list_child_apps(name: str) -> list[ChildApp]:
         key, snapshot = plan_key(view, name), view.overview().snapshot
-        record = snapshot.plans.get(key)
-        if record is None:
-            raise unknown_plan(key)
+        record = snapshot.record(key)
         return list(child_apps(snapshot, record))
 
     @api.get(

@@ -14,13 +14,13 @@ from cep_manager.errors import (
 from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
 from cep_manager.web.api.calls import Api
 from cep_manager.web.api.requests import read_tenant, shown_to_workers
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import OrphanedEventPort
 
 _FAILS = (NoWorkerError, WorkerFailedError)
 LONGEST_ID = 24
 
 
-def wal_routes(api: Api, view: ManagerView) -> None:
+def wal_routes(api: Api, view: OrphanedEventPort) -> None:
     """Add them to `api`."""
 
     @api.get(

@@ -10,7 +10,7 @@ from cep_manager.checkpoints.view import checkpoint_overview
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.console.page import Page, fragment, link, page
 from cep_manager.web.console.texts.checkpoints import present_checkpoints, present_overview, present_settings
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import ClusterPort, ManagerView
 
 DEEDS = {
     "taken": "Savepoint {name} is being taken; {plan} works on.",
@@ -27,7 +27,7 @@ def checkpoint_pages(console: Blueprint, view: ManagerView) -> None:
     _deeds(console, view)
 
 
-def _list_pages(console: Blueprint, view: ManagerView) -> None:
+def _list_pages(console: Blueprint, view: ClusterPort) -> None:
     def told() -> dict[str, Any]:
         overview = checkpoint_overview(view.overview().snapshot, read_tenant(request))
         return {"plans": present_overview(overview), "settings": present_settings(overview.settings)}

@@ -10,7 +10,7 @@ from flask import Blueprint, render_template, request
 from cep_manager.monitoring.logs.model import KnownSetting
 from cep_manager.web.console.page import Page, page
 from cep_manager.web.console.texts.process_list import by_host
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import ClusterPort
 
 ORIGINS = {
     "default": "default",
@@ -42,7 +42,7 @@ class Section(msgspec.Struct, frozen=True):
     rows: tuple[SettingRow, ...]
 
 
-def configuration_pages(console: Blueprint, view: ManagerView) -> None:
+def configuration_pages(console: Blueprint, view: ClusterPort) -> None:
     """Add the page; `process` in its address says whose configuration is shown, the manager's without one."""
 
     @console.get("/configuration")

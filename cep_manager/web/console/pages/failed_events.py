@@ -16,7 +16,7 @@ from cep_manager.web.api.failures import status_of
 from cep_manager.web.api.requests import read_tenant, shown_to_workers
 from cep_manager.web.console.page import Page, link, page
 from cep_manager.web.console.texts.formats import count
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import ManagerView, PlanPort
 
 SHOWN_ENTRIES = 50
 SHOWN_EVENTS = 5
@@ -65,7 +65,7 @@ def failed_event_pages(console: Blueprint, view: ManagerView) -> None:
         return redirect(link("console.show_plan_errors", name=name, discarded=told.discarded), code=303)
 
 
-def _key(view: ManagerView, name: str) -> PlanKey:
+def _key(view: PlanPort, name: str) -> PlanKey:
     return view.plan_key(read_tenant(request), name)
 
 

@@ -10,10 +10,10 @@ from cep_manager.monitoring.logs.processes import task_id
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.console.page import Page, fragment, link, page
 from cep_manager.web.console.texts.process_list import by_host, plans_of
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import ClusterPort
 
 
-def log_pages(console: Blueprint, view: ManagerView) -> None:
+def log_pages(console: Blueprint, view: ClusterPort) -> None:
     """Add the page and its fragment.
 
     The address says what is shown: `process` (an id), or `plan`, or neither for all; `level` and `contains` filter.
@@ -51,7 +51,7 @@ def _task_log(plan: str, tenant: int, epoch: int, task: int) -> str:
     return link("console.show_logs", process=task_id(PlanKey(tenant, plan), epoch, task))
 
 
-def _choice(view: ManagerView, target: str) -> dict[str, object]:
+def _choice(view: ClusterPort, target: str) -> dict[str, object]:
     """Return the template values of the list of processes; its entries lead to `target`."""
     processes = view.insights().processes()
     return {

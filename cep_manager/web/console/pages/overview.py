@@ -8,10 +8,10 @@ from cep_manager.authoring.samples import samples
 from cep_manager.web.api.routes.overview import asked_overview
 from cep_manager.web.console.page import Page, fragment, page
 from cep_manager.web.console.texts.overview import OverviewText, present_overview
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import ClusterPort
 
 
-def overview_pages(console: Blueprint, view: ManagerView) -> None:
+def overview_pages(console: Blueprint, view: ClusterPort) -> None:
     """Add the page and its fragment."""
 
     @console.get("/")
@@ -25,5 +25,5 @@ def overview_pages(console: Blueprint, view: ManagerView) -> None:
         return render_template("fragments/overview.html", overview=_told(view), samples=samples())
 
 
-def _told(view: ManagerView) -> OverviewText:
+def _told(view: ClusterPort) -> OverviewText:
     return present_overview(asked_overview(view))

@@ -16,7 +16,7 @@ from cep_manager.plans.stored_plan import SettingsPatch
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.console.page import Page, fragment, link, notice_of_deed, page
 from cep_manager.web.console.texts.plan_list import PAGE, PlanLists, present_plans
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import ClusterPort, ManagerView, PlanChangePort
 
 BULK_ACTIONS = ("activate", "deactivate", "undeploy")
 DONE = {"activate": "activated", "deactivate": "deactivated", "undeploy": "undeployed, once nothing of it waits"}
@@ -59,7 +59,7 @@ def plan_list_pages(console: Blueprint, view: ManagerView) -> None:
         return _list_page(view, f"{told} Not changed: {'; '.join(failures[:MOST_TOLD])}{more}")
 
 
-def _act(view: ManagerView, key: PlanKey, action: str) -> None:
+def _act(view: PlanChangePort, key: PlanKey, action: str) -> None:
     if action == "undeploy":
         view.undeploy(key)
     else:
@@ -79,7 +79,7 @@ def _do(names: list[str], act: Callable[[str], None]) -> list[str]:
     return failures
 
 
-def _ask(view: ManagerView, tenant: int, names: list[str]) -> Page:
+def _ask(view: ClusterPort, tenant: int, names: list[str]) -> Page:
     snapshot = view.overview().snapshot
     keys = [key for name in names if (key := snapshot.key_named(tenant, name)) is not None]
     waiting = {key: plan_status(snapshot, key).unprocessed for key in keys}
@@ -91,13 +91,13 @@ def _ask(view: ManagerView, tenant: int, names: list[str]) -> Page:
     )
 
 
-def _list_page(view: ManagerView, notice: str) -> Page:
+def _list_page(view: ClusterPort, notice: str) -> Page:
     return render_template(
         "plans.html", plans=_told(view), samples=samples(), notice=notice, wanted=_wanted(), query=_query()
     )
 
 
-def _told(view: ManagerView) -> PlanLists:
+def _told(view: ClusterPort) -> PlanLists:
     number = request.args.get("page", "")
     first = (max(1, int(number[:6])) - 1) * PAGE if number.isascii() and number.isdigit() else 0
     snapshot = view.overview().snapshot

@@ -33,7 +33,7 @@ from cep_manager.web.console.texts.topology import (
     stage_tables,
     summary,
 )
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import ManagerView, PlanPort
 from cep_manager.web.secret_masking import shown_query_plan, shown_text
 
 PICTURE = (640.0, 120.0)
@@ -192,7 +192,7 @@ def _window() -> WindowName:
     raise BadRequestError(f"window must be one of {', '.join(WINDOW_WORDS)}, not {written[:40]!r}")
 
 
-def _query_plan(view: ManagerView, key: PlanKey) -> list[list[tuple[str, str]]]:
+def _query_plan(view: PlanPort, key: PlanKey) -> list[list[tuple[str, str]]]:
     """Return the XML's lines; none when the stored text no longer compiles (the status says why)."""
     try:
         return xml_lines(shown_query_plan(view.query_plan(key), view.plan(key).text))
@@ -200,5 +200,5 @@ def _query_plan(view: ManagerView, key: PlanKey) -> list[list[tuple[str, str]]]:
         return []
 
 
-def _key(view: ManagerView, name: str) -> PlanKey:
+def _key(view: PlanPort, name: str) -> PlanKey:
     return view.plan_key(read_tenant(request), name)

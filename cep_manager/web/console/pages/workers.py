@@ -9,10 +9,10 @@ from flask import Blueprint, render_template
 from cep_manager.monitoring.worker_view import worker_details, worker_list
 from cep_manager.web.console.page import Page, fragment, page
 from cep_manager.web.console.texts.workers import present_worker, present_worker_row
-from cep_manager.web.ports import ManagerView
+from cep_manager.web.ports import ClusterPort
 
 
-def worker_pages(console: Blueprint, view: ManagerView) -> None:
+def worker_pages(console: Blueprint, view: ClusterPort) -> None:
     """Add the list of workers and the page of each."""
 
     def of_all() -> dict[str, Any]:
