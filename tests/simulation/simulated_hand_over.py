@@ -311,9 +311,10 @@ class HandOverWorld(VirtualWorld):
     def _fetch(self, task: MovingTask, sources: tuple[StateSource, ...]) -> None:
         tasks = {other.number: other for job in self.jobs for other in job.tasks}
         givers = [tasks[source.endpoint.port] for source in sources]
-        if not task.alive or task._fetched or not all(giver.alive and giver.states for giver in givers):
+        if not task.alive or task._fetched or not all(giver.alive and giver.state.given for giver in givers):
             return
-        task._brought = {source.instance: giver.states[source.instance] for source, giver in zip(sources, givers)}  # noqa: B905
+        given = zip(sources, givers, strict=False)
+        task.state.brought = {source.instance: giver.state.given[source.instance] for source, giver in given}
         task.heir_of, task._fetched = givers, True
         task.turn()
 

@@ -12,6 +12,7 @@ from virtual_world import VirtualWorld
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.protocol.drivers import SubmitTopology
 from cep_common.protocol.tasks import ComponentReport, RegisterTask
+from topology.stages.state.transfer import TaskState
 from topology.stages.tasks.task import Task
 
 KEY = PlanKey(-1234, "Numbers")
@@ -21,6 +22,16 @@ class _Alone(dict[str, Any]):
     """The one instance of a task, which stands for all of them."""
 
     processors = ()
+
+
+class _AllState(TaskState):
+    """The state of that instance, which always matters."""
+
+    def __init__(self, instances: _Alone) -> None:
+        super().__init__(None, instances, (), None)  # type: ignore[arg-type]
+
+    def keepers(self) -> tuple[str, ...]:
+        return tuple(self._instances)
 
 
 class MovingTask(Task):
@@ -35,18 +46,16 @@ class MovingTask(Task):
         self.replaced = False
         self.heir_of: list[MovingTask] = []
         self.seen: set[int] = set()
-        self.state_transfer = ""
-        self.states = {}
         self._instances = _Alone({f"all#{index}": self})  # type: ignore[assignment]
+        self.state = _AllState(self._instances)
         self._order = "stand-by" if job.submission.beside else "work"
-        self._brought = None
         self._opened = self._fetched = False
         self.met = True
         self.checkpointing: Any = SimpleNamespace(ending=False)
         self.quiet_ms = 0
         self.beat = 0
         if job.begins is not None:
-            self._brought = {f"all#{index}": {"seen": job.begins}}
+            self.state.brought = {f"all#{index}": {"seen": job.begins}}
 
     def wake(self) -> None:
         """Do nothing: the world gives every task its turns."""
@@ -57,9 +66,6 @@ class MovingTask(Task):
 
     def snapshot(self) -> dict[str, bytes]:
         return {"seen": json.dumps(sorted(self.seen)).encode()}
-
-    def state_keepers(self) -> tuple[str, ...]:
-        return tuple(self._instances)
 
     def _is_quiet(self) -> bool:
         return self.world.now_ms >= self.quiet_ms
@@ -84,10 +90,10 @@ class MovingTask(Task):
         """Its heartbeat."""
         submission = self.job.submission
         instance = f"all#{self.index}"
-        door = Endpoint("task", self.number) if self.state_transfer == "given" else None
+        door = Endpoint("task", self.number) if self.state.step == "given" else None
         return RegisterTask(
             KEY, submission.epoch, self.index, "host", self.number, (ComponentReport(instance, "all", "processor"),),
-            state_transfer=self.state_transfer, state_endpoint=door, attempt=self.job.attempt,
+            state_transfer=self.state.step, state_endpoint=door, attempt=self.job.attempt,
         )  # fmt: skip
 
 

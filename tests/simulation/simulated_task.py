@@ -162,8 +162,8 @@ class SimulatedTask(Process):
         topology = self.task.topology
         manifest = store.read_manifest(reference) if reference else None
         if manifest is not None:
-            wanted = self.task.wants(stored_states.instances(manifest))
-            self.task.bring(stored_states.read(store, manifest, wanted))
+            wanted = self.task.state.wants(stored_states.instances(manifest))
+            self.task.state.bring(stored_states.read(store, manifest, wanted))
         writer = PartWriter(store, topology.key, topology.epoch, topology.attempt, self.task.index, manifest)
         agent = CheckpointAgent(self.task, coordinator, self.context, WorldClock(self.world), writer)
         agent._writing = LaterExecutor(self, 40)  # type: ignore[assignment]
@@ -208,7 +208,7 @@ class SimulatedTask(Process):
                 self.task.index,
                 "127.0.0.1",
                 self.number,
-                state_transfer=self.task.state_transfer,
+                state_transfer=self.task.state.step,
                 attempt=attempt,
             ),
             self._registered,

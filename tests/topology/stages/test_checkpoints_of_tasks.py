@@ -98,7 +98,7 @@ def launch(zmq_context: Context, drive: Callable[..., None]) -> Iterator[Launch]
         made = [Task(topology, index, stages, zmq_context, SystemClock(), secures=True) for index in range(tasks)]
         for task in made:
             if states is not None:
-                task.bring({name: states[name] for name in task.wants(states)})
+                task.state.bring({name: states[name] for name in task.state.wants(states)})
         running.append(Logged(zmq_context, drive, topology, made))
         running[-1].start()
         return running[-1]
@@ -213,9 +213,9 @@ def test_what_was_only_handed_over_is_not_secured_before_the_next_checkpoint_hol
     former.send_from_log(2)
     former.until(lambda: not former.senders["A"].unacknowledged())
     former.tasks[0].follow("give")
-    former.until(lambda: former.tasks[0].state_transfer == "given")
+    former.until(lambda: former.tasks[0].state.step == "given")
 
-    following = launch(states=former.tasks[0].states, receivers=2)
+    following = launch(states=former.tasks[0].state.given, receivers=2)
     following.listen()
     assert following.open_log() == 2, "what was handed over need not come again"
     following.until(lambda: following.senders["A"].secured == 1)
@@ -292,7 +292,7 @@ def test_rows_that_wait_for_a_watermark_are_part_of_the_state(launch: Launch, ta
 def test_a_task_that_stands_by_or_was_paused_takes_no_part(launch: Launch) -> None:
     running = launch()
     running.tasks[0].follow("pause")
-    running.until(lambda: running.tasks[0].state_transfer == "quiet")
+    running.until(lambda: running.tasks[0].state.step == "quiet")
     running.begin(1)
     running.until(lambda: not running.tasks[0].checkpointing.taken.empty())
     assert "gives its state away" in running.tasks[0].checkpointing.taken.get().error
@@ -415,7 +415,7 @@ def test_a_task_that_cannot_read_its_state_says_so_before_it_works(part: str, zm
     """Another version wrote it, or it is not state at all: to try again would be useless."""
     topology = Topology(KEY, EPOCH, build(analyse(parse(PLAN.format(header="")))), 1)
     task = Task(topology, 0, StageSettings(host="127.0.0.1"), zmq_context, SystemClock(), secures=True)
-    task.bring({"total#0": {part: b"CEPS" + bytes([99, 0]) + bytes(100)}})
+    task.state.bring({"total#0": {part: b"CEPS" + bytes([99, 0]) + bytes(100)}})
     with pytest.raises(TopologyError, match="cannot be read") as refused:
         task.run()
     assert refused.value.reason_code == STATE_UNREADABLE

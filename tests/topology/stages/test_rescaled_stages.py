@@ -49,7 +49,7 @@ def launch(zmq_context: Context, drive: Callable[..., None]) -> Iterator[Launch]
         made = [Task(topology, index, stages, zmq_context, SystemClock(), secures=True) for index in range(tasks)]
         for task in made:
             if states is not None:
-                task.bring({name: states[name] for name in task.wants(states)})
+                task.state.bring({name: states[name] for name in task.state.wants(states)})
         running.append(Logged(zmq_context, drive, topology, made))
         running[-1].start()
         return running[-1]
@@ -93,7 +93,7 @@ def test_every_key_goes_on_where_its_events_come_now(launch: Launch, before: int
         again.send_from_log(number)
     again.until(lambda: len(again.out) == 40)
     assert sorted(number for _, number in again.out) == sorted(sums(range(1, 91))[50:])
-    assert [left for task in again.tasks for left in task.left()] == []
+    assert [left for task in again.tasks for left in task.state.left()] == []
 
 
 @pytest.mark.thorough
@@ -108,7 +108,7 @@ def test_every_key_goes_on_in_an_edited_stage_and_what_is_gone_from_it_is_told_o
         again.send_from_log(number)
     again.until(lambda: len(again.out) == 40)
     assert sorted(number for _, number in again.out) == sorted(sums(range(1, 91))[50:])
-    told = {left for task in again.tasks for left in task.left()}
+    told = {left for task in again.tasks for left in task.state.left()}
     assert told == {"keyed: query gone: the app has none of that name"}
 
 
@@ -147,7 +147,7 @@ def test_state_that_goes_by_no_key_begins_anew_and_is_told_of(launch: Launch) ->
     again.open_log()
     again.send_from_log(6)
     again.until(lambda: [number for _, number in again.out] == [6])
-    (left,) = again.tasks[0].left()
+    (left,) = again.tasks[0].state.left()
     assert left.startswith("keyed starts empty in 1 instances: ")
 
 

@@ -54,7 +54,7 @@ def ordered(running: Running, order: str, reached: str) -> None:
     """All tasks have followed `order` so far that they say `reached`."""
     for task in running.tasks:
         task.follow(order)  # type: ignore[arg-type]
-    running.until(lambda: all(task.state_transfer == reached for task in running.tasks))
+    running.until(lambda: all(task.state.step == reached for task in running.tasks))
 
 
 def answers(numbers: range) -> list[int]:
@@ -65,7 +65,7 @@ def answers(numbers: range) -> list[int]:
 
 
 def states_of(running: Running) -> dict[str, Parts]:
-    return {name: state for task in running.tasks for name, state in task.states.items()}
+    return {name: state for task in running.tasks for name, state in task.state.given.items()}
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
@@ -86,8 +86,8 @@ def test_the_next_topology_goes_on_where_the_former_one_was_cut(launch: Launch, 
     following = launch(after, stands_by=True)
     following.listen()
     for task in following.tasks:
-        task.bring(states_of(former))
-    following.until(lambda: all(task.state_transfer == "restored" for task in following.tasks))
+        task.state.bring(states_of(former))
+    following.until(lambda: all(task.state.step == "restored" for task in following.tasks))
     ordered(following, "work", "")
     for number in range(cut + 1, 61):
         following.send("A", [(number, number)])
@@ -116,7 +116,7 @@ def test_a_topology_that_has_got_its_state_can_give_it_on_before_it_has_worked(l
     former.until(lambda: former.out)
     ordered(former, "give", "given")
     between = launch(1, stands_by=True)
-    between.tasks[0].bring(states_of(former))
+    between.tasks[0].state.bring(states_of(former))
     ordered(between, "stand-by", "restored")
     ordered(between, "give", "given")
     assert states_of(between).keys() == states_of(former).keys()
@@ -142,9 +142,9 @@ def test_nothing_is_cut_while_results_have_not_been_taken(launch: Launch) -> Non
         task.follow("give")
     former.until_every_task_has_ticked()
     former.until_every_task_has_ticked()
-    assert [task.state_transfer for task in former.tasks] != ["given", "given"]
+    assert [task.state.step for task in former.tasks] != ["given", "given"]
     former.listen()
-    former.until(lambda: all(task.state_transfer == "given" for task in former.tasks))
+    former.until(lambda: all(task.state.step == "given" for task in former.tasks))
     assert [number for _, number in former.out] == [1]
 
 

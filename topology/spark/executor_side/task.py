@@ -173,9 +173,9 @@ def _begin_from_checkpoint(assignment: TaskAssignment, task: Task) -> PartWriter
         receiver.goes_back = assignment.goes_back
     if assignment.restore:
         manifest = store.read_manifest(assignment.restore)
-        wanted = task.wants(stored_states.instances(manifest))
+        wanted = task.state.wants(stored_states.instances(manifest))
         try:
-            task.bring(stored_states.read(store, manifest, wanted))
+            task.state.bring(stored_states.read(store, manifest, wanted))
         except CheckpointUnreadableError as error:
             if error.reason_code == "damaged":
                 store.condemn(assignment.restore, str(error))

@@ -62,7 +62,7 @@ class TaskReporter:
         self._task = task
         self._context = context
         self._ports = settings.ports
-        self._door: StateEndpoint | None = None
+        self._state_endpoint: StateEndpoint | None = None
         self._fetched = False
         self._insight = insight
         self._client = client
@@ -77,8 +77,8 @@ class TaskReporter:
 
     def close(self) -> None:
         """Give no more state to other topologies."""
-        if self._door is not None:
-            self._door.close()
+        if self._state_endpoint is not None:
+            self._state_endpoint.close()
 
     def speak(self) -> TopologyError | None:
         """Register and follow the answer; return why the task has to stop, if it has to.
@@ -117,16 +117,16 @@ class TaskReporter:
         As long as it is the same, and the registration was answered, the stage host's heartbeat says enough.
         """
         task = self._task
-        if not task.met or task.sampler.on or task.state_transfer or self._door is not None:
+        if not task.met or task.sampler.on or task.state.step or self._state_endpoint is not None:
             return None
         connections = tuple(receiver.connections for receiver in task.receivers)
         connected = all(one.is_connected() and not one.needs_worker() for one in task.publishers)
-        return (task.reports, connections, task.left()) if connected else None
+        return (task.reports, connections, task.state.left()) if connected else None
 
     def _beat(self) -> None:
         task, topology = self._task, self._task.topology
         self.steady = False
-        self._keep_door()
+        self._keep_state_endpoint()
         components, counted_ago_ms = task.counted()
         answer = self._client.request(
             RegisterTask(
@@ -140,12 +140,12 @@ class TaskReporter:
                 memory_bytes=memory_bytes() // max(1, self._shared_by()),
                 cpu_ms=self._time.used_ms(),
                 up_ms=self._time.up_ms(),
-                state_transfer=task.state_transfer,
+                state_transfer=task.state.step,
                 attempt=topology.attempt,
-                left=task.left(),
+                left=task.state.left(),
                 samples=task.sampler.take(),
                 insight=self._insight,
-                state_endpoint=self._door.endpoint if self._door is not None else None,
+                state_endpoint=self._state_endpoint.endpoint if self._state_endpoint is not None else None,
                 stage_host=self._stage_host,
             )
         )
@@ -173,16 +173,16 @@ class TaskReporter:
             calm = answer.order == "work" and not answer.samples and answer.heartbeat_ms > FIRST_HEARTBEAT_MS
             self.steady = connected and calm
 
-    def _keep_door(self) -> None:
+    def _keep_state_endpoint(self) -> None:
         """Keep the state endpoint open as long as there is a state to transfer."""
         task = self._task
-        if task.state_transfer == "given" and self._door is None:
+        if task.state.step == "given" and self._state_endpoint is None:
             key, epoch = task.topology.key, task.topology.epoch
-            self._door = StateEndpoint(self._context, self._host, self._ports, key, epoch, task.states)
-            self._door.start()
-        elif task.state_transfer != "given" and self._door is not None:
-            self._door.close()
-            self._door = None
+            self._state_endpoint = StateEndpoint(self._context, self._host, self._ports, key, epoch, task.state.given)
+            self._state_endpoint.start()
+        elif task.state.step != "given" and self._state_endpoint is not None:
+            self._state_endpoint.close()
+            self._state_endpoint = None
 
     def _fetch(self, sources: tuple[StateSource, ...]) -> None:
         """Fetch the states of the task's instances, once all are available."""
@@ -192,11 +192,11 @@ class TaskReporter:
         key = self._task.topology.key
         states = {
             name: fetch_state(self._context, found[name].endpoint, key, found[name].epoch, name)
-            for name in sorted(self._task.wants(found))
+            for name in sorted(self._task.state.wants(found))
         }
         self._fetched = True
         try:
-            self._task.bring(states)
+            self._task.state.bring(states)
         except TopologyError as error:  # it will not fit later either: the former topology works on
             self._task.stop(error)
 

@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from cep_common.clock import Clock
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint
 from cep_common.protocol.registry import EndpointAssigned
-from cep_common.protocol.tasks import ComponentReport, SampleOrder, StateTransfer, StatisticsLevel, TaskOrder
+from cep_common.protocol.tasks import ComponentReport, SampleOrder, StatisticsLevel, TaskOrder
 from cep_common.sockets.wakeup import Wakeup
 from siddhi.errors import SnapshotError
 from topology.errors import STATE_UNREADABLE, TopologyError
@@ -37,8 +37,8 @@ from topology.stages.kinds.trigger import TriggerInstance
 from topology.stages.routes.exchange import TASK_LOST, TaskExchange
 from topology.stages.settings import StageSettings
 from topology.stages.state.checkpointing import Checkpointing
-from topology.stages.state.restoring import initial_states, keeps_state, wanted
 from topology.stages.state.state_queries import StateQueryService
+from topology.stages.state.transfer import TaskState
 from topology.stages.tasks.instances import InstanceContext, TaskInstances
 from topology.stages.tasks.sampler import Sampler
 from topology.sync_log.task_logs import TaskLogs
@@ -113,7 +113,6 @@ class Task:
             )
         self.topology = topology
         self.index = index
-        self._scripts = settings.scripts
         self._clock = clock
         self._work: deque[tuple[str, Bundle]] = deque()
         self._assigned: queue.SimpleQueue[tuple[str, EndpointAssigned]] = queue.SimpleQueue()
@@ -127,15 +126,9 @@ class Task:
         self._level: StatisticsLevel = "basic"
         self._released: tuple[str, ...] = ()
         self._told_released: tuple[str, ...] = ()
-        self._brought: Mapping[str, Parts] | None = None
-        self._left: tuple[str, ...] = ()
         self._opened = False
-        self.state_transfer: StateTransfer = ""
-        """How far the task has got with giving its state to another topology, or taking it; read by other threads."""
         self.at_work = ""
         """The instance that works now: when the task fails, the one that did."""
-        self.states: dict[str, Parts] = {}
-        """What is given, by instance, once `state_transfer` says so."""
         self._failure: BaseException | None = None
         self._stopping = False
         self._full = True
@@ -166,6 +159,8 @@ class Task:
         )
         self.receivers, self.publishers = self._instances.receivers, self._instances.publishers
         self._triggers = {name: one for name, one in self._instances.items() if isinstance(one, TriggerInstance)}
+        self.state = TaskState(topology, self._instances, self._instances.processors, settings.scripts)
+        """What it starts from, and what it gives to a later topology."""
         self.checkpointing = Checkpointing(topology, self._instances, self._logs)
         by_name = {processor.name: processor for processor in self._instances.processors}
         self.questions = StateQueryService(by_name, self._wakeup.ring)
@@ -214,32 +209,6 @@ class Task:
             self._level = level
             self.pace.next_tick_ms = 0  # ticks of a task that rests are far apart
             self.wake()
-
-    def bring(self, former: Mapping[str, Parts]) -> None:
-        """Give a task that has not begun the states of a former topology's instances: those that it `wants`.
-
-        Called before `run`, or by the control thread.
-
-        Raises:
-            TopologyError: When they cannot be read.
-        """
-        try:
-            begins = initial_states(self.topology, self.state_keepers(), former, self._scripts)
-        except SnapshotError as error:
-            raise TopologyError(STATE_UNREADABLE, f"the state of stages cannot be read: {error}") from error
-        self._brought, self._left = begins.states, begins.left
-
-    def wants(self, former: Collection[str]) -> set[str]:
-        """Return which of the `former` instances' states it needs to continue from them."""
-        return wanted(self.topology, self.state_keepers(), former)
-
-    def state_keepers(self) -> tuple[str, ...]:
-        """Return the instances whose state matters when another topology takes over."""
-        return tuple(name for name in self._instances if keeps_state(self.topology, name))
-
-    def left(self) -> tuple[str, ...]:
-        """State that its instances could not take over, for people."""
-        return (*self._left, *(text for processor in self._instances.processors for text in processor.left))
 
     def stop(self, failure: BaseException | None = None) -> None:
         """End the loop soon, with `failure` as its error if there is one; called by the control thread."""
@@ -378,15 +347,16 @@ class Task:
             self.met = True
             self.asks.set()
         if not self._opened:
-            if self._brought is not None:
-                self._open(self._brought)
-                self.state_transfer = "restored"
+            if self.state.brought is not None:
+                self._open(self.state.brought)
+                self.state.step = "restored"
             elif self._order != "stand-by":
                 self._open({})
         elif self._order == "work":
-            self.state_transfer, self.states = "", {}
+            self.state.finish()
         elif self._order in ("pause", "give"):
-            self._give()
+            self._rest()
+            self.state.give(self._order, quiet=self._is_quiet())
 
     def _open(self, states: Mapping[str, Parts]) -> None:
         now_ms = self._clock.now_ms()
@@ -397,19 +367,10 @@ class Task:
                 raise TopologyError(STATE_UNREADABLE, f"the state of {name} cannot be read: {error}") from error
         self._opened = True
 
-    def _give(self) -> None:
-        """Snapshot the states to transfer once no bundle is in flight.
-
-        What other tasks still send here counts as in flight there, so a task that is idle stays so.
-        """
-        if self.state_transfer in ("", "restored"):
-            for processor in self._instances.processors:
-                processor.rest()
-            if self._is_quiet():
-                self.state_transfer = "quiet"
-        if self.state_transfer == "quiet" and self._order == "give":
-            self.states = {name: self._instances[name].snapshot() for name in self.state_keepers()}
-            self.state_transfer = "given"
+    def _rest(self) -> None:
+        """Let processors finish what they have, so that the task becomes quiet."""
+        for processor in self._instances.processors if self.state.step in ("", "restored") else ():
+            processor.rest()
 
     def _is_quiet(self) -> bool:
         parts: tuple[TaskExchange | TaskLogs | Receiver | Processor | Publisher, ...]

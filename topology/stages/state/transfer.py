@@ -1,0 +1,91 @@
+"""The state of a task's instances on its way from one topology to the next.
+
+former topology   ""  ─ pause, all is processed ─▶  quiet  ─ give ─▶  given
+next topology     ""  ─ its states are brought ──▶  restored  ─ work ─▶  ""
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from cep_common.protocol.tasks import StateTransfer, TaskOrder
+from siddhi.errors import SnapshotError
+from siddhi.scripts.language import ScriptPolicy
+from topology.errors import STATE_UNREADABLE, TopologyError
+from topology.model import Topology
+from topology.stages.contract import Parts
+from topology.stages.kinds.processor import Processor
+from topology.stages.state.restoring import initial_states, keeps_state, wanted
+
+
+class Stateful(Protocol):
+    """An instance of a stage whose state can be read."""
+
+    def snapshot(self) -> Parts:
+        """Return its state."""
+
+
+class TaskState:
+    """What the instances of one task start from, and what they give to a later topology.
+
+    `bring` and the attributes are for the control thread, `give` and `finish` for the task's own.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        instances: Mapping[str, Stateful],
+        processors: Collection[Processor],
+        scripts: ScriptPolicy,
+    ) -> None:
+        self._topology = topology
+        self._instances = instances
+        self._processors = processors
+        self._scripts = scripts
+        self._left: tuple[str, ...] = ()
+        self.step: StateTransfer = ""
+        """How far the task has got with giving its state to another topology, or taking it."""
+        self.given: Mapping[str, Parts] = {}
+        """What is given, by instance, once `step` says so."""
+        self.brought: Mapping[str, Parts] | None = None
+        """What the instances start from, by name; None: nothing was brought."""
+
+    def keepers(self) -> tuple[str, ...]:
+        """Return the instances whose state matters when another topology takes over."""
+        return tuple(name for name in self._instances if keeps_state(self._topology, name))
+
+    def wants(self, former: Collection[str]) -> set[str]:
+        """Return which of the `former` instances' states are needed to continue from them."""
+        return wanted(self._topology, self.keepers(), former)
+
+    def bring(self, former: Mapping[str, Parts]) -> None:
+        """Take the states of a former topology's instances: those that the task `wants`, before it begins.
+
+        Raises:
+            TopologyError: They cannot be read.
+        """
+        try:
+            begins = initial_states(self._topology, self.keepers(), former, self._scripts)
+        except SnapshotError as error:
+            raise TopologyError(STATE_UNREADABLE, f"the state of stages cannot be read: {error}") from error
+        self.brought, self._left = begins.states, begins.left
+
+    def left(self) -> tuple[str, ...]:
+        """Return the state that the instances could not take over, for people."""
+        return (*self._left, *(text for processor in self._processors for text in processor.left))
+
+    def give(self, order: TaskOrder, *, quiet: bool) -> None:
+        """Snapshot the states once the task is `quiet` and the order is to give them.
+
+        What other tasks still send here counts as in flight there, so a task that is quiet stays so.
+        """
+        if self.step in ("", "restored") and quiet:
+            self.step = "quiet"
+        if self.step == "quiet" and order == "give":
+            self.given = {name: self._instances[name].snapshot() for name in self.keepers()}
+            self.step = "given"
+
+    def finish(self) -> None:
+        """Forget what was given: the task works, or works on."""
+        self.step, self.given = "", {}
