@@ -135,10 +135,12 @@ def written(annotations: Iterable[ast.Annotation], key: str | None) -> tuple[Ann
 
 
 def first(annotations: Iterable[ast.Annotation], key: str | None) -> AnnotationValue | None:
+    """Return the first value of `key` in the annotations, None if there is none."""
     return next(iter(written(annotations, key)), None)
 
 
 def read_header(app: ast.App) -> Header:
+    """Read the annotations at the head of the plan."""
     dist, resources = tuple(of_header(app, "dist")), tuple(of_header(app, "resources"))
     config = tuple(of_header(app, "config"))
     description = first(of_header(app, "description"), None)
@@ -181,6 +183,7 @@ def _statistics(annotation: ast.Annotation) -> AnnotationValue:
 
 
 def read_distribution(annotations: tuple[ast.Annotation, ...]) -> Distribution:
+    """Read the `@dist` annotations of a query or partition."""
     dist = tuple(named(annotations, "dist"))
     return Distribution(bool(dist), *(first(dist, key) for key in ("execGroup", "parallel", "state", "sync")))
 

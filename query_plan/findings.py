@@ -18,6 +18,8 @@ class Severity(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """A problem that validation found, and how severe it is."""
+
     severity: Severity
     problem: Problem
 

@@ -56,14 +56,17 @@ ORIGIN = Grouping(GroupingKind.ORIGIN)
 
 
 def fields(key: str) -> Grouping:
+    """Return the grouping that sends events with the same value of an attribute to the same instance."""
     return Grouping(GroupingKind.FIELDS, key)
 
 
 def by_expression(partition: ast.ValuePartition) -> Grouping:
+    """Return the grouping that sends events with the same value of an expression to the same instance."""
     return Grouping(GroupingKind.EXPRESSION, partition=partition)
 
 
 def by_ranges(partition: ast.RangePartition) -> Grouping:
+    """Return the grouping that sends events to the instances of the ranges that they meet."""
     return Grouping(GroupingKind.RANGES, partition=partition)
 
 

@@ -310,6 +310,8 @@ class DeployedPlan(msgspec.Struct, frozen=True):
 
 
 class ListPlans(Message, frozen=True):
+    """Ask which plans are deployed."""
+
     TYPE = "list-plans"
 
 

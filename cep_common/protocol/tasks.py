@@ -20,6 +20,8 @@ StatisticsLevel = Literal["off", "basic", "detail"]
 
 
 class StreamCount(msgspec.Struct, frozen=True):
+    """How many events of one stream an instance has taken or given."""
+
     stream: str
     events: int
 

@@ -37,14 +37,20 @@ class CompileRequest(msgspec.Struct, frozen=True):
 
 
 class Validated(msgspec.Struct, frozen=True, tag="validated"):
+    """The answer to a request to validate a plan."""
+
     found: Validation
 
 
 class CompileResult(msgspec.Struct, frozen=True, tag="compiled"):
+    """The answer to a request to compile a plan."""
+
     plan: CompiledPlan
 
 
 class Previewed(msgspec.Struct, frozen=True, tag="previewed"):
+    """The answer to a request for a preview."""
+
     preview: Preview
 
 
@@ -53,6 +59,8 @@ class Checked(msgspec.Struct, frozen=True, tag="checked"):
 
 
 class Invalid(msgspec.Struct, frozen=True, tag="invalid"):
+    """The answer for a plan with errors."""
+
     problems: tuple[PlanProblem, ...]
 
 

@@ -363,6 +363,7 @@ def _topics_needed(snapshot: ClusterSnapshot) -> dict[tuple[int, str], frozenset
 
 
 def refuse_draining(record: PlanRecord) -> None:
+    """Raise ChangeUnderWayError if the plan is being undeployed."""
     if record.draining is not None:
         raise ChangeUnderWayError(
             f"{record.key.plan} is being undeployed and processes what it has ({record.drain_reason}); wait until it "
@@ -371,6 +372,7 @@ def refuse_draining(record: PlanRecord) -> None:
 
 
 def refuse_during(record: PlanRecord, *changes: ChangeKind) -> None:
+    """Raise ChangeUnderWayError if the plan is being undeployed, or one of `changes` is in progress."""
     refuse_draining(record)
     change = record.change()
     if change in changes:

@@ -79,6 +79,7 @@ def _edges(components: list[PlannedComponent], shown: int) -> int:
 
 
 def stage_instances(snapshot: ClusterSnapshot, key: PlanKey, compiled: CompiledPlan) -> Iterator[DrawnInstance]:
+    """Yield the instances of all stages of the plan, with what their tasks report."""
     reported = {
         report.instance: (task, report) for task in snapshot.tasks.get(key, ()) for report in task.latest.components
     }

@@ -20,6 +20,8 @@ class StateQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StateColumn(msgspec.Struct, frozen=True):
+    """A column of the answer to an on-demand query."""
+
     name: str
     type: str
 

@@ -47,9 +47,9 @@ from query_plan.connectors.options import options_of
 logger = logging.getLogger(__name__)
 
 MOST_MESSAGES = 10_000
-"""So many messages are taken at once."""
+"""The most messages that are taken at once."""
 MOST_BYTES = 16_777_216
-"""About so many bytes of messages are taken at once."""
+"""About the most bytes of messages that are taken at once."""
 CONSUME_S = 0.2
 """So long an idle source waits for a message before it looks after its other work."""
 FILL_S = 0.002
@@ -135,14 +135,14 @@ class KafkaSource:
         self._plan = declared.plan()
 
     def tick(self, now_ms: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def replay(self, batch: pa.RecordBatch, attempt: ReplayAttempt) -> None:
         self._replays.put((batch, attempt))
         self._stirred.set()
 
     def close(self) -> None:
-        """What was not taken until then is read again by the next one."""
+        """Stop reading. Messages that were not taken are read again by the next source."""
         self._ending.set()
         self._stirred.set()
         self._thread.join(ENDING_S)
@@ -259,7 +259,7 @@ class KafkaSource:
         readings.took(topic, number, last)
 
     def _read(self, consumer: Any, readings: Readings, fetched: Fetched) -> tuple[pa.RecordBatch | None, list[Refused]]:
-        """The events of the messages; they wait as long as their schemas cannot be had. Raises _BeginAgainError."""
+        """Return the events of the messages, and what is refused. Wait for schemas. Raises _BeginAgainError."""
         paused = False
         while True:
             try:
@@ -277,8 +277,10 @@ class KafkaSource:
                 raise _BeginAgainError("")
 
     def _split(self, fetched: Fetched, problem: str) -> None:
-        """The log can never hold the events of these messages together: take fewer at once, and give up one that is too
-        large alone. Raises _BeginAgainError."""
+        """Take fewer messages at once, since the log can never hold their events together.
+
+        A single message that is too large is kept as failed. Raises _BeginAgainError otherwise.
+        """
         if len(fetched) > 1:
             self._limit = self._most = max(1, len(fetched) // 2)
             raise _BeginAgainError(problem)
@@ -292,8 +294,12 @@ class KafkaSource:
         batch: pa.RecordBatch,
         origin: BatchOrigin | None,
     ) -> None:
-        """The worker has the events in its log. Raises _BeginAgainError when the source ends before, and InputError
-        when the plan takes nothing now."""
+        """Wait until the worker has the events in its log.
+
+        Raises:
+            _BeginAgainError: The source ends before.
+            InputError: The plan takes nothing now.
+        """
         while True:
             taken = self._context.intake.submit(name, self._stream, batch, origin)
             try:
@@ -331,7 +337,7 @@ class KafkaSource:
             self._heed(consumer, readings, failed)
 
     def _heed(self, consumer: Any, readings: Readings, message: Any) -> None:
-        """An error that came in the place of a message."""
+        """Handle an error that came in the place of a message."""
         error = message.error()
         if error.code() == self._kafka.KafkaError._PARTITION_EOF:
             return
@@ -367,7 +373,7 @@ class KafkaSource:
         self._errors.clear()
 
     def _topic_ids(self) -> dict[str, str]:
-        """The ids of the topics, as far as the brokers tell them: old ones have none."""
+        """Return the ids of the topics. Old brokers have none."""
         from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - an extra
 
         if self._admin is None:
@@ -382,7 +388,7 @@ class KafkaSource:
         return found
 
     def _topic(self, consumer: Any, topic: str) -> Any:
-        """What the brokers say of the topic. Raises _BeginAgainError when they say nothing."""
+        """Return what the brokers know of the topic. Raises _BeginAgainError when they do not answer."""
         deadline = time.monotonic() + CALL_S
         while True:
             try:
@@ -436,7 +442,7 @@ class KafkaSource:
         self._context.intake.join(self._name(topic, partition), self._stream)
 
     def _name(self, topic: str, partition: int) -> tuple[str | int, ...]:
-        """What tells the partition from others: event time waits for each of them."""
+        """Return the name of the partition: event time waits for each of them."""
         return ("kafka-source", *self._names, self._context.label, topic, partition)
 
     def _guarded(self) -> bool:
@@ -481,7 +487,7 @@ class KafkaSource:
         logger.warning("%s: %s", self._where, problem)
 
     def _report_problem(self, plan_error: str) -> None:
-        """It is logged once, however often it is found."""
+        """Log a problem once, however often it is found."""
         if plan_error and plan_error != self._trouble:
             logger.warning("%s: %s", self._where, plan_error)
         if plan_error:
@@ -490,7 +496,7 @@ class KafkaSource:
 
 
 def kafka_source(context: SourceContext) -> KafkaSource:
-    """A source that reads topics. ConfigError for options that cannot be used."""
+    """Return a source that reads topics. Raises ConfigError for options that cannot be used."""
     declared, where = context.declared, context.where()
     options = options_of(KafkaSourceOptions, declared.connector.options)
     schema = declared.stream.schema

@@ -180,6 +180,7 @@ def read_streams_are_produced(plan: Survey) -> Iterator[Finding]:
 
 
 def imported_streams_are_read(plan: Survey) -> Iterator[Finding]:
+    """Yield a finding for each imported stream that no query reads."""
     read = plan.exported.union(*(group.streams_read for group in plan.groups))
     for name in plan.app.streams:
         if name in plan.imported - read:

@@ -271,6 +271,7 @@ def ranges_keep_instances_busy(plan: Survey) -> Iterator[Finding]:
 
 
 def triggers_are_read(plan: Survey) -> Iterator[Finding]:
+    """Yield a finding for each trigger that no query reads."""
     read = frozenset(name for group in plan.groups for name in group.streams_read)
     for name, trigger in plan.app.triggers.items():
         if name not in read:

@@ -9,6 +9,7 @@ from siddhi.language import ast
 
 
 def queries_of(element: model.AnalysedQuery | model.AnalysedPartition) -> tuple[model.AnalysedQuery, ...]:
+    """Return the queries of a partition, or the query itself."""
     return element.queries if isinstance(element, model.AnalysedPartition) else (element,)
 
 

@@ -17,6 +17,8 @@ from siddhi.analysis.model import AnalysedApp
 
 @dataclass(frozen=True)
 class Survey:
+    """What the planner and the checks know of an analysed app."""
+
     app: AnalysedApp
     header: Header
     bindings: PlanBindings
@@ -99,6 +101,7 @@ class Survey:
 
 
 def survey(app: AnalysedApp) -> Survey:
+    """Collect what the planner and the checks need to know of the app."""
     header = read_header(app.syntax)
     found = members(app)
     groups = execution_groups(header.name, found, (*app.tables, *app.windows))

@@ -30,6 +30,7 @@ def _plain(of: pa.DataType) -> pa.DataType:
 
 
 def main() -> None:
+    """Write the sample files from the full data set."""
     source = Path(sys.argv[1])
     target = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(__file__).parent
     for name in ("departures.parquet", "arrivals.parquet"):

@@ -55,6 +55,7 @@ def identifier_text(name: str) -> str:
 
 
 def is_plain_name(text: str) -> bool:
+    """Return whether the text is a name that needs no quotes."""
     return _NAME.fullmatch(text) is not None
 
 

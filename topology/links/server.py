@@ -64,6 +64,8 @@ class IncomingLink:
 
 @dataclass(frozen=True, slots=True)
 class LinkArrived:
+    """A sender has opened a link."""
+
     link: IncomingLink
 
 
@@ -80,6 +82,8 @@ class FrameArrived:
 
 @dataclass(frozen=True, slots=True)
 class LinkGone:
+    """A link has ended."""
+
     link: IncomingLink
     reason: str
 

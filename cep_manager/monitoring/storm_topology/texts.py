@@ -65,6 +65,7 @@ def uptime(seconds: int) -> str:
 
 
 def megabytes(size_bytes: int) -> float:
+    """Return the size in megabytes, rounded to one decimal."""
     return round(size_bytes / _MEGABYTE, 1)
 
 

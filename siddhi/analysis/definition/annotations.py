@@ -32,6 +32,7 @@ def find(annotations: Iterable[ast.Annotation], name: str) -> ast.Annotation | N
 
 
 def find_all(annotations: Iterable[ast.Annotation], name: str) -> Iterator[ast.Annotation]:
+    """Yield the annotations with the name, in any case."""
     return (annotation for annotation in annotations if annotation.name.casefold() == name.casefold())
 
 
@@ -169,6 +170,8 @@ def stored_key(annotations: tuple[ast.Annotation, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
+    """When a partition forgets the keys that no event has had for a while."""
+
     interval_ms: int | None
     idle_ms: int | None
 

@@ -13,6 +13,7 @@ _LONG_AND_FLOAT = {AttributeType.LONG, AttributeType.FLOAT}
 
 
 def is_number(attribute_type: AttributeType) -> bool:
+    """Return whether values of the type are numbers."""
     return attribute_type in NUMERIC
 
 

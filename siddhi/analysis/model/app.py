@@ -23,6 +23,8 @@ class PartitionKey:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedPartition:
+    """A partition whose keys and queries are resolved."""
+
     name: str
     keys: tuple[PartitionKey, ...]
     queries: tuple[AnalysedQuery, ...]
@@ -59,6 +61,8 @@ class AnalysedTable:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedWindow:
+    """A named window whose schema is resolved."""
+
     schema: Schema
     window: HandlerCall
     output: EventType

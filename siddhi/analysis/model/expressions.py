@@ -124,12 +124,16 @@ class Logical:
 
 @dataclass(frozen=True, slots=True)
 class Negation:
+    """`not` and a condition."""
+
     operand: TypedExpression
     type: AttributeType = AttributeType.BOOL
 
 
 @dataclass(frozen=True, slots=True)
 class IsNullValue:
+    """`is null` for the value of an expression."""
+
     operand: TypedExpression
     type: AttributeType = AttributeType.BOOL
 

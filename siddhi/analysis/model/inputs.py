@@ -13,6 +13,8 @@ from siddhi.language.ast import JoinKind
 
 @dataclass(frozen=True, slots=True)
 class FilterStep:
+    """A filter on an input stream."""
+
     condition: TypedExpression
 
 
@@ -33,6 +35,8 @@ class HandlerCall:
 
 
 class SourceKind(Enum):
+    """What a query reads from."""
+
     STREAM = "stream"
     INNER_STREAM = "inner stream"
     FAULT_STREAM = "fault stream"
@@ -93,6 +97,8 @@ class PatternElement:
 
 @dataclass(frozen=True, slots=True)
 class LogicalPair:
+    """Two elements of a pattern that are connected by `and` or `or`."""
+
     operator: str
     left: PatternElement
     right: PatternElement

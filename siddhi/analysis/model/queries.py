@@ -14,6 +14,8 @@ from siddhi.language.ast import AttributeType, EventType
 
 @dataclass(frozen=True, slots=True)
 class OutputExpression:
+    """An expression of `select` with its name."""
+
     name: str
     expression: TypedExpression
     type: AttributeType
@@ -49,6 +51,8 @@ class AnalysedSelection:
 
 
 class TargetKind(Enum):
+    """What a query writes to."""
+
     STREAM = "stream"
     INNER_STREAM = "inner stream"
     TABLE = "table"

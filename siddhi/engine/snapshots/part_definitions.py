@@ -105,16 +105,19 @@ def partition_definition(app: model.AnalysedApp, partition: model.AnalysedPartit
 
 
 def window_definition(app: model.AnalysedApp, window: model.AnalysedWindow) -> PartDefinition:
+    """Return what defines a named window: state is kept as long as it is the same."""
     surroundings = [*_clock(app), *_mentioned(app, window.window)]
     return _definition(PartKind.WINDOW, window.schema.id, [_plain(window.syntax)], surroundings)
 
 
 def aggregation_definition(app: model.AnalysedApp, aggregation: model.AnalysedAggregation) -> PartDefinition:
+    """Return what defines an aggregation: state is kept as long as it is the same."""
     surroundings = [*_clock(app), _source(app, aggregation.input), *_mentioned(app, aggregation)]
     return _definition(PartKind.AGGREGATION, aggregation.schema.id, [_plain(aggregation.syntax)], surroundings)
 
 
 def trigger_definition(app: model.AnalysedApp, trigger: ast.TriggerDefinition) -> PartDefinition:
+    """Return what defines a trigger: state is kept as long as it is the same."""
     return _definition(PartKind.TRIGGER, trigger.id, [_plain(trigger)], _clock(app))
 
 

@@ -84,6 +84,7 @@ def from_milliseconds(milliseconds: int, at: tzinfo = UTC) -> datetime:
 
 
 def to_milliseconds(moment: datetime) -> int:
+    """Return the milliseconds from 1970 to `moment`."""
     return (moment - EPOCH) // _MILLISECOND
 
 

@@ -48,6 +48,8 @@ Definition = (
 
 @dataclass(frozen=True, slots=True)
 class ValuePartition:
+    """A partition key that is the value of an expression."""
+
     expression: Expression
     stream: str
     span: Span = span_field()
@@ -64,6 +66,8 @@ class RangePartition:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
+    """`partition with (…) begin … end`."""
+
     keys: tuple[ValuePartition | RangePartition, ...]
     queries: tuple[Query, ...]
     annotations: tuple[Annotation, ...] = ()

@@ -45,6 +45,8 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class AttributeDefinition:
+    """An attribute with its type."""
+
     name: str
     type: AttributeType
     span: Span = span_field()
@@ -52,6 +54,8 @@ class AttributeDefinition:
 
 @dataclass(frozen=True, slots=True)
 class StreamDefinition:
+    """`define stream`."""
+
     id: str
     attributes: tuple[AttributeDefinition, ...]
     annotations: tuple[Annotation, ...] = ()
@@ -60,6 +64,8 @@ class StreamDefinition:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
+    """`define table`."""
+
     id: str
     attributes: tuple[AttributeDefinition, ...]
     annotations: tuple[Annotation, ...] = ()
@@ -99,6 +105,8 @@ class TriggerDefinition:
 
 @dataclass(frozen=True, slots=True)
 class FunctionDefinition:
+    """`define function`, with the text of the function in its language."""
+
     id: str
     language: str
     return_type: AttributeType

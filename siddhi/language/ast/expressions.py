@@ -88,6 +88,8 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class Not:
+    """`not` and an expression."""
+
     operand: Expression
     span: Span = span_field()
 

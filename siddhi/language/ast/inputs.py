@@ -11,6 +11,8 @@ from siddhi.spans import Span, span_field
 
 @dataclass(frozen=True, slots=True)
 class FilterHandler:
+    """`[condition]` behind a stream."""
+
     condition: Expression
     span: Span = span_field()
 
@@ -47,6 +49,8 @@ class SingleInput:
 
 
 class JoinKind(str, Enum):
+    """The kinds of joins."""
+
     INNER = "join"
     LEFT_OUTER = "left outer join"
     RIGHT_OUTER = "right outer join"
@@ -106,6 +110,8 @@ class LogicalElement:
 
 @dataclass(frozen=True, slots=True)
 class EveryElement:
+    """`every` and an element of a pattern."""
+
     element: StateElement
     within: TimeConstant | None = None
     span: Span = span_field()

@@ -21,6 +21,8 @@ class OutputAttribute:
 
 @dataclass(frozen=True, slots=True)
 class OrderBy:
+    """An attribute of `order by`."""
+
     attribute: Attribute
     descending: bool = False
     span: Span = span_field()
@@ -70,6 +72,8 @@ Rate = EventRate | TimeRate | SnapshotRate
 
 @dataclass(frozen=True, slots=True)
 class SetAssignment:
+    """An assignment of `set`."""
+
     attribute: Attribute
     value: Expression
     span: Span = span_field()
@@ -89,6 +93,8 @@ class InsertInto:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
+    """`delete … on …`."""
+
     target: str
     on: Expression | None = None
     events: EventType | None = None
@@ -109,6 +115,8 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Return:
+    """`return`, in on-demand queries."""
+
     events: EventType | None = None
     span: Span = span_field()
 

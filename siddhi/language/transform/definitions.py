@@ -19,6 +19,8 @@ _NAMESPACES = frozenset({"app", "plan"})
 
 
 class DefinitionTransformer(TransformerBase):
+    """Transforms annotations and definitions."""
+
     # ---- annotations ------------------------------------------------------------------------------------------------
 
     def annotations(self, _meta: Meta, *annotations: ast.Annotation) -> _Annotations:

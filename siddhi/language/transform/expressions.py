@@ -21,6 +21,8 @@ def unit_name(token: Token) -> str:
 
 
 class ExpressionTransformer(TransformerBase):
+    """Transforms expressions."""
+
     def single_expression(self, _meta: Meta, expression: ast.Expression) -> ast.Expression:
         return expression
 

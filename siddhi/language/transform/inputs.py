@@ -22,6 +22,8 @@ _REPETITIONS: dict[str, _Count] = {"STAR": (0, -1), "PLUS": (1, -1), "QUESTION_M
 
 
 class InputTransformer(TransformerBase):
+    """Transforms the inputs of queries: streams, joins, patterns and sequences."""
+
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._separators: set[str] = set()  # met since the last state input; children come before their parent

@@ -26,6 +26,8 @@ _KINDS = frozenset({"CURRENT", "EXPIRED", "ALL"})
 
 
 class OutputTransformer(TransformerBase):
+    """Transforms selections, outputs and output rates."""
+
     # ---- selection --------------------------------------------------------------------------------------------------
 
     def selection(

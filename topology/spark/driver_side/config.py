@@ -71,6 +71,8 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RestartConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the driver restarts topologies that failed."""
+
     first_backoff_ms: Count = 200
     longest_backoff_ms: Count = 10_000
     start_timeout_ms: Count = 60_000

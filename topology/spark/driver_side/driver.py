@@ -81,6 +81,8 @@ ORDERS = (SubmitTopology, KillTopology, RenamePlan, TakeSavepoint, DeleteSavepoi
 
 
 class JobEnded(msgspec.Struct, frozen=True):
+    """The Spark job of a topology has ended."""
+
     key: PlanKey
     epoch: int
     ending: Ending

@@ -60,6 +60,8 @@ class WorkerRow(msgspec.Struct, frozen=True):
 
 
 class InflowRow(msgspec.Struct, frozen=True):
+    """An inflow of a plan, as a row of the worker's page."""
+
     stream: str
     state: str
     tone: Tone
@@ -71,6 +73,8 @@ class InflowRow(msgspec.Struct, frozen=True):
 
 
 class PublisherRow(msgspec.Struct, frozen=True):
+    """A publisher that a worker serves, as a row of its page."""
+
     instance: str
     state: str
     tone: Tone
@@ -78,6 +82,8 @@ class PublisherRow(msgspec.Struct, frozen=True):
 
 
 class WalRow(msgspec.Struct, frozen=True):
+    """The write-ahead log of a stream, as a row of the worker's page."""
+
     stream: str
     used: Share
     segments: str
@@ -106,6 +112,8 @@ class PlanPart(msgspec.Struct, frozen=True):
 
 
 class ConnectorRow(msgspec.Struct, frozen=True):
+    """A source or sink, as a row of the worker's page."""
+
     kind: str
     type: str
     plan: str
@@ -118,6 +126,8 @@ class ConnectorRow(msgspec.Struct, frozen=True):
 
 
 class ListenerRow(msgspec.Struct, frozen=True):
+    """A listener to a stream, as a row of the worker's page."""
+
     stream: str
     tenant: int
     waiting: str
