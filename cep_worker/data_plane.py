@@ -47,6 +47,7 @@ from cep_worker.runtime.shared_links import SharedLinks
 from cep_worker.runtime.worker_metrics import WorkerParts
 from cep_worker.serving.context import PlanContext
 from cep_worker.serving.plan_flow import PlanSnapshot
+from cep_worker.serving.plan_outflows import PlanOutflows
 from cep_worker.serving.served_plans import ServedPlans
 from cep_worker.serving.stream_names import ServedNames
 from cep_worker.sources.base import SourceContext
@@ -55,6 +56,9 @@ from cep_worker.storage.group_commit import open_disk_sync
 logger = logging.getLogger(__name__)
 
 TICK_MS = 100
+DRAIN_TURN_MS = 20
+ACKNOWLEDGED_MS = 1_000
+"""How long acknowledgements are waited for once nothing more is accepted: the other node has to have the events."""
 GIVE_BACK_MS = 2_000
 """So often freed memory goes back to the system, before what came at once behind a fault is spread over it."""
 
@@ -87,6 +91,7 @@ class DataPlane:
         self._guard = worker_guard(config)
         self._event_loop = EventLoop()
         self._disk_sync = open_disk_sync(config.wal, self._event_loop.defer)
+        self._mirror = mirror
         if mirror is not None:
             mirror.attach(self._event_loop.post)
             self._disk_sync = MirroredDiskSync(self._disk_sync, mirror)
@@ -157,8 +162,8 @@ class DataPlane:
     def run(self) -> None:
         """Carries events until `stop`, then leaves in order: sources first, then what waits, then sinks."""
         try:
-            while not self._lifecycle.leaving:
-                self._turn()
+            while not self._lifecycle.ends:
+                self._turn(TICK_MS)
             self._drain()
         finally:
             self._close()
@@ -208,8 +213,8 @@ class DataPlane:
 
     # ---- the data thread --------------------------------------------------------------------------------------------
 
-    def _turn(self) -> None:
-        self._event_loop.turn(TICK_MS, self._clock.monotonic_ms)
+    def _turn(self, wait_ms: int) -> None:
+        self._event_loop.turn(wait_ms, self._clock.monotonic_ms)
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._lifecycle.tick_ms >= TICK_MS:
             self._lifecycle.tick_ms = now_ms
@@ -239,7 +244,7 @@ class DataPlane:
     def _apply(
         self, plans: tuple[DeployedPlan, ...], kept: tuple[PlanKey, ...], removed: tuple[RemovedPlan, ...]
     ) -> None:
-        if self._lifecycle.leaving:
+        if self._lifecycle.ends:
             return
         now_ms = self._clock.monotonic_ms()
         self._served.apply(plans, now_ms, kept, removed)
@@ -276,28 +281,53 @@ class DataPlane:
             inflow.connect(assigned, self._clock.monotonic_ms())
 
     def _leave(self) -> None:
-        self._lifecycle.leaving = True
+        self._lifecycle.ends = True
 
-    def _drain(self) -> None:
-        """Accept nothing more and deliver what there is, for as long as the configuration allows."""
+    def _accept_nothing(self) -> None:
+        self._lifecycle.leaving = True
         self._topics.leave()
         self._ingress.close()
         self._sources.close()
+
+    def _drain(self) -> None:
+        """Accept nothing more and deliver what there is, for as long as the configuration allows.
+
+        The active one of two nodes accepts events until all else is done, as each moment in which no node does counts:
+        the other one has the events, and its topologies process them.
+        """
+        mirror = self._mirror
+        if mirror is None:
+            self._accept_nothing()
         deadline_ms = self._clock.monotonic_ms() + self._config.leave_ms
         self._turn_until(self._served.drained, deadline_ms)
         outflows = self._served.outflows()
         for outflow in outflows:
             outflow.leave()
-        self._turn_until(
-            lambda: self._sinks.drained() and self._egress.drained() and all(one.delivered() for one in outflows),
-            deadline_ms,
-        )
+        self._turn_until(lambda: not self._undelivered(outflows), deadline_ms)
+        if undelivered := self._undelivered(outflows):
+            logger.warning("not everything was delivered within %d ms: waits=%s", self._config.leave_ms, undelivered)
+        if mirror is not None:
+            self._accept_nothing()
+            deadline_ms = self._clock.monotonic_ms() + ACKNOWLEDGED_MS
+            self._turn_until(lambda: not (self._submissions.waiting() or mirror.is_behind()), deadline_ms)
         for outflow in outflows:
             outflow.close_services()
 
+    def _undelivered(self, outflows: list[PlanOutflows]) -> str:
+        """Return what still has something to deliver; empty: nothing."""
+        waits = {
+            "sinks": not self._sinks.drained(),
+            "listeners": not self._egress.drained(),
+            "publishers": not all(one.delivered() for one in outflows),
+        }
+        return ", ".join(name for name, has_something in waits.items() if has_something)
+
     def _turn_until(self, done: Callable[[], bool], deadline_ms: int) -> None:
         while not done() and self._clock.monotonic_ms() < deadline_ms:
-            self._event_loop.turn(20, self._clock.monotonic_ms)
+            if not self._lifecycle.leaving:
+                self._turn(DRAIN_TURN_MS)
+                continue
+            self._event_loop.turn(DRAIN_TURN_MS, self._clock.monotonic_ms)
             self._sinks.tick(self._clock.monotonic_ms())
 
     def _close(self) -> None:

@@ -19,13 +19,14 @@ from typing import TextIO
 from cep_cli.node.config import NodeConfig, environment_of
 from cep_cli.system.local_system import LocalSystemError
 from cep_cli.system.processes import LEAVES_WITH_PARENT
-from cep_common.nodes.files import ROLE_FILE, FileView, NodeRole
+from cep_common.nodes.files import DRAINED_FILE, ROLE_FILE, FileView, NodeRole
 from cep_common.nodes.role_watch import FENCED, monotonic_ms
 from cep_common.process.private_folders import make_private
 
 PROCESSES = ("manager", "driver", "worker")
 ACTIVE_ONES = ("driver", "worker")
 LOOK_S = 0.05
+DRAINED_LOOK_S = 0.01
 RESTART_S = 0.5
 NOT_AGAIN = 2
 """Exit code of a process whose configuration must be changed first."""
@@ -68,6 +69,7 @@ class Node:
                 self._start(name)
             view = FileView(self.folder / ROLE_FILE, NodeRole)
             while not self.stopping.wait(LOOK_S):
+                self._answer_probes()
                 self._watch(view.read())
         finally:
             self._stop()
@@ -80,7 +82,8 @@ class Node:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise LocalSystemError(f"a node runs in {self.folder} already") from error
-        (self.folder / ROLE_FILE).unlink(missing_ok=True)
+        for name in (ROLE_FILE, DRAINED_FILE):
+            (self.folder / name).unlink(missing_ok=True)
         database = self.config.database()
         if database.startswith("sqlite:///"):
             Path(database.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
@@ -91,10 +94,18 @@ class Node:
             where = f"{self.config.host}:{guard}"
             raise LocalSystemError(f"cannot listen on {where} (ports.guard): {error.strerror}") from error
         self._guard.set_inheritable(True)
+        self._guard.settimeout(0.0)
         settings = environment_of(self.config, self.folder)
         for name in PROCESSES:
             environment = {**os.environ, **settings[name], LEAVES_WITH_PARENT: "1"}
             self._children[name] = _NodeProcess(environment, self.folder / f"{name}.log")
+
+    def _answer_probes(self) -> None:
+        """Take the other node's connections to the guard port, whose queue would be full soon."""
+        assert self._guard is not None  # noqa: S101 - made by _open
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._guard.accept()[0].close()
 
     def _watch(self, role: NodeRole | None) -> None:
         active = role is not None and role.is_active(monotonic_ms())
@@ -167,19 +178,38 @@ class Node:
     def _stop_processes(self) -> None:
         """End all processes in order.
 
-        Topologies take a last checkpoint, the worker sends the rest to the passive node, and the manager gives the
-        lease back last.
+        Topologies take a last checkpoint while the worker accepts events; then the worker closes its ports and sends
+        the rest to the passive node, and the manager gives the lease back. Spark ends meanwhile, which takes longest.
         """
+        ends_at = {}
         for name in ("driver", "worker", "manager"):
             child = self._children.get(name)
             if child is None or child.process is None:
                 continue
             child.process.send_signal(signal.SIGTERM)
-            try:
-                child.process.wait(STOP_S[name])
-            except subprocess.TimeoutExpired:
-                self.say(f"the {name} did not leave within {STOP_S[name]:.0f} s and was killed")
-            self._kill(name)
+            ends_at[name] = time.monotonic() + STOP_S[name]
+            if name == "driver":
+                self._await_drained(child.process, ends_at[name])
+            else:
+                self._await_end(name, child.process, ends_at[name])
+        if "driver" in ends_at and (process := self._children["driver"].process) is not None:
+            self._await_end("driver", process, ends_at["driver"])
+
+    def _await_drained(self, driver: subprocess.Popen[bytes], until: float) -> None:
+        """Wait until no topology of the driver is left; its Spark session may be."""
+        file = self.folder / DRAINED_FILE
+        while driver.poll() is None and time.monotonic() < until:
+            with contextlib.suppress(FileNotFoundError):
+                if file.read_text(encoding="ascii") == str(driver.pid):
+                    return
+            time.sleep(DRAINED_LOOK_S)
+
+    def _await_end(self, name: str, process: subprocess.Popen[bytes], until: float) -> None:
+        try:
+            process.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.say(f"the {name} did not leave within {STOP_S[name]:.0f} s and was killed")
+        self._kill(name)
 
     def _stop(self) -> None:
         self._stop_processes()

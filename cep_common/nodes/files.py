@@ -1,5 +1,6 @@
-"""The two small files by which the processes of one node speak: `role.json` and `mirror.json`.
+"""The small files by which the processes of one node speak: `role.json`, `mirror.json`, and `drained`.
 
+The driver writes its process id to `drained` when its topologies have ended; its Spark session takes longer to end.
 Each has one writer and is replaced as a whole. Times are of the host's monotonic clock, which all its processes share.
 """
 
@@ -14,10 +15,10 @@ import msgspec
 from cep_common.ids import Endpoint
 from cep_common.process.atomic_files import write_atomically
 
-ROLE_FILE, MIRROR_FILE = "role.json", "mirror.json"
+ROLE_FILE, MIRROR_FILE, DRAINED_FILE = "role.json", "mirror.json", "drained"
 
 NodeOrder = Literal["", "restart", "stop"]
-ProtectionState = Literal["passive", "alone", "catching-up", "joining", "confirming", "protected", "leaving"]
+ProtectionState = Literal["passive", "alone", "catching-up", "joining", "confirming", "protected", "leaving", "left"]
 
 
 class NodeRole(msgspec.Struct, frozen=True):
@@ -61,7 +62,8 @@ class MirrorReport(msgspec.Struct, frozen=True):
     """How the node's worker mirrors, and what it asks the manager to record.
 
     Attributes:
-        state: See `cep_worker.mirror.protection`.
+        state: See `cep_worker.mirror.protection`; `left` when a protected worker has ended in order: its ports are
+            closed, and the passive node has everything.
         token: The token under which the worker is active, or the newest that a passive worker has seen.
         process: The worker's process id: request numbers count within one process.
         request: The number of the newest request, 0: none yet.

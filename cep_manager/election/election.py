@@ -196,8 +196,14 @@ class Resign(msgspec.Struct, frozen=True):
     token: int
 
 
+class GiveBack(msgspec.Struct, frozen=True):
+    """Release the lease that is held under `token`."""
+
+    token: int
+
+
 Request = ReadLease | ClaimLease | ConfirmLease
-Instruction = Request | ProbeHolder | ReadPlans | Lead | Resign | LogLine
+Instruction = Request | ProbeHolder | ReadPlans | Lead | Resign | GiveBack | LogLine
 
 
 class ManagerSighting(msgspec.Struct, frozen=True):
@@ -227,6 +233,7 @@ class Election:
         self._due_ms = 0
         self._moved_ms = 0
         self._complained = False
+        self._left = False
 
     def leads(self, now_ms: int) -> bool:
         """Return whether this manager may act as the leader: it holds the lease, which has not run out."""
@@ -250,6 +257,8 @@ class Election:
 
     def wait_ms(self, now_ms: int) -> int:
         """Return after how long `tick` must be called if nothing else happens before."""
+        if self._left:
+            return self._pace.poll_ms
         until = [self._due_ms] if self._asked is None else []
         if self.role in HOLDS_LEASE:
             until.append(self._until_ms)
@@ -263,13 +272,13 @@ class Election:
             reason = self.problem or "the database has not answered"
             instructions += self._move(ElectionSignal.OVER, f"the lease was not confirmed in time: {reason}")
         # One request at a time: an answer must be attributable to the moment at which it was asked for.
-        if self._asked is None and now_ms >= self._due_ms:
+        if self._asked is None and now_ms >= self._due_ms and not self._left:
             instructions += self._ask(now_ms)
         return instructions
 
     def heard(self, seen: LeaseState, now_ms: int) -> list[Instruction]:
         """Take the database's answer to the request in flight."""
-        if self._asked is None:
+        if self._asked is None or self._left:
             return []
         request, asked_ms = self._asked
         self._asked = None
@@ -324,7 +333,7 @@ class Election:
 
     def failed(self, reason: str, now_ms: int) -> list[Instruction]:
         """Note that the database did not answer; whether it carried out the request is not known."""
-        if self._asked is None:
+        if self._asked is None or self._left:
             return []
         self._asked = None
         # A leader has little time: it asks again soon.
@@ -346,9 +355,34 @@ class Election:
         # The lease may have moved while the probe was under way; then the probed process is not its holder any longer.
         if self.role is not ElectionRole.STANDBY or lease is None or (lease.token, lease.beat) != (token, beat):
             return []
+        if self._gone == (token, beat):
+            return []
         self._gone = token, beat
         self._due_ms = now_ms
         return [LogLine("warning", f"the manager that led has ended control={_name(lease.holder)} token={token}")]
+
+    def peer_gone(self, now_ms: int) -> list[Instruction]:
+        """Claim the lease early: of two managers, the other one has been seen to have ended."""
+        lease = self.lease
+        if lease is None or lease.holder is None or self._is_mine(lease):
+            return []
+        return self.holder_gone(lease.token, lease.beat, now_ms)
+
+    def look(self, now_ms: int) -> list[Instruction]:
+        """Read the lease now: it has been seen to be free."""
+        if self.role is ElectionRole.STANDBY:
+            self._due_ms = now_ms
+        return self.tick(now_ms)
+
+    def leave(self) -> list[Instruction]:
+        """Give the lease back if it is held, and take no further part: another manager is to lead."""
+        if self._left:
+            return []
+        self._left = True
+        held = self.role in HOLDS_LEASE
+        self.role = ElectionRole.STANDBY
+        note = LogLine("info", f"gave the lease back token={self.token}")
+        return [Resign(self.token), GiveBack(self.token), note] if held else []
 
     def prepared(self, token: int, now_ms: int) -> list[Instruction]:
         """Note that the plans were read for `token`."""

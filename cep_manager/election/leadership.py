@@ -28,6 +28,7 @@ from cep_manager.election.election import (
     ConfirmLease,
     Election,
     ElectionTiming,
+    GiveBack,
     Instruction,
     Lead,
     LeaderChange,
@@ -174,6 +175,18 @@ class Leadership:
         """Resign, since something that this manager did under `token` was refused."""
         self._report(lambda _: self._election.refused(token, reason))
 
+    def peer_gone(self) -> None:
+        """Claim the lease early: of two managers, the other one has been seen to have ended. Any thread."""
+        self._report(self._election.peer_gone)
+
+    def look(self) -> None:
+        """Read the lease now, since it has been seen to be free. Any thread."""
+        self._report(self._election.look)
+
+    def hand_over(self) -> None:
+        """Give the lease back at once and take no further part in the election. Any thread."""
+        self._report(lambda _: self._election.leave())
+
     def wait_ms(self) -> int:
         """Return after how long `turn` must be called at the latest."""
         wait_ms = self._election.wait_ms(self._clock.monotonic_ms())
@@ -258,6 +271,8 @@ class Leadership:
                     changes.append(Led(token, self._plans))
                 case Resign():
                     changes.append(Resigned())
+                case GiveBack(token):
+                    self._lease_thread.submit(self._give_back, token)
                 case LogLine():
                     instruction.write(logger)
 

@@ -19,6 +19,7 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_common.nodes.config import ManagerNode
 from cep_common.nodes.files import MIRROR_FILE, ROLE_FILE, FileView, MirrorReport, NodeOrder, NodeRole, write_file
 from cep_common.nodes.orders import ORDER_VALID_S
+from cep_common.sockets.probe import Probes
 from cep_manager.election.leadership import Leadership
 from cep_manager.nodes.rolling import ROLLING_MS, WAITS_TO_RESTART, RollingRestart
 from cep_manager.persistence.node_store import NodeStore, StoredNode
@@ -29,6 +30,8 @@ paced_logger = PacedLog(logger)
 LOOK_S = 0.02
 NODES_S = 0.5
 """How often the nodes are read."""
+WATCH_S = 0.1
+"""How often a passive node looks whether the active one has ended, or has handed over."""
 LEAVES_MS = 90_000
 """A node that ends in order has ended by then."""
 
@@ -46,7 +49,11 @@ class NodeAgent:
         self._handled: tuple[int, int, int] = (0, 0, 0)
         """Token, process and number of the newest request that was recorded."""
         self._asked = False
-        self._read_at = 0.0
+        self._read_at = self._watched_at = 0.0
+        self._handed_over = 0
+        """The token under which this node has handed over."""
+        self._probes: Probes[str] = Probes()
+        self._waiting_reads: set[Callable[[], None]] = set()
         self.nodes: tuple[StoredNode, ...] = ()
         self.report: MirrorReport | None = None
         self.order: NodeOrder = ""
@@ -115,6 +122,7 @@ class NodeAgent:
         if self._thread.ident is not None:
             self._thread.join()
         self._database.shutdown(wait=True, cancel_futures=True)
+        self._probes.close()
         self._tell(NodeRole(self._store.name))
 
     def _run(self) -> None:
@@ -131,7 +139,11 @@ class NodeAgent:
         report = self.report = self._view.read()
         if time.monotonic() - self._read_at >= NODES_S:
             self._read_at = time.monotonic()
-            self._submit(self._read)
+            self._submit_read(self._read)
+        if not token:
+            self._watch_the_active_one()
+        elif report is not None and (report.state, report.token) == ("left", token) and self.order:
+            self._hand_over(token)
         if report is not None and token and report.token == token and report.request:
             wanted = (token, report.process, report.request)
             if wanted != self._handled and not self._asked:
@@ -167,6 +179,24 @@ class NodeAgent:
             )
         )
 
+    def _watch_the_active_one(self) -> None:
+        """Claim the lease soon after the active node has ended, or given it back: nobody is active meanwhile."""
+        peer = next((node for node in self.nodes if node.name != self._store.name), None)
+        now_ms = self._clock.monotonic_ms()
+        if time.monotonic() - self._watched_at >= WATCH_S:
+            self._watched_at = time.monotonic()
+            self._submit_read(self._look_for_a_free_lease)
+            if peer is not None:
+                self._probes.begin(peer.name, peer.guard, now_ms)
+        if self._probes.refused(now_ms):
+            self._leadership.peer_gone()
+
+    def _hand_over(self, token: int) -> None:
+        """Give the lease back: the worker has closed its ports, and the other node has every event."""
+        if self._handed_over != token:
+            self._handed_over = token
+            self._leadership.hand_over()
+
     def _take(self, order: NodeOrder) -> None:
         if not self.order:
             self._order_until_ms = self._clock.monotonic_ms() + ORDER_VALID_S * 1_000
@@ -188,7 +218,14 @@ class NodeAgent:
     def _submit(self, task: Callable[[], None]) -> None:
         self._database.submit(self._guarded, task)
 
+    def _submit_read(self, task: Callable[[], None]) -> None:
+        """Submit the task unless it waits already: a database that does not answer must not be asked in a row then."""
+        if task not in self._waiting_reads:
+            self._waiting_reads.add(task)
+            self._submit(task)
+
     def _guarded(self, task: Callable[[], None]) -> None:
+        self._waiting_reads.discard(task)
         try:
             task()
         except CepError as error:
@@ -201,6 +238,11 @@ class NodeAgent:
         self.orders = self._store.orders()
         if self._store.name in self.orders:
             self._take(self._store.take_order())
+
+    def _look_for_a_free_lease(self) -> None:
+        may_claim = any(node.in_sync for node in self.nodes if node.name == self._store.name)
+        if may_claim and self._store.lease_is_free():
+            self._leadership.look()
 
     def _record(self, wanted: tuple[int, int, int], *, in_sync: bool) -> None:
         try:

@@ -112,6 +112,11 @@ class NodeStore:
             connection.execute(NODES.update().where(*others).values(in_sync=in_sync, changed_ms=now_ms))
         return True
 
+    def lease_is_free(self) -> bool:
+        """Return whether nobody holds the lease, as after an active node that has handed over."""
+        with self._database.reading() as connection:
+            return connection.scalar(sqlalchemy.select(LEADER.c.holder)) == ""
+
     def accept_loss(self, now_ms: int) -> None:
         """Let this node become active although it lacks acknowledged events: the other one has to catch up then."""
         with self._database.transaction() as connection:

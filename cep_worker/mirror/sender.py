@@ -22,7 +22,7 @@ from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.nodes.config import WorkerNode
-from cep_common.nodes.files import MIRROR_FILE, MirrorReport, write_file
+from cep_common.nodes.files import MIRROR_FILE, MirrorReport, ProtectionState, write_file
 from cep_common.nodes.role_watch import FENCED, RoleWatch, monotonic_ms
 from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.protocol.mirrors import (
@@ -131,12 +131,23 @@ class MirrorSender:
         if self._watch.holds():
             call()
 
+    def is_behind(self) -> bool:
+        """Return whether acknowledgements wait for the passive node. Any thread."""
+        with self._lock:
+            return bool(self._waiting)
+
     def close(self) -> None:
-        """Send what has changed, as far as the passive node takes it in time, and end."""
+        """Send what has changed, as far as the passive node takes it in time, and end.
+
+        If it takes everything the manager is told, which lets the passive node take over.
+        """
         self._stopping.set()
         self._changes.wanted.set()
         if self._thread.ident is not None:
             self._thread.join()
+        if self._protection.state is State.PROTECTED and not self._pending:
+            self._watch.close()  # the node is about to be passive
+            self._report("left")
 
     def _may_run_ahead(self) -> bool:
         settled = self._protection.state is not State.LEAVING
@@ -186,7 +197,11 @@ class MirrorSender:
             if self._stopping.is_set():
                 flush_until = flush_until or time.monotonic() + FLUSH_S
                 self._sweep()
-                if not self._pending or time.monotonic() > flush_until:
+                if not self._pending:
+                    return
+                if time.monotonic() > flush_until:
+                    lacks = ", ".join(self._name(path) for path in self._pending)
+                    logger.warning("the passive node did not take everything within %.0f s: files=%s", FLUSH_S, lacks)
                     return
 
     def _open(self, peer: Endpoint) -> list[MirroredFile]:
@@ -283,6 +298,7 @@ class MirrorSender:
             if offset > size:
                 offset = 0
             elif offset == size and name in self._sent:
+                path.stat()  # that it was deleted nobody notes
                 return None
             with path.open("rb") as file:
                 body = os.pread(file.fileno(), min(size - offset, most), offset)
@@ -392,14 +408,14 @@ class MirrorSender:
             for call in calls:
                 call()
 
-    def _report(self) -> None:
+    def _report(self, state: ProtectionState | None = None) -> None:
         protection, now_ms = self._protection, monotonic_ms()
         self._reported_at = time.monotonic()
         with self._lock:
             oldest = self._waiting[0][1] if self._waiting else now_ms
             ahead = len(self._ahead)
         report = MirrorReport(
-            state=protection.state.value,
+            state=state or protection.state.value,
             token=self._watch.token,
             process=os.getpid(),
             request=protection.number,

@@ -9,6 +9,8 @@ class Lifecycle:
     """What probes need to know of a worker. The data and control threads write it, any thread reads it."""
 
     def __init__(self) -> None:
+        self.ends = False
+        """The worker is to end; one that has handed its plans' events to another node accepts some until it leaves."""
         self.leaving = False
         self.registered = False
         self.tick_ms = 0

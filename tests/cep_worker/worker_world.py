@@ -17,6 +17,7 @@ from free_ports import free_port, free_range
 
 from cep_common.errors import DecodeError, UnauthorisedError
 from cep_common.ids import Endpoint, PlanKey
+from cep_common.nodes.role_watch import RoleWatch
 from cep_common.protocol.links import MarkCheckpoint, MarkIdle, OpenLink, StreamSchema
 from cep_common.protocol.registry import (
     Connector,
@@ -366,10 +367,10 @@ class World:
         )
         return cls(context, manager, msgspec.structs.replace(config, **changes))
 
-    def start(self, *plans: DeployedPlan) -> None:
+    def start(self, *plans: DeployedPlan, watch: RoleWatch | None = None) -> None:
         self.manager.plans = plans
         self.manager.start()
-        worker = Worker(self.config)
+        worker = Worker(self.config, watch=watch)
         worker.start()
         self.worker = worker
         if plans:

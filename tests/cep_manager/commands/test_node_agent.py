@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from cep_common.clock import ManualClock
@@ -25,6 +27,7 @@ class Store:
     def __init__(self) -> None:
         self.given: list[tuple[str, NodeOrder]] = []
         self.waits: NodeOrder = ""
+        self.free = False
 
     def give_order(self, name: str, order: NodeOrder) -> None:
         self.given.append((name, order))
@@ -35,6 +38,9 @@ class Store:
     def orders(self) -> dict[str, NodeOrder]:
         return {"a": self.waits} if self.waits else {}
 
+    def lease_is_free(self) -> bool:
+        return self.free
+
     def take_order(self) -> NodeOrder:
         order, self.waits = self.waits, ""
         return order
@@ -44,6 +50,16 @@ class Leadership:
     def __init__(self) -> None:
         self.token = 7
         self.instances = ["a-1", "b-1"]
+        self.said: list[str] = []
+
+    def hand_over(self) -> None:
+        self.said.append("hand over")
+
+    def look(self) -> None:
+        self.said.append("look")
+
+    def peer_gone(self) -> None:
+        self.said.append("peer gone")
 
     def tenure(self) -> tuple[int, int]:
         return self.token, 10**9 if self.token else 0
@@ -127,3 +143,39 @@ def test_an_order_is_valid_for_a_while_and_under_the_active_node_that_gave_it() 
     assert not is_valid(order, 7, 1_001 + ORDER_VALID_S)
     assert not is_valid(order, 7, 999 - ORDER_VALID_S), "the clock of the database has gone back"
     assert not is_valid(order, 8, 1_000), "the other node has become active: it may have all events alone"
+
+
+def test_the_lease_is_given_back_as_soon_as_the_worker_has_left_for_an_order(active: Active) -> None:
+    write_file(active.folder / MIRROR_FILE, MirrorReport("left", token=7))
+    active.agent._turn()
+    assert active.leadership.said == [], "the worker was ended by somebody else: it is started again"
+    active.agent.give_order("a", "restart")
+    for _ in range(3):
+        active.agent._turn()
+    assert active.leadership.said == ["hand over"]
+
+
+def test_a_passive_node_notices_within_moments_that_the_lease_is_free(active: Active) -> None:
+    active.leadership.token, active.store.free = 0, True
+    active.agent._look_for_a_free_lease()
+    assert active.leadership.said == [], "the other node has events that this one lacks"
+    me = msgspec.structs.replace(PEER, name="a")
+    active.agent.nodes = (me, PEER)
+    active.agent._watch_the_active_one()
+    active.agent._database.shutdown()
+    assert active.leadership.said == ["look"]
+
+
+def test_a_passive_node_notices_within_moments_that_the_active_one_has_ended(active: Active) -> None:
+    active.leadership.token = 0
+    with socket.create_server(("127.0.0.1", 0)) as guard:
+        port = guard.getsockname()[1]
+        active.agent.nodes = (msgspec.structs.replace(PEER, guard=Endpoint("127.0.0.1", port)),)
+        active.agent._watch_the_active_one()
+        guard.accept()[0].close()
+        active.agent._watch_the_active_one()
+        assert active.leadership.said == []
+    while not active.leadership.said:
+        active.agent._watched_at = 0.0
+        active.agent._watch_the_active_one()
+    assert set(active.leadership.said) == {"peer gone"}

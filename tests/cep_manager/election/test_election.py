@@ -20,6 +20,7 @@ from cep_manager.election.election import (
     ElectionRole,
     ElectionSignal,
     ElectionTiming,
+    GiveBack,
     Instruction,
     Lead,
     Lease,
@@ -108,6 +109,42 @@ def test_a_predecessor_at_the_same_address_has_ended_and_is_not_waited_for() -> 
     election.tick(0)
     predecessor = ManagerAddress("before", ME.control, ME.http_address)
     assert election.heard(found(held(predecessor)), 0) == [ClaimLease(5, 0, LEASE_MS)]
+
+
+def test_a_leader_that_hands_over_gives_the_lease_back_and_takes_no_further_part() -> None:
+    election = leading(token=3)
+    assert election.tick(1_000) != [], "a confirmation is under way"
+    assert without_lines(election.leave()) == [Resign(3), GiveBack(3)]
+    assert not election.leads(1_001)
+    assert election.heard(found(held(ME, 3, beat=1), done=True), 1_010) == []
+    assert election.look(1_020) == election.tick(60_000) == election.leave() == []
+    assert election.wait_ms(60_000) > 0, "its loop does not spin"
+
+
+def test_a_standby_that_leaves_gives_nothing_back() -> None:
+    assert watching().leave() == []
+
+
+def test_a_lease_that_was_seen_to_be_free_is_claimed_before_the_next_poll() -> None:
+    election = watching(now_ms=0)
+    assert election.look(10) == [ReadLease()]
+    assert election.heard(found(Lease(5, None, 0, 0, 0, 0)), 12) == [ClaimLease(5, 0, LEASE_MS)]
+
+
+def test_the_lease_of_a_peer_that_was_seen_to_have_ended_is_claimed_at_once_and_once() -> None:
+    election = watching(now_ms=0)
+    assert election.peer_gone(10) != []
+    assert election.tick(10) == [ClaimLease(5, 0, LEASE_MS)]
+    assert election.peer_gone(11) == [], "it claims already"
+    late = found(held(OTHER, beat=1))
+    election.heard(late, 15)
+    assert election.role is ElectionRole.STANDBY, "it had confirmed the lease before it ended"
+    assert election.peer_gone(110) != []
+    assert election.tick(110) == [ClaimLease(5, 1, LEASE_MS)]
+
+
+def test_a_peer_that_has_ended_says_nothing_about_a_lease_of_ones_own() -> None:
+    assert leading().peer_gone(10) == []
 
 
 def test_a_namesake_that_comes_later_is_told_of_and_takes_nothing() -> None:

@@ -266,3 +266,42 @@ def test_events_are_not_processed_before_the_passive_node_has_them(tmp_path: Pat
     assert woken == [1, 1]
     assert backlog.take(100) is not None
     backlog.close()
+
+
+def test_the_manager_is_told_when_a_worker_has_left_and_the_passive_node_has_everything(
+    tmp_path: Path, stack: ExitStack
+) -> None:
+    active, passive = started(tmp_path, stack)
+    stack.callback(passive.close)
+    active.sender.start()
+    active.until("protected")
+    active.append("w/0.segment", b"last")
+    active.sender.close()
+    assert active.report() is not None
+    active.until("left")
+    assert files(passive.folder) == files(active.state)
+
+
+def test_a_worker_that_leaves_alone_does_not_say_that_the_other_node_has_everything(
+    tmp_path: Path, stack: ExitStack
+) -> None:
+    active, passive = started(tmp_path, stack)
+    passive.close()
+    active.sender.start()
+    active.until("alone")
+    active.sender.close()
+    active.until("alone")
+
+
+def test_a_log_that_was_mirrored_and_is_deleted_goes_from_the_passive_node_too(
+    tmp_path: Path, stack: ExitStack
+) -> None:
+    active, passive = started(tmp_path, stack)
+    stack.callback(passive.close)
+    active.sender.start()
+    active.append("w/0.segment", b"delivered")
+    active.append("w/1.segment", b"newer")
+    active.until("protected")
+    assert len(files(passive.folder)) == 2
+    (active.state / "w" / "0.segment").unlink()
+    wait_for(lambda: files(passive.folder) == files(active.state), "the copy would need ever more room")

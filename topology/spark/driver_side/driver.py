@@ -7,7 +7,9 @@ import os
 import queue
 import signal
 import threading
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import FrameType
 
 import msgspec
@@ -18,6 +20,7 @@ from cep_common.errors import PeerError, RequestRejectedError
 from cep_common.ids import PlanKey
 from cep_common.inspection.endpoint import Inspection, open_door
 from cep_common.monitoring.paced_log import PacedLog
+from cep_common.nodes.files import DRAINED_FILE
 from cep_common.nodes.role_watch import RoleWatch
 from cep_common.process.priority import raise_priority, raise_process_priority
 from cep_common.process.up_time import process_up_ms
@@ -136,6 +139,8 @@ class Driver:
         self._answered = True
         self._fence = OrderFence()
         self._managers = config.manager_endpoints()
+        self.drained: Callable[[], None] = lambda: None
+        """Called when no topology is left and the driver leaves; its session ends then."""
 
     def stop(self) -> None:
         """End `run` soon."""
@@ -156,6 +161,7 @@ class Driver:
             while not self._stopping.is_set():
                 self._turn(client)
             self._drain(client)
+            self.drained()
         except (Py4JError, OSError) as error:
             raise SessionLostError(f"Spark's process does not answer: {error}") from error
         finally:
@@ -515,6 +521,12 @@ def run(config: DriverConfig, insight: Inspection | None = None) -> None:
     if watch is not None:
         logger.info("driver of a passive node: the Spark session is up, topologies run when the node is active")
         watch.await_active(leaving)
+        driver.drained = partial(_has_drained, Path(config.node.folder), watch)
     driver.run()
     if watch is not None:
         watch.close()
+
+
+def _has_drained(folder: Path, watch: RoleWatch) -> None:
+    watch.close()  # the node may be passive from now on
+    (folder / DRAINED_FILE).write_text(str(os.getpid()), encoding="ascii")
