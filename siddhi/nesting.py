@@ -6,6 +6,7 @@ Walking, writing or reading an object takes a stack frame for each level, and th
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -78,11 +79,17 @@ def whole_text(text: str) -> str:
 
 def nests_too_deeply(value: object) -> bool:
     """Return whether lists, maps and sets nest more than `DEEPEST` levels deep."""
-    layer: list[Any] = [value] if type(value) in _NESTING else []
+    if type(value) not in _NESTING or _NESTING.isdisjoint(map(type, _items(value))):
+        return False  # most objects are flat
+    layer: list[Any] = [value]
     for _ in range(DEEPEST):
         if not layer:
             return False
-        items = itertools.chain.from_iterable(outer.values() if isinstance(outer, dict) else outer for outer in layer)
+        items = itertools.chain.from_iterable(map(_items, layer))
         # What stands in several places is looked at once: a map that holds another twice, that again, … is no tree.
         layer = list({id(item): item for item in items if type(item) in _NESTING}.values())
     return bool(layer)
+
+
+def _items(outer: Any) -> Iterable[Any]:
+    return outer.values() if isinstance(outer, dict) else outer

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from siddhi.column_names import column_name
-from siddhi.engine.columnar.java_text import floating_text
+from siddhi.engine.columnar.java_text import floating_text, floating_texts
 
 
 def value_text(kind: str, value: Any) -> str:
@@ -36,6 +36,10 @@ def text_column(kind: str, column: pa.Array) -> list[str | None]:
     texts: list[str | None]
     if kind in ("string", "bool", "int", "long"):  # Arrow writes them as Java does
         texts = column.cast(pa.string()).to_pylist()
+    elif kind in ("float", "double"):
+        valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+        values = column.fill_null(0.0) if column.null_count else column
+        texts = floating_texts(values.to_numpy(zero_copy_only=False), valid).to_pylist()
     else:
         texts = [None if value is None else value_text(kind, value) for value in column.to_pylist()]
     return texts

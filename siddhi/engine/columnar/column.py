@@ -287,11 +287,7 @@ def numpy_buffer(values: AnyArray) -> pa.Buffer:
 
 def objects(items: Iterable[object]) -> AnyArray:
     """Return a one-dimensional object array of `items`, whatever they are (lists and sets stay whole)."""
-    listed = list(items)
-    array = np.empty(len(listed), dtype=object)
-    for position, item in enumerate(listed):
-        array[position] = item
-    return array
+    return np.fromiter(items, dtype=object)
 
 
 def mask_or_none(mask: BoolArray) -> BoolArray | None:

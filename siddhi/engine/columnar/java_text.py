@@ -6,7 +6,13 @@ import math
 import re
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from siddhi.engine.jit.arrays import AnyArray, BoolArray
+
+_LEAST_PLAIN, _LEAST_SCIENTIFIC = 1e-3, 1e7
+"""Java writes numbers in between without an exponent."""
 _INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
 _HEX = re.compile(r"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?")
@@ -22,6 +28,8 @@ def floating_text(value: float, *, single: bool) -> str:
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0:
         return "-0.0" if math.copysign(1.0, value) < 0 else "0.0"
+    if not single and _LEAST_PLAIN <= abs(value) < _LEAST_SCIENTIFIC:
+        return float.__repr__(value)  # the shortest digits that give this number again, as Java's
     number = np.float32(value) if single else np.float64(value)
     mantissa, exponent = np.format_float_scientific(number, unique=True, trim="0").split("e")
     if mantissa.endswith(".0"):  # Java writes two digits at least, and the nearest of these: 4.9E-324
@@ -35,6 +43,23 @@ def floating_text(value: float, *, single: bool) -> str:
         return f"{sign}0.{'0' * (-power - 1)}{plain}"
     whole, fraction = plain[: power + 1].ljust(power + 1, "0"), plain[power + 1 :]
     return f"{sign}{whole}.{fraction or '0'}"
+
+
+def floating_texts(values: AnyArray, valid: BoolArray | None = None) -> pa.StringArray:
+    """Return the texts of float32 or float64 `values` as `floating_text` writes them, null where not `valid`."""
+    texts = pc.cast(pa.array(values, mask=None if valid is None else ~valid), pa.utf8())
+    sizes = np.abs(values)
+    plain = (sizes >= _LEAST_PLAIN) & (sizes < _LEAST_SCIENTIFIC)
+    with np.errstate(invalid="ignore"):
+        whole = plain & (values == np.trunc(values))
+    if whole.any():  # Arrow leaves out the fraction
+        texts = pc.if_else(pa.array(whole), pc.binary_join_element_wise(texts, ".0", ""), texts)
+    other = ~plain if valid is None else ~plain & valid
+    if other.any():
+        single = values.dtype == np.float32
+        written = [floating_text(value, single=single) for value in values[other].tolist()]
+        texts = pc.replace_with_mask(texts, pa.array(other), pa.array(written, pa.utf8()))
+    return texts
 
 
 def parse_integer(text: str, bits: int) -> int | None:

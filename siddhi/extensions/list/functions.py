@@ -14,12 +14,13 @@ from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNC
 from siddhi.extensions.tokens import Tokens
 
 List = list[Any]
+_NO_LIST = "a list was expected"
 
 
 def checked(value: object) -> List:
     """Return the list itself; `RowError` when it is none."""
     if not isinstance(value, list):
-        raise RowError("a list was expected")
+        raise RowError(_NO_LIST)
     return value
 
 
@@ -106,7 +107,12 @@ def _caseless(text: str) -> str:
 
 
 def _on_list(compute: Callable[..., object]) -> Callable[..., object]:
-    return lambda first, *more: compute(checked(first), *more)
+    def guarded(first: object, *more: object) -> object:
+        if not isinstance(first, list):
+            raise RowError(_NO_LIST)
+        return compute(first, *more)
+
+    return guarded
 
 
 _FUNCTIONS: dict[str, Callable[..., object]] = {

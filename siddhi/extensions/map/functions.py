@@ -16,24 +16,30 @@ from siddhi.extensions.map.xml_texts import from_xml, to_xml
 from siddhi.extensions.tokens import Tokens
 
 Map = dict[Any, object]
+_NO_MAP = "a map was expected"
+_NO_KEYS = frozenset({dict, list, set})
+_NO_KEY = "a map, list or set cannot be a key"
 
 
 def checked(value: object) -> Map:
     """Return the map itself; `RowError` when it is none."""
     if not isinstance(value, dict):
-        raise RowError("a map was expected")
+        raise RowError(_NO_MAP)
     return value
 
 
 def _key(key: object) -> object:
     """Return the key itself; `RowError` for one that none can be."""
     if isinstance(key, dict | list | set):
-        raise RowError("a map, list or set cannot be a key")
+        raise RowError(_NO_KEY)
     return key
 
 
 def _pairs(items: tuple[object, ...]) -> Map:
-    return {_key(key): item for key, item in zip(items[::2], items[1::2], strict=True)}
+    keys = items[::2]
+    if not _NO_KEYS.isdisjoint(map(type, keys)):
+        raise RowError(_NO_KEY)
+    return dict(zip(keys, items[1::2], strict=True))
 
 
 def _combined(*maps: object) -> Map:
@@ -47,7 +53,12 @@ def _from_json(text: str) -> Map:
 
 
 def _on_map(compute: Callable[..., object]) -> Callable[..., object]:
-    return lambda first, *more: compute(checked(first), *more)
+    def guarded(first: object, *more: object) -> object:
+        if not isinstance(first, dict):
+            raise RowError(_NO_MAP)
+        return compute(first, *more)
+
+    return guarded
 
 
 def _replace_all(first: Map, second: object) -> Map:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from siddhi.analysis import model
 from siddhi.engine.columnar.java_text import parse_integer
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.limits import MAX_RESULT_CHARACTERS
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
-from siddhi.engine.operators.expressions.evaluation import ExpressionNode
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, broadcast
+from siddhi.engine.operators.expressions.leaves import scalar_or_none
 from siddhi.engine.operators.functions.choice import Coalesce
-from siddhi.engine.operators.functions.conversion import java_text
+from siddhi.engine.operators.functions.conversion import java_text, java_texts
 from siddhi.engine.operators.functions.rows import (
     Nulls,
     RowError,
@@ -21,6 +28,7 @@ from siddhi.engine.operators.functions.rows import (
     TextTooLongError,
     row_function,
 )
+from siddhi.engine.tuning import MAX_SINGLE_CALLS
 from siddhi.extensions import java_regex
 from siddhi.language.ast import AttributeType
 
@@ -76,10 +84,6 @@ def _frequency(text: str, character: str) -> int:
     return text.count(character)
 
 
-def _concat(*texts: str | None) -> str:
-    return "".join(text for text in texts if text is not None)
-
-
 def _contains(text: str | None, part: str | None) -> bool:
     if text is None:
         return False
@@ -128,11 +132,100 @@ def _fill_template_by_key(template: str | None, values: object) -> str:
     return _filled(_PLACE, filled, template)
 
 
+class _Joined(RowFunction):
+    """A text joined of pieces, for whole columns; by row where a row could fail or there are objects or few rows."""
+
+    def __init__(self, call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> None:
+        super().__init__(call, arguments, pool, compute=self.of_row, nulls=Nulls.PASS, texts=True)
+        self._columnar = all(argument.type is not AttributeType.OBJECT for argument in arguments)
+        self.by_row = not self._columnar
+
+    @staticmethod
+    @abstractmethod
+    def of_row(*texts: Any) -> str:
+        """Return the text of a row. Raises RowError."""
+
+    @abstractmethod
+    def pieces(self, evaluation: Evaluation) -> list[pa.StringArray | str] | None:
+        """Return the pieces to join, in order, where a null is left out; None where rows could fail."""
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        pieces = self.pieces(evaluation) if self._columnar and evaluation.size > MAX_SINGLE_CALLS else None
+        if pieces is None or sum(map(_longest, pieces)) > MAX_RESULT_CHARACTERS:
+            return super().evaluate(evaluation)
+        if all(isinstance(piece, str) for piece in pieces):
+            return Value(np.int64(self.pool.code("".join(pieces))))
+        joined = pc.binary_join_element_wise(*pieces, "", null_handling="skip")
+        return Value(self.pool.encode(joined))
+
+    def piece(self, evaluation: Evaluation, argument: ExpressionNode) -> pa.StringArray | str | None:
+        """Return the texts of an argument: one for a constant, which is None for null."""
+        value = argument.evaluate(evaluation)
+        if value.values.ndim == 0 and value.valid is None:
+            item = self.pool.text(value.values) if argument.type is AttributeType.STRING else value.values.item()
+            return java_text(item, argument.type)
+        return java_texts(broadcast(value, evaluation.size), argument.type, self.pool)
+
+
+def _longest(piece: pa.StringArray | str) -> int:
+    """Return how many bytes the longest text of a piece has."""
+    return len(piece.encode()) if isinstance(piece, str) else pc.max(pc.binary_length(piece)).as_py() or 0
+
+
+@FUNCTIONS.register("concat", "str")
+class Concat(_Joined):
+    """The texts of the arguments, one after the other; nulls are left out."""
+
+    @staticmethod
+    def of_row(*texts: Any) -> str:
+        return "".join(text for text in texts if text is not None)
+
+    def pieces(self, evaluation: Evaluation) -> list[pa.StringArray | str] | None:
+        found = [self.piece(evaluation, argument) for argument in self.arguments]
+        return [piece for piece in found if piece is not None]
+
+
+class Template(_Joined):
+    """The template of the first argument with the texts of the others by their numbers."""
+
+    of_row = staticmethod(_fill_template)
+
+    def pieces(self, evaluation: Evaluation) -> list[pa.StringArray | str] | None:
+        template, *rest = self.arguments
+        text = scalar_or_none(template)
+        parts = None if text is None else _parts(text, len(rest))
+        if parts is None:
+            return None
+        texts = [self.piece(evaluation, argument) for argument in rest]
+        found: list[pa.StringArray | str] = []
+        for number, part in parts:
+            piece = part if number is None else texts[number - 1]
+            found.append(part if piece is None else piece if isinstance(piece, str) else piece.fill_null(part))
+        return found
+
+
+@functools.lru_cache(maxsize=256)
+def _parts(template: str, count: int) -> tuple[tuple[int | None, str], ...] | None:
+    """Return the texts of a template, each with None, and its places, each with its number.
+
+    None where a place has no value among `count`.
+    """
+    parts: list[tuple[int | None, str]] = []
+    end = 0
+    for place in _PLACE.finditer(template):
+        number = parse_integer(place[1].strip(), 32)
+        if number is None or not 1 <= number <= count:
+            return None
+        parts += [(None, template[end : place.start()]), (number, place[1])]
+        end = place.end()
+    return (*parts, (None, template[end:]))
+
+
 @FUNCTIONS.register("fillTemplate", "str")
 def _template(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> ExpressionNode:
     if arguments[1].type is AttributeType.OBJECT:
         return RowFunction(call, arguments, pool, compute=_fill_template_by_key, nulls=Nulls.PASS)
-    return RowFunction(call, arguments, pool, compute=_fill_template, nulls=Nulls.PASS, texts=True)
+    return Template(call, arguments, pool)
 
 
 def _locate(part: str, text: str, start: int = 0) -> int:
@@ -194,7 +287,6 @@ def _unhex(text: str) -> str:
 FUNCTIONS.register("coalesce", "str")(Coalesce)
 row_function("str", "charAt", _char_at)
 row_function("str", "charFrequency", _frequency)
-row_function("str", "concat", _concat, Nulls.PASS, texts=True)
 row_function("str", "contains", _contains, Nulls.PASS)
 row_function("str", "equalsIgnoreCase", _equals_ignore_case, Nulls.PASS)
 row_function("str", "hex", lambda text: "".join(f"{ord(character):x}" for character in text))

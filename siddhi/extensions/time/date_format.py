@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import calendar
 import functools
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from siddhi.engine.jit.arrays import Int64Array
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DEFAULT_FORMAT = "yyyy-MM-dd HH:mm:ss.SSS"
@@ -21,6 +28,19 @@ _RUN = re.compile(r"'((?:[^']|'')*)'|([a-zA-Z])\2*|[^a-zA-Z']+", re.DOTALL)
 _NUMBERS = frozenset("yudDMHkhKmsSwWF")
 _ONLY_WRITTEN = frozenset("wWF")
 _CENTURY_PIVOT = 70
+DAY_MS = 86_400_000
+_STEPS = {
+    "S": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "H": 3_600_000,
+    "k": 3_600_000,
+    "K": 3_600_000,
+    "h": 3_600_000,
+    "a": 3_600_000,
+}
+"""Milliseconds in which the text of a field stays the same; those of other fields do so for a day."""
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 _SHORT_ZONES = {
     "ACT": "Australia/Darwin",
     "AET": "Australia/Sydney",
@@ -83,6 +103,11 @@ def from_milliseconds(milliseconds: int, at: tzinfo = UTC) -> datetime:
         raise DateError(f"{milliseconds} ms are beyond the calendar") from error
 
 
+def in_calendar(milliseconds: Int64Array) -> bool:
+    """Return whether all moments are in the years 1 to 9999."""
+    return not len(milliseconds) or bool(milliseconds.min() >= _FIRST_MS and milliseconds.max() <= _LAST_MS)
+
+
 def to_milliseconds(moment: datetime) -> int:
     """Return the milliseconds from 1970 to `moment`."""
     return (moment - EPOCH) // _MILLISECOND
@@ -119,7 +144,32 @@ class DateFormat:
 
     def format(self, moment: datetime) -> str:
         """Return the text of a moment with its zone."""
-        return "".join(_WRITERS[letter](moment, len(run)) if letter else run for letter, run in self.runs)
+        return _written(self.runs, moment)
+
+    @property
+    def step(self) -> int:
+        """Milliseconds, from a multiple of which on all moments in UTC have the same text."""
+        return _step(letter for letter, _ in self.runs)
+
+    def format_all(self, milliseconds: Int64Array) -> pa.StringArray:
+        """Return the texts of moments in UTC, all of them `in_calendar`.
+
+        What is between the milliseconds is formatted once for all moments that have it in common.
+        """
+        step = _step(letter for letter, _ in self.runs if letter != "S")
+        starts, places = np.unique(milliseconds // step, return_inverse=True)
+        moments = [from_milliseconds(start * step) for start in starts.tolist()]
+        pieces: list[pa.StringArray] = []
+        for is_fraction, runs in itertools.groupby(self.runs, lambda run: run[0] == "S"):
+            if is_fraction:
+                for _, run in runs:
+                    texts = [str(number).zfill(len(run)) for number in range(1_000)]
+                    pieces.append(pa.array(texts, pa.utf8()).take(pa.array(milliseconds % 1_000)))
+            else:
+                part = tuple(runs)
+                texts = [_written(part, moment) for moment in moments]
+                pieces.append(pa.array(texts, pa.utf8()).take(pa.array(places)))
+        return pieces[0] if len(pieces) == 1 else pc.binary_join_element_wise(*pieces, "")
 
     def parse(self, text: str, at: tzinfo = UTC) -> datetime:
         """Return the moment that a text names, in zone `at` unless the text names one.
@@ -152,6 +202,14 @@ class DateFormat:
             return _moment(fields, at, lenient=lenient)
         except (ValueError, OverflowError) as error:
             raise DateError(f"'{text}' is not a date: {error}") from error
+
+
+def _step(letters: Iterable[str]) -> int:
+    return min((_STEPS.get(letter, DAY_MS) for letter in letters), default=DAY_MS)
+
+
+def _written(runs: Iterable[tuple[str, str]], moment: datetime) -> str:
+    return "".join([_WRITERS[letter](moment, len(run)) if letter else run for letter, run in runs])
 
 
 @functools.lru_cache(maxsize=256)

@@ -80,13 +80,14 @@ def test_a_window_of_many_keys_is_compiled() -> None:
 
 def test_functions_that_are_called_row_by_row_are_named() -> None:
     (query,) = explained(
-        "from S select convert(v, 'string') as t, UUID() as u, convert(v, 'double') as d insert into Out;"
+        "from S select convert(k, 'double') as t, str:upper(k) as u, convert(v, 'double') as d insert into Out;"
     )
-    assert query.warnings == ("called in Python for each event, or each different value: convert, UUID",)
+    assert query.warnings == ("called in Python for each event, or each different value: convert, upper",)
     (grouped,) = explained("from S#window.length(5) select str:groupConcat(k) as t insert into Out;")
     assert grouped.warnings == ("called in Python for each event, or each different value: groupConcat",)
-    (numbers,) = explained("from S select convert(v, 'double') as d insert into Out;")
-    assert not numbers.warnings
+    for columnar in ("convert(v, 'double')", "convert(v, 'string')", "str:concat(k, v)", "UUID()"):
+        (whole,) = explained(f"from S select {columnar} as d insert into Out;")
+        assert not whole.warnings
 
 
 def test_events_that_go_one_by_one_are_warned_of_at_each_query_that_they_reach() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -50,13 +51,16 @@ def test_remembered_results_are_those_of_a_call_for_each_row(most: int, monkeypa
 
 def test_a_function_is_called_once_for_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    made = rows_module.RowFunction._result
+    make = rows_module.RowFunction.__init__
 
-    def counted(self: Any, given: tuple[object, ...]) -> object:
-        calls.append((self.name, given))
-        return made(self, given)
+    def counting(self: Any, *arguments: Any, compute: Callable[..., object], **options: Any) -> None:
+        def counted(*given: object) -> object:
+            calls.append((self.name, given))
+            return compute(*given)
 
-    monkeypatch.setattr(rows_module.RowFunction, "_result", counted)
+        make(self, *arguments, compute=counted, **options)
+
+    monkeypatch.setattr(rows_module.RowFunction, "__init__", counting)
     _play([1] * 60, ["ab", "cd", "abc"] * 20)
     assert len([given for name, given in calls if name == "upper"]) == 3
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,6 +116,35 @@ class Evaluation:
             self.failed = self.failed | rows
         self.reasons.add(np.flatnonzero(rows), message)
         self.active = ~rows if self.active is None else self.active & ~rows
+
+    def fail_each(self, places: Int64Array, messages: Mapping[int, str]) -> None:
+        """Record the active rows as failed whose place has a message.
+
+        Args:
+            places: Place of each row, -1 for a row that cannot fail.
+            messages: Why the rows of a place fail, in the order in which they are recorded.
+        """
+        if not messages:
+            return
+        texts = list(dict.fromkeys(messages.values()))
+        numbers: Int64Array = np.full(int(places.max()) + 2, -1, dtype=np.int64)  # the last is that of place -1
+        order = {text: number for number, text in enumerate(texts)}
+        numbers[list(messages)] = [order[text] for text in messages.values()]
+        found = numbers[places]
+        if self.active is not None:
+            found[~self.active] = -1
+        failed = found >= 0
+        if not failed.any():
+            return
+        if self.failed is None:
+            self.failed, self.reasons = failed, Reasons()
+        else:
+            self.failed = self.failed | failed
+        rows = np.flatnonzero(failed)
+        rows = rows[np.argsort(found[rows], kind="stable")]
+        for part in np.split(rows, np.flatnonzero(np.diff(found[rows])) + 1):
+            self.reasons.add(part, texts[found[part[0]]])
+        self.active = ~failed if self.active is None else self.active & ~failed
 
     def from_first(self, rows: BoolArray) -> BoolArray:
         """Return the first of `rows` in each unit of rows that came in together, and all rows behind it there."""

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from siddhi.analysis import model
 from siddhi.engine.columnar.column import DTYPES
-from siddhi.engine.columnar.java_text import floating_text, parse_floating, parse_integer
+from siddhi.engine.columnar.java_text import floating_text, floating_texts, parse_floating, parse_integer
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import AnyArray
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, broadcast
 from siddhi.engine.operators.expressions.operators import NUMERIC
 from siddhi.engine.operators.functions.calls import CallNode, as_lists, from_list, never_null, valid_mask
+from siddhi.engine.tuning import MAX_SINGLE_CALLS
 from siddhi.language.ast import AttributeType
 
 _BITS = {AttributeType.INT: 32, AttributeType.LONG: 64}
@@ -40,8 +43,9 @@ class Convert(CallNode):
 
     def __init__(self, call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> None:
         super().__init__(call, arguments, pool)
-        types = {self.type, arguments[0].type}
-        self.by_row = AttributeType.STRING in types and len(types) > 1
+        source = arguments[0].type
+        is_read = source is AttributeType.STRING and self.type is not AttributeType.STRING
+        self.by_row = is_read or (source is AttributeType.OBJECT and self.type is AttributeType.STRING)
 
     def evaluate(self, evaluation: Evaluation) -> Value:
         source = self.arguments[0]
@@ -57,11 +61,14 @@ def convert(
     if source.type is target:
         return value
     if target is AttributeType.STRING:
-        texts = [java_text(item, source.type) for item in as_lists(evaluation, source, value, pool)]
-        return from_list(list(texts), target, pool)
+        if source.type is AttributeType.OBJECT or evaluation.size <= MAX_SINGLE_CALLS:
+            texts = [java_text(item, source.type) for item in as_lists(evaluation, source, value, pool)]
+            return from_list(list(texts), target, pool)
+        return Value(pool.encode(java_texts(value, source.type, pool)))
     if source.type is AttributeType.STRING:
-        items = [_parse(item, target) for item in as_lists(evaluation, source, value, pool)]
-        return from_list(items, target, pool)
+        codes, places = np.unique(value.values, return_inverse=True)
+        read, known = from_list([_parse(text, target) for text in pool.texts(codes)], target, pool)
+        return Value(read[places], None if known is None else known[places])
     if source.type is AttributeType.OBJECT or target is AttributeType.OBJECT:
         return from_list([None] * evaluation.size, target, pool)
     if target is AttributeType.BOOL:
@@ -97,6 +104,16 @@ def java_text(item: object, type_: AttributeType) -> str | None:
     if isinstance(item, dict):
         return "{" + ", ".join(f"{_element_text(key)}={_element_text(value)}" for key, value in item.items()) + "}"
     return str(item)
+
+
+def java_texts(value: Value, type_: AttributeType, pool: StringPool) -> pa.StringArray:
+    """Return the texts of a column's values, as `java_text` writes them; not for objects."""
+    values, valid = value
+    if type_ is AttributeType.STRING:
+        return pool.decode(values)
+    if values.dtype.kind == "f":
+        return floating_texts(values, valid)
+    return pc.cast(pa.array(values, mask=None if valid is None else ~valid), pa.utf8())
 
 
 def _element_text(item: object) -> str:

@@ -32,6 +32,7 @@ from siddhi.float_values import written_list
 from siddhi.language.ast import AttributeType
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
+_FIRST_ROW: Int64Array = np.zeros(1, dtype=np.int64)
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
@@ -177,22 +178,30 @@ class RowFunction(CallNode):
             self._list(argument, value, rows, size) for argument, value in zip(self.arguments, values, strict=True)
         ]
         results: list[object] = [None] * len(rows)
-        failed = []
+        failures: dict[int, str] = {}
+        passes_nulls, compute = self.nulls is Nulls.PASS, self.compute
+        makes_objects = self.type is AttributeType.OBJECT
         with call_limit() as limit:
             for place, given in enumerate(zip(*columns, strict=True) if columns else [()] * len(rows)):
-                if self.nulls is not Nulls.PASS and None in given:
+                if not passes_nulls and None in given:
                     if self.nulls is Nulls.FAIL:
-                        position = given.index(None) + 1
-                        message = f"argument {position} of '{self.title}' is null"
-                        evaluation.fail(places == place, message)
-                        failed.append(place)
+                        failures[place] = f"argument {given.index(None) + 1} of '{self.title}' is null"
                     continue
                 try:
-                    results[place] = limited(limit, self._result, given)
-                except RowError as error:
-                    evaluation.fail(places == place, f"'{self.title}': {error}")
-                    failed.append(place)
-        return broadcast(from_list(results, self.type, self.pool), len(rows)), failed
+                    try:
+                        limit.begin()
+                        result = compute(*given)
+                        if makes_objects and nests_too_deeply(result):
+                            raise RowError(TOO_DEEP)
+                    finally:
+                        limit.end()
+                    if isinstance(result, str) and len(result) > MAX_RESULT_CHARACTERS:
+                        raise TextTooLongError(len(result))
+                    results[place] = result
+                except (RowError, TookTooLongError) as error:
+                    failures[place] = f"'{self.title}': {error}"
+        evaluation.fail_each(places, failures)
+        return broadcast(from_list(results, self.type, self.pool), len(rows)), list(failures)
 
     def _remembered(self, evaluation: Evaluation, values: list[Value], changing: list[int]) -> Value:
         """Return the values as `evaluate` does, with a memory of the values of the arguments `changing`.
@@ -225,15 +234,6 @@ class RowFunction(CallNode):
         valid = memory.valid[places]
         return Value(memory.values[places], None if valid.all() else valid)
 
-    def _result(self, given: tuple[object, ...]) -> object:
-        """Return what `compute` gives for the values of a row. Raises RowError."""
-        result = self.compute(*given)
-        if self.type is AttributeType.OBJECT and nests_too_deeply(result):
-            raise RowError(TOO_DEEP)
-        if isinstance(result, str) and len(result) > MAX_RESULT_CHARACTERS:
-            raise TextTooLongError(len(result))
-        return result
-
     def _distinct(self, values: list[Value], size: int) -> tuple[Int64Array, Int64Array]:
         """Return one row for each distinct combination of arguments.
 
@@ -257,10 +257,16 @@ class RowFunction(CallNode):
         return rows, places
 
     def _list(self, argument: ExpressionNode, value: Value, rows: Int64Array, size: int) -> list[object]:
+        if value.values.ndim == 0 and value.valid is None:  # a constant
+            rows, times, size = _FIRST_ROW, len(rows), 1
+        else:
+            times = 1
         items = to_column(value, argument.type, self.pool, size).take(rows).to_list()
         if self.shows_floats and argument.type is AttributeType.FLOAT:
             items = written_list(items)
-        return [java_text(item, argument.type) for item in items] if self.texts else items
+        if self.texts:
+            items = [java_text(item, argument.type) for item in items]
+        return items * times
 
 
 def _first_rows(places: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
