@@ -15,6 +15,7 @@ import pytest
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.fast_path.path import FastPath
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
+from siddhi.engine.operators.patterns.compiled.operator import CompiledMachineOperator
 from siddhi.errors import SiddhiError
 from siddhi.language.parser import parse
 from siddhi.testing import Case, run_case
@@ -84,7 +85,10 @@ def test_the_reference_uses_neither_compiled_patterns_nor_fast_paths() -> None:
     document = _case(
         "from every e1=S -> e2=S[i > e1.i] select e1.i as a, e2.i as b insert into O;", [1, 2, 3]
     ).document()
-    with patch.object(ChainOperator, "process", side_effect=AssertionError), slow_forms():
+    fast = (
+        patch.object(kind, "process", side_effect=AssertionError) for kind in (ChainOperator, CompiledMachineOperator)
+    )
+    with next(fast), next(fast), slow_forms():
         answers = own_answers(document)
     assert answers == own_answers(document)
     with patch.object(FastPath, "run", side_effect=AssertionError), slow_forms():

@@ -91,6 +91,16 @@ def _pairs(document: Document, *, sequence: bool) -> bool:
     return any(_is_sequence(one) if sequence else "->" not in one and not _is_sequence(one) for one in machines)
 
 
+def _loses_silences(document: Document) -> bool:
+    """Return whether a `not … for` stands first under `every`, behind a count, or in a pair while events come late."""
+    for machine in _state_queries(document):
+        if re.search(r"every \(*not [^;]* for |(<\d*:\d*>|[*+?])(,| ->) (every )?\(*not [^;]* for ", machine):
+            return True
+        if is_late(document) and re.search(r"not [^;]* for [^;]* (and|or) |(and|or) not [^;]* for ", machine):
+            return True
+    return False
+
+
 def _mixes_pair_with_its_stream(document: Document) -> bool:
     """Return whether a stream stands in `not … and` and elsewhere in the same pattern."""
     for machine in _state_queries(document):
@@ -120,6 +130,11 @@ KNOWN: tuple[KnownDifference, ...] = (
         "late-events-end-nothing",
         "an event that is older than a match by more than `within` ends it in Siddhi",
         lambda document: is_late(document) and " within " in document["app"],
+    ),
+    KnownDifference(
+        "silences-keep-their-timers",
+        "the end of a silence may move without a timer in Siddhi, after a jump of the clock or a late event",
+        _loses_silences,
     ),
     KnownDifference(
         "all-matches-are-told",

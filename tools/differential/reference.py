@@ -14,6 +14,7 @@ def slow_forms() -> Iterator[None]:
     """Build apps with the pattern machine that goes event by event, windows and selections apart, and no fast paths."""
     with ExitStack() as patches:
         patches.enter_context(patch("siddhi.engine.operators.patterns.build.plan_chain", _nothing))
+        patches.enter_context(patch("siddhi.engine.operators.patterns.build._compiled", _nothing))
         patches.enter_context(patch("siddhi.engine.planner.query.fused_selection", _nothing))
         patches.enter_context(no_fast_paths())
         yield

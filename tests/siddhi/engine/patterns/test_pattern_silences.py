@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from pattern_runs import Event, answers
+from pattern_runs import Event, Make, answers
+from random_patterns import random_events
 
+from siddhi.engine.operators.patterns.build import build_state_machine
+from siddhi.engine.operators.patterns.machine.event_machine import EventMachineOperator
 from siddhi.testing import Case, run_case
 
 
@@ -154,3 +158,53 @@ def test_an_alarm_that_waited_for_a_later_one_sees_the_clock_of_that_one() -> No
         Event("C", 9000, "x", 7),
     ]
     assert answers(query, events) == [(5111, (4, 5))]
+
+
+def _after_silences(events: list[Event], waiting_ms: int, *, sequence: bool) -> list[tuple[int, tuple[int | None]]]:
+    """What `every not B for t -> e1=A`, or the sequence of the two, answers: silences end at their own time."""
+    found: list[tuple[int, tuple[int | None]]] = []
+    clock = over = 0
+    end = waiting_ms
+    for event in events:
+        clock = max(clock, event.time)
+        while end <= clock:
+            end += waiting_ms
+            over = 1 if sequence else over + 1
+        if event.stream == "A":
+            found += [(event.time, (event.v,))] * over
+        if event.stream == "A" or sequence:
+            over = 0
+        if event.stream == "B":
+            end = max(end, event.time + waiting_ms)
+    return found
+
+
+@pytest.mark.parametrize("make", [build_state_machine, EventMachineOperator])
+@pytest.mark.parametrize("sequence", [False, True])
+def test_late_events_and_cuts_take_no_silence_away(make: Make, *, sequence: bool) -> None:
+    query = f"every not B for 50 milliseconds{',' if sequence else ' ->'} e1=A select e1.v as v"
+    matches = 0
+    for seed in range(25):
+        events = [event for event in random_events(seed, 60, late=0.3) if event.stream != "C"]
+        expected = _after_silences(events, 50, sequence=sequence)
+        cuts = np.random.default_rng(seed).integers(0, len(events), 6).tolist()
+        for edges, restarts in (([], []), (cuts, cuts[:2]), (range(len(events)), [])):
+            assert answers(query, events, edges, restarts, make) == expected, seed
+        matches += len(expected)
+    assert matches > 100
+
+
+@pytest.mark.parametrize("make", [build_state_machine, EventMachineOperator])
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("e1=A<1:3> -> not B for 200 milliseconds", [(1320, (1, 2))]),
+        ("e1=A<0:3> -> not B for 200 milliseconds", [(199, (None, None))]),
+        ("every e1=A<1:3> -> not B for 200 milliseconds or e2=C", [(1320, (1, 2)), (1320, (2, 2))]),
+    ],
+)
+def test_a_count_that_takes_another_event_sets_the_silence_behind_it_back(
+    make: Make, query: str, expected: list[tuple[int, tuple[int | None, int | None]]]
+) -> None:
+    events = [Event("A", 1050, "x", 1), Event("A", 1120, "x", 2), Event("B", 1800, "x", 0)]
+    assert answers(f"{query} select e1[0].v as v, e1[last].v as w", events, make=make) == expected

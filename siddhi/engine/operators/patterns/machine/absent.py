@@ -74,7 +74,11 @@ class Alarms:
 
 
 class AbsentStep(PatternStep):
-    """`not A for t`: passes partials on whose waiting time went by without an A that met the filter."""
+    """`not A for t`: passes partials on whose waiting time went by without an A that met the filter.
+
+    `last_alarm` is when the last of the waiting times that have begun ends. It moves with an alarm only, so that an
+    alarm is due then as long as a partial waits for it.
+    """
 
     waits_for_silence = True
     survives_mismatch = True
@@ -95,7 +99,7 @@ class AbsentStep(PatternStep):
         self.last_alarm = due
         self.alarms.set(due)
 
-    def _wake_after(self, time: int) -> None:
+    def wait_after(self, time: int) -> None:
         """Restart the waiting time at `time`.
 
         After a late event the waiting time ends no earlier than before.
@@ -112,11 +116,11 @@ class AbsentStep(PatternStep):
             self._clear_fresh()
         self.welcome(partial)
         if not self.settings.starts:
-            self._wake_after(partial.timestamp)
+            self.wait_after(partial.timestamp)
 
     def rearm(self, partial: Partial) -> None:
         super().rearm(partial)
-        self._wake_after(partial.timestamp)
+        self.wait_after(partial.timestamp)
 
     def reset(self) -> None:
         self.pending.clear()
@@ -125,8 +129,12 @@ class AbsentStep(PatternStep):
 
     def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
         if self.active:
-            super().offer(event, passes=passes)
+            super().offer(event, passes=passes and not self._precedes_silence(event))
         return []
+
+    def _precedes_silence(self, event: PatternEvent) -> bool:
+        """Return whether `event` is older than the silence in front of all events that runs now."""
+        return self.settings.starts and event.timestamp + self.waiting_ms < self.last_alarm
 
     def accept(self, partial: Partial) -> None:
         """Process the event that should not have come: drop `partial` and restart the waiting time."""
@@ -136,7 +144,7 @@ class AbsentStep(PatternStep):
         self.emitted = True
         if self.settings.starts and self.rearms is self:
             self.rearm(partial)
-        self._wake_after(partial.timestamp)
+        self.wait_after(partial.timestamp)
 
     def wake(self, due: int, now: int) -> list[Match]:
         """Return the matches that the silence up to `due` completes; `now` is the clock."""
@@ -157,12 +165,7 @@ class AbsentStep(PatternStep):
         self.pending[:] = kept
         if self.scope_head is not None:
             self.scope_head.update()
-        matches = [match for partial in passed for match in self._pass_silence(partial)]
-        if now > self.waiting_ms + due:
-            self.last_alarm = now + self.waiting_ms
-        if not passed and self.last_alarm < due:
-            self._wake_at(due + self.waiting_ms)
-        return matches
+        return [match for partial in passed for match in self._pass_silence(partial)]
 
     def _prepare(self) -> None:
         waiting = bool(self.fresh or self.pending)
@@ -216,15 +219,17 @@ class AbsentLogicalStep(LogicalStep):
         if self.waiting_ms is not None:
             self.alarms.set(time + self.waiting_ms)
 
+    def wait_after(self, time: int) -> None:
+        self._wait_from(time)
+        if isinstance(self.partner, AbsentLogicalStep):
+            self.partner._wait_from(time)
+
     def enter(self, partial: Partial) -> None:
         if not self.active:
             return
         super().enter(partial)
-        if self.settings.starts:
-            return
-        self._wait_from(partial.timestamp)
-        if isinstance(self.partner, AbsentLogicalStep):
-            self.partner._wait_from(partial.timestamp)
+        if not self.settings.starts:
+            self.wait_after(partial.timestamp)
 
     def rearm(self, partial: Partial) -> None:
         again = partial.copy_up_to(len(partial.slots))

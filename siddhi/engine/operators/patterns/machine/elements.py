@@ -97,6 +97,9 @@ class PatternStep:
         if self.settings.limits:
             self._horizon.note(partial)
 
+    def wait_after(self, time: int) -> None:
+        """Restart the waiting time, if the element has one: a partial that waits here took an event of `time`."""
+
     def rearm(self, partial: Partial) -> None:
         """Start a new round of an `every` scope here, with what `partial` held before the scope."""
         self.welcome(partial.copy_up_to(self.slot))
@@ -343,6 +346,8 @@ class CountedStep(PatternStep):
             self._accept_in_sequence(partial, count)
         elif count == self.minimum:
             self._reach_minimum(partial)
+        elif count > self.minimum and self.following is not None:
+            self.following.wait_after(partial.timestamp)
         if count >= self.minimum and count == self.maximum:
             self.changed = True
 

@@ -42,10 +42,19 @@ def wake_after(base, element, time, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def wait_from(base, element, time, m):  # type: ignore[no-untyped-def]
-    """Return the silence of one side of a pair, when it is one of some length, counts from `time`."""
+    """Record that the silence of one side of a pair, if it is one of some length, counts from `time`."""
     waiting = elements(m)[element, at.WAITING]
     if waiting != at.NONE:
         set_alarm(time + waiting, base, element, m)
+
+
+@seldom_part
+def wait_of_pair(base, element, time, m):  # type: ignore[no-untyped-def]
+    """Record that the silences of a pair count from `time`, where `element` is one."""
+    wait_from(base, element, time, m)
+    partner = elements(m)[element, at.PARTNER]
+    if elements(m)[partner, at.KIND] == at.ABSENT_LOGICAL:
+        wait_from(base, partner, time, m)
 
 
 @seldom_part
@@ -106,12 +115,8 @@ def _enter_silence(base, element, partial, m):  # type: ignore[no-untyped-def]
             wake_after(base, element, time, m)
         return
     _enter_pair(base, element, partial, m)
-    if starts:
-        return
-    wait_from(base, element, time, m)
-    partner = elements(m)[element, at.PARTNER]
-    if elements(m)[partner, at.KIND] == at.ABSENT_LOGICAL:
-        wait_from(base, partner, time, m)
+    if not starts:
+        wait_of_pair(base, element, time, m)
 
 
 @seldom_part

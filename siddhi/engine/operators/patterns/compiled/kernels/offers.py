@@ -14,6 +14,7 @@ from siddhi.engine.operators.patterns.compiled.kernels.arrivals import (
     initialise,
     outlasts_newcomers,
     rearm,
+    wait_of_pair,
     wake_after,
 )
 from siddhi.engine.operators.patterns.compiled.kernels.lists import is_too_old, take_out, welcome
@@ -88,6 +89,15 @@ def _accept_plain(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 
 @seldom_part
+def _wait_again(base, element, time, m):  # type: ignore[no-untyped-def]
+    """Restart the waiting time, if the element has one: a partial that waits here took an event of `time`."""
+    if elements(m)[element, at.KIND] == at.ABSENT:
+        wake_after(base, element, time, m)
+    elif elements(m)[element, at.KIND] == at.ABSENT_LOGICAL:
+        wait_of_pair(base, element, time, m)
+
+
+@seldom_part
 def _accept_counted(base, element, partial, m):  # type: ignore[no-untyped-def]
     row = base + element
     count = length_of(partial, element, m)
@@ -114,6 +124,8 @@ def _accept_counted(base, element, partial, m):  # type: ignore[no-untyped-def]
             enter(base, following, partial, m)
         if elements(m)[element, at.REARMS] != at.NONE:
             rearm(base, elements(m)[element, at.REARMS], partial, m)
+    elif count > least and following != at.NONE:
+        _wait_again(base, following, partials(m)[partial, at.TIME], m)
     if count >= least and count == most:
         lists(m)[row, at.CHANGED] = 1
 
@@ -312,6 +324,9 @@ def offer(base, element, row, latest, m):  # type: ignore[no-untyped-def]
     if (silent and not lists(m)[list_row, at.ACTIVE]) or lists(m)[list_row, at.PENDING_COUNT] == 0:
         return
     accepts = passing(m)[element, row] != 0
+    if elements(m)[element, at.KIND] == at.ABSENT and elements(m)[element, at.STARTS]:
+        # An event that is older than the silence which runs now does not break it.
+        accepts = accepts and times(m)[row] + elements(m)[element, at.WAITING] >= lists(m)[list_row, at.SINCE]
     emitter = base + elements(m)[element, at.EMITTER]
     if not accepts and not settings(m)[at.IS_SEQUENCE] and not lists(m)[emitter, at.EMITTED]:
         _keep_all(base, element, m)

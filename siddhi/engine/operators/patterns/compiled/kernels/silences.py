@@ -12,7 +12,6 @@ from siddhi.engine.operators.patterns.compiled.kernels.arrivals import (
     reset,
     update,
     wait_from,
-    wake_at,
 )
 from siddhi.engine.operators.patterns.compiled.kernels.lists import is_expired, is_too_old, take_out
 from siddhi.engine.operators.patterns.compiled.kernels.offers import found
@@ -68,15 +67,13 @@ def _silent_until(base, element, partial, due, m):  # type: ignore[no-untyped-de
 
 
 @seldom_part
-def _wake_alone(base, element, due, now, m):  # type: ignore[no-untyped-def]
-    row = base + element
-    waiting = elements(m)[element, at.WAITING]
+def _wake_alone(base, element, due, m):  # type: ignore[no-untyped-def]
     scope, rearms = (elements(m)[element, at.SCOPE_HEAD], elements(m)[element, at.REARMS])
     _prepare(base, element, m)
     first = m[at.MATCHES]
     passed = first
     before = np.int64(at.NONE)
-    entry = lists(m)[row, at.PENDING_HEAD]
+    entry = lists(m)[base + element, at.PENDING_HEAD]
     while entry != at.NONE:
         partial = entries(m)[entry, at.ENTRY_PARTIAL]
         if is_expired(partial, element, due, m) or is_too_old(partial, element, due, m):
@@ -95,10 +92,6 @@ def _wake_alone(base, element, due, now, m):  # type: ignore[no-untyped-def]
     # Those that passed stand where matches will: the ones that are none go again.
     for number in range(first, passed):
         _pass_silence(base, element, matches(m)[number, at.MATCH_PARTIAL], m)
-    if now > waiting + due:
-        lists(m)[row, at.SINCE] = now + waiting
-    if passed == first and lists(m)[row, at.SINCE] < due:
-        wake_at(base, element, due + waiting, m)
 
 
 @seldom_part
@@ -157,6 +150,6 @@ def wake(base, element, due, now, m):  # type: ignore[no-untyped-def]
     if not lists(m)[base + element, at.ACTIVE]:
         return
     if elements(m)[element, at.KIND] == at.ABSENT:
-        _wake_alone(base, element, due, now, m)
+        _wake_alone(base, element, due, m)
     else:
         _wake_side(base, element, due, now, m)
