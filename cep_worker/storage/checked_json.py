@@ -47,8 +47,7 @@ def write_checked(path: Path, value: msgspec.Struct, *, copied: bool = True) -> 
         OSError: the disk fails.
     """
     make_private(path.parent)
-    data = msgspec.json.encode(value)
-    sealed = data + _SEAL + f"{crc32(data):08x}\n".encode()
+    sealed = with_checksum(value)
     for place in (copy_of(path), path) if copied else (path,):
         write_atomically(place, sealed, durable=True)
         replaced(place)
@@ -60,21 +59,31 @@ def copy_of(path: Path) -> Path:
     return path.with_name(f"{path.name}{COPY}")
 
 
-def _read(path: Path, kind: type[Kind]) -> tuple[Kind | None, bool]:
-    """Return what the file says, and whether it is there and damaged.
+def with_checksum(value: msgspec.Struct) -> bytes:
+    """Return `value` as JSON followed by its checksum."""
+    data = msgspec.json.encode(value)
+    return data + _SEAL + f"{crc32(data):08x}\n".encode()
 
-    One that an earlier version wrote has no checksum.
+
+def checked(data: bytes, kind: type[Kind]) -> Kind | None:
+    """Return what `with_checksum` has written; None when it is damaged.
+
+    What an earlier version wrote has no checksum.
     """
+    text, seal, told = data.rpartition(_SEAL)
+    if seal and told.strip() != f"{crc32(text):08x}".encode():
+        return None
+    try:
+        return msgspec.json.decode(text if seal else data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _read(path: Path, kind: type[Kind]) -> tuple[Kind | None, bool]:
+    """Return what the file says, and whether it is there and damaged."""
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None, False
-    text, seal, told = data.rpartition(_SEAL)
-    if seal:
-        if told.strip() != f"{crc32(text):08x}".encode():
-            return None, True
-        data = text
-    try:
-        return msgspec.json.decode(data, type=kind), False
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None, True
+    found = checked(data, kind)
+    return found, found is None

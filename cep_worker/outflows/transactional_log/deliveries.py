@@ -382,12 +382,30 @@ class ConsumerDeliveries:
                 logger.error("prepared results have no consumer, the plan has changed: file=%s stream=%s",
                              group.path, stream)  # fmt: skip
 
+    def judge_missing(self, verdict: Callable[[ResultGroup], CommitDecision]) -> bool:
+        """Count the rows that only an empty file tells of, once it is known whether they were to be delivered.
+
+        Return whether that is still unknown.
+        """
+        group = self._log.groups[-1] if self._log.groups else None
+        if group is None or group.frames or not group.missing_rows:
+            return False
+        decision = self._decision_before(group, verdict)
+        if decision is CommitDecision.WAIT:
+            return True
+        if decision is CommitDecision.RELEASE:
+            self._losses.note(group.missing_rows, place_of(group.path))
+        group.missing_rows = 0
+        return False
+
     def _note_gone(self, group: ResultGroup, verdict: Callable[[ResultGroup], CommitDecision]) -> None:
         """Count the rows of files before `group` that are gone, if they were to be delivered though it is not."""
-        if group.missing_rows and group.header.after:
-            before = replace(group, checkpoint=group.header.after)
-            if verdict(before) is CommitDecision.RELEASE:
-                self._losses.note(group.missing_rows, place_of(group.path))
+        if group.missing_rows and self._decision_before(group, verdict) is CommitDecision.RELEASE:
+            self._losses.note(group.missing_rows, place_of(group.path))
+
+    def _decision_before(self, group: ResultGroup, verdict: Callable[[ResultGroup], CommitDecision]) -> CommitDecision:
+        """Decide about the file before `group`, which is gone."""
+        return verdict(replace(group, checkpoint=group.header.after or None))
 
     def _note_lost(self, group: ResultGroup) -> None:
         self._losses.note(group.lost_rows + group.missing_rows, place_of(group.path))

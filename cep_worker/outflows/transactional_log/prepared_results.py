@@ -334,7 +334,7 @@ class PreparedResults:
             log = PublisherLog(folder, self._key, self._sync)
             self._note_lost(log)
             header = log.groups[-1].header if log.groups else None
-            if header is not None and (log.prepared_rows() or header.epoch >= epoch):
+            if header is not None and (log.prepared_rows() or log.groups[-1].missing_rows or header.epoch >= epoch):
                 self._logs[header.epoch, header.publisher] = self._found(log)
             else:  # a former epoch has left nothing
                 log.remove()
@@ -383,7 +383,8 @@ class PreparedResults:
             try:
                 self._mark_last(log)
                 problems = list(self._deliveries[log].pump(now_ms, self._exported, self._verdict))
-                if epoch < self._first_epoch and not log.prepared_rows():
+                waits = self._deliveries[log].judge_missing(self._verdict)
+                if epoch < self._first_epoch and not log.prepared_rows() and not waits:
                     log.remove()
                     del self._logs[epoch, publisher], self._deliveries[log]
             except OSError as error:  # the other publishers' results continue

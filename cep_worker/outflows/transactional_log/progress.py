@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from cep_common.process.atomic_files import write_atomically
+from cep_worker.storage.checked_json import checked, with_checksum
 from cep_worker.storage.file_changes import replaced
 
 logger = logging.getLogger(__name__)
@@ -50,13 +51,14 @@ def read_progress(folder: Path) -> DeliveryProgress | None:
     """
     path = folder / FILE
     try:
-        return msgspec.json.decode(path.read_bytes(), type=DeliveryProgress)
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        logger.error("delivery positions lost, consumers may get results again: "  # noqa: TRY400 - the text says it all
-                     "file=%s reason=%s", path, error)  # fmt: skip
-        return None
+    # With a checksum: a number that is merely another one would have files deleted that nobody has had yet.
+    found = checked(data, DeliveryProgress)
+    if found is None:
+        logger.error("delivery positions are damaged, consumers may get results again: file=%s", path)
+    return found
 
 
 def write_progress(folder: Path, progress: DeliveryProgress) -> None:
@@ -64,5 +66,5 @@ def write_progress(folder: Path, progress: DeliveryProgress) -> None:
 
     Raises OSError.
     """
-    write_atomically(folder / FILE, msgspec.json.encode(progress))
+    write_atomically(folder / FILE, with_checksum(progress))
     replaced(folder / FILE)

@@ -316,11 +316,11 @@ class PublisherLog:
             return
         logger.error("prepared results are gone, files before this one are missing or cut: file=%s events=%d",
                      group.path, missing)  # fmt: skip
-        stood = told is not None and told.log == group.header.log and group.header.rows_before <= told.rows
-        if stood or group.header.at_once:
-            self._note_lost(group.path, missing)
-        else:
-            group.missing_rows = missing
+        stood = told.rows if told is not None and told.log == group.header.log else 0
+        certain = missing if group.header.at_once else min(missing, max(0, stood - known - given_up_rows))
+        self._note_lost(group.path, certain)
+        # Whether the others were to be delivered is decided with their checkpoint.
+        group.missing_rows = missing - certain
 
     def _note_missing_end(self, given_up_rows: int) -> None:
         """Count rows of missing newest files, or of a last file that ends too early."""

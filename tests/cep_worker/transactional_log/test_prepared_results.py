@@ -425,6 +425,41 @@ def test_what_is_missing_is_lost_if_its_checkpoint_stands_and_not_if_it_was_undo
     event_loop.close()
 
 
+@pytest.mark.parametrize("stands", [True, False])
+def test_a_file_that_is_gone_with_all_results_of_a_former_epoch_is_counted_once_it_is_known_what_it_held(
+    tmp_path: Path, stands: bool
+) -> None:
+    event_loop, sink = EventLoop(), Sink()
+    sync = FileSync(lambda call: call())
+    prepared = PreparedResults(tmp_path, ONCE, event_loop, sync, lambda _stream: [sink], 10**9)
+    opening = OpenLink("publisher#0", STREAMS, KEY, 7)
+    batch = alerts((1, "UA", 1), (2, "UA", 2))
+    prepared.append(opening, Data("Alerts", 1, 2, 0, 7, 2), batch, encode_batch(batch))
+    prepared.mark(opening, 1, lambda: None)
+    prepared.tick(0)
+    prepared.close()
+    min(tmp_path.glob("7/*/*.results")).unlink()
+
+    later = msgspec.structs.replace(ONCE, epoch=8)
+    for _ in range(2):
+        prepared = PreparedResults(tmp_path, later, event_loop, sync, lambda _stream: [sink], 10**9)
+        prepared.close_before(8)
+        event_loop.turn(0, lambda: 0)
+        prepared.tick(0)
+        assert prepared.metrics().lost_events == 0, "nobody knows yet"
+        prepared.close()
+    prepared = PreparedResults(tmp_path, later, event_loop, sync, lambda _stream: [sink], 10**9)
+    prepared.close_before(8)
+    prepared.apply_checkpoints((CheckpointSpan(7, 0, 1 if stands else 0), CheckpointSpan(8, 0, 0)))
+    event_loop.turn(0, lambda: 0)
+    prepared.tick(0)
+    assert (prepared.metrics().lost_events, prepared.is_empty()) == (2 if stands else 0, True)
+    assert not list(tmp_path.glob("7/*/*.results"))
+    prepared.close()
+    sync.close()
+    event_loop.close()
+
+
 @pytest.mark.parametrize("committed", [False, True], ids=["not delivered yet", "delivered before a crash"])
 def test_results_whose_mark_is_damaged_are_delivered_once_and_hold_nothing_back(
     tmp_path: Path, committed: bool
