@@ -63,7 +63,8 @@ class LinkOpened(Message, frozen=True):
     The server has taken the sender's log up to `position` already, and wants what follows. `secures` says that it
     will report with `secured` what may be forgotten; otherwise what is acknowledged may be. `now_ms` is the server's
     time of day; 0: not sent. A server that `goes_back` starts from a checkpoint: it wants what follows `position`
-    even if a later checkpoint held it, since that can no longer be read.
+    even if a later checkpoint held it, since that can no longer be read. `cleared` are earlier attempts of its epoch
+    that no event can have ended.
     """
 
     TYPE = "link-opened"
@@ -72,6 +73,7 @@ class LinkOpened(Message, frozen=True):
     secures: bool = False
     now_ms: int = 0
     goes_back: bool = False
+    cleared: tuple[int, ...] = ()
 
 
 class Data(Message, frozen=True):

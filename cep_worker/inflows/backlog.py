@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -61,11 +61,14 @@ class Backlog(Protocol):
         It has at most `most_rows` rows, unless it is one batch or was sent before.
         """
 
-    def resume(self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0) -> None:
+    def resume(
+        self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0, cleared: Collection[int] = ()
+    ) -> None:
         """Continue on a new link whose server has taken the log up to `position`.
 
         A server that `secures` says itself what need not be kept; otherwise everything that it acknowledges can go. One
-        that `goes_back` needs what follows even if that was secured. `attempt` is the topology's attempt.
+        that `goes_back` needs what follows even if that was secured. `attempt` is the topology's attempt,
+        and no event can have ended those that are `cleared`.
         """
 
     @property
@@ -142,7 +145,9 @@ class MemoryBacklog:
             return self._again.popleft()
         return self._waiting.take(most_rows) if self._waiting else None
 
-    def resume(self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0) -> None:
+    def resume(
+        self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0, cleared: Collection[int] = ()
+    ) -> None:
         """Send what was not acknowledged again, wherever the server is."""
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import groupby
@@ -161,14 +161,16 @@ class LoggedBacklog:
     def is_isolated(self) -> bool:
         return self._watch.is_isolated(self._before)
 
-    def resume(self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0) -> None:
+    def resume(
+        self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0, cleared: Collection[int] = ()
+    ) -> None:
         self._secures = secures
         # Sequence numbers belong to one link; the new link counts from 1.
         self._sent.clear()
         position = self._go_back(position) if goes_back else max(position, self._log.secured)
         self._taken_over = position
         self._credit = 0
-        if poison := self._watch.link_established(position, attempt):
+        if poison := self._watch.link_established(position, attempt, cleared):
             self._give_up(poison)
         # Read again from the log: frames at hand join several records, of which a suspicious one must be sent alone.
         if self._watch.zones:

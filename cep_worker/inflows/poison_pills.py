@@ -1,14 +1,18 @@
 """Which accepted events end their topology each time that they come. Pure.
 
     attempt 0 ── ends with frames under way ─▶ 1: what was not acknowledged goes one by one, so that one record is
-                                                  under way when the topology ends again ─▶ 2: it is given up
+                                                  under way when the topology ends again ─▶ 2: the same ─▶ 3: it is
+                                                  given up
 
-A record is given up after two ends only where both point at it: it was among the first that were not acknowledged when
-the topology ended first, and it was under way alone when that ended again. Ends that prove less count less:
+A record is given up after three ends only where all point at it: it was among the first that were not acknowledged when
+the topology ended first, and it was under way alone when that ended twice again. An operator's `kill -9` looks exactly
+like an event that ends its process, so an innocent event needs three of them, the last two within the milliseconds in
+which it is under way alone. Ends that prove less count less:
 
+- An end that the driver knows to have another cause (it moved the topology, or lost an executor) does not count.
 - A process that was stopped, as all processes of a frozen host are, ends by no fault of what was under way. Such ends
-  must come three times before records go one by one, and then twice for each.
-- A record far behind the first one was hardly worked on yet. It must be under way alone at two ends.
+  must come three times before records go one by one, and then three times for each.
+- A record far behind the first one was hardly worked on yet. It must be under way alone at three ends.
 
 Where many records were under way, they go in groups first: one by one they would keep a topology that was merely killed
 busy for minutes. The group that is under way at the next end goes one by one; its culprit costs one end more.
@@ -19,15 +23,16 @@ one by one first, so that those beside the culprit continue as well.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from cep_worker.inflows.wal.log import RESTART_GAP
 
 RESTARTS = 3
 """How many attempts in a row must end at the same position, their process stopped, before records go one by one."""
-STRIKES = 2
-"""So often a topology must have ended while a record that went alone was under way, if the ends prove little."""
+STRIKES, SUSPECT_STRIKES = 3, 2
+"""So often a topology must have ended while a record that went alone was under way: one that ends prove little about,
+and a suspect."""
 FIRST_FRAMES = 8
 """A topology works on so many frames at a time. Acknowledgements come in order, a few milliseconds late."""
 FEW_RECORDS = 256
@@ -51,7 +56,7 @@ class PoisonPillDetector:
     grouped: list[Zone] = field(default_factory=list)
     """Those of `zones` where they go in groups, unless another zone within has them one by one."""
     suspects: list[Zone] = field(default_factory=list)
-    """Where one end is enough to give a record up."""
+    """Where `SUSPECT_STRIKES` are enough to give a record up."""
     _attempt: int = -1
     _began: int = -1
     _ends: int = 0
@@ -81,8 +86,11 @@ class PoisonPillDetector:
         """Note what was not acknowledged when the link broke, up to where all was, and whether the topology ran."""
         self._under_way, self._acknowledged, self._ran = tuple(under_way), acknowledged, ran
 
-    def link_established(self, position: int, attempt: int) -> int:
-        """Note that attempt `attempt` continues behind `position`; return the record to give up, 0: none."""
+    def link_established(self, position: int, attempt: int, cleared: Collection[int] = ()) -> int:
+        """Note that attempt `attempt` continues behind `position`; return the record to give up, 0: none.
+
+        No event can have ended the attempts that are `cleared`.
+        """
         before, self._attempt = self._attempt, attempt
         under_way, self._under_way = self._under_way, ()
         if attempt == before:
@@ -92,7 +100,7 @@ class PoisonPillDetector:
             return 0
         if position != self._began:
             self._begin(position)
-        if not under_way:
+        if not under_way or before in cleared:
             return 0
         self._ends += RESTARTS if self._ran else 1
         self._from = self._acknowledged if self._from is None else min(self._from, self._acknowledged)
@@ -103,8 +111,8 @@ class PoisonPillDetector:
                 self.suspects.append((self._acknowledged, first))
         elif self.is_isolated(first - 1):
             sure = self._ran and _is_in(self.suspects, first - 1)
-            self._strikes[first] = self._strikes.get(first, 0) + (STRIKES if sure else 1)
-            if self._strikes[first] >= STRIKES:
+            self._strikes[first] = self._strikes.get(first, 0) + 1
+            if self._strikes[first] >= (SUSPECT_STRIKES if sure else STRIKES):
                 del self._strikes[first]
                 return first
         elif self._ends >= RESTARTS:

@@ -83,10 +83,14 @@ class MemoryBlobs:
 class SimulatedJob:
     """The Spark job of one attempt: all of its tasks, or none. What is cancelled may live on for a while."""
 
-    def __init__(self, driver: SimulatedDriver, topology: Topology, reference: str) -> None:
+    def __init__(
+        self, driver: SimulatedDriver, topology: Topology, reference: str, goes_back: bool, cleared: tuple[int, ...]
+    ) -> None:
         self.driver = driver
         self.topology = topology
         self.reference = reference
+        self.goes_back = goes_back
+        self.cleared = cleared
         self.tasks: list[SimulatedTask] = []
         self.over = False
         driver.world.later(driver.world.chance.randrange(20, 300), self._start)
@@ -111,7 +115,7 @@ class SimulatedJob:
                 self.tasks.append(
                     SimulatedTask(
                         driver.world, driver.network, self.topology, index, driver.service.endpoint, driver.store,
-                        self.reference, driver.ask, self.lose,
+                        self.reference, self.goes_back, self.cleared, driver.ask, self.lose,
                     )
                 )  # fmt: skip
         except CheckpointError as error:
@@ -219,8 +223,8 @@ class SimulatedDriver(Process):
         for event in self.service.events():
             run = event.run
             match event:
-                case RunOpened(reference=reference):
-                    self._start(run, reference)
+                case RunOpened(reference=reference, goes_back=goes_back):
+                    self._start(run, reference, goes_back)
                 case RunRefused(reason=reason, unfit=unfit):
                     self._opening.pop(run, None)
                     self._ended(run.key, run.epoch, reason, unfit=unfit)
@@ -229,7 +233,7 @@ class SimulatedDriver(Process):
                 case Drained():
                     self._do(self.runs.drained(run.key, run.epoch, run.attempt))
 
-    def _start(self, run: RunId, reference: str) -> None:
+    def _start(self, run: RunId, reference: str, goes_back: bool) -> None:
         submission = self._opening.pop(run, None)
         known = self.runs.runs.get((run.key, run.epoch))
         if submission is None or known is None or known.state != "starting" or known.recalled:
@@ -237,7 +241,7 @@ class SimulatedDriver(Process):
             return
         plan = read_plan(submission.query_plan)
         topology = Topology(run.key, run.epoch, plan, submission.workers, run.attempt)
-        self.jobs[run.key, run.epoch] = SimulatedJob(self, topology, reference)
+        self.jobs[run.key, run.epoch] = SimulatedJob(self, topology, reference, goes_back, known.cleared)
         self.runs.job_given(run.key, run.epoch, self.world.now_ms)
 
     def _do(self, instructions: list[Instruction]) -> None:

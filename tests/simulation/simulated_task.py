@@ -143,6 +143,8 @@ class SimulatedTask(Process):
         coordinator: Endpoint,
         store: CheckpointStore,
         reference: str,
+        goes_back: bool,
+        cleared: tuple[int, ...],
         ask: Ask,
         ended: Callable[[str], None],
     ) -> None:
@@ -153,6 +155,8 @@ class SimulatedTask(Process):
         self._beat_ms = self._join_ms = 0
         try:
             self.task = TurningTask(topology, index, SETTINGS, self.context, WorldClock(world), secures=True)
+            for receiver in self.task.receivers:
+                receiver.goes_back, receiver.server.cleared = goes_back, cleared
             self.agent = self._agent(coordinator, store, reference)
         except BaseException:
             self.kill()

@@ -51,6 +51,10 @@ OVERBOOKED_MS = 5_000
 """So long topologies may hold more slots than there are: those that ran on a lost executor end by themselves."""
 
 
+MOST_CLEARED = 64
+"""So many attempts that no event has ended are remembered, the newest."""
+
+
 class TopologyTransition(Enum):
     """What can happen to a topology."""
 
@@ -120,10 +124,11 @@ class Instruction:
 class TopologyRun:
     """One topology.
 
-    `ending` says how its last job ended, `recalled` why its present one is cancelled. A topology that is `draining`
-    takes its last checkpoint. One that runs `alone` gets no place in a stage host, and one that `moves` leaves its
-    host now. Its slots were assigned at `admitted_ms`, its job was submitted to Spark at `given_ms` (None: not yet).
-    One that is `queued` waits in a stage host, which starts its plans one after the other.
+    `ending` says how its last job ended, `recalled` why its present one is cancelled; if that is `innocent`, no event
+    of the topology has to do with it. Attempts that ended so are `cleared`, the newest of them. A topology that is
+    `draining` takes its last checkpoint. One that runs `alone` gets no place in a stage host, and one that `moves`
+    leaves its host now. Its slots were assigned at `admitted_ms`, its job was submitted to Spark at `given_ms` (None:
+    not yet). One that is `queued` waits in a stage host, which starts its plans one after the other.
     """
 
     submission: SubmitTopology
@@ -138,6 +143,8 @@ class TopologyRun:
     given_ms: int | None = None
     queued: bool = False
     recalled: str = ""
+    innocent: bool = False
+    cleared: tuple[int, ...] = ()
     draining: bool = False
     alone: bool = False
     moves: bool = False
@@ -222,12 +229,17 @@ class TopologyRuns:
         run.draining = False
         return self._move(run, TopologyTransition.DRAINED)
 
-    def recall(self, key: PlanKey, epoch: int, attempt: int, reason: str) -> list[Instruction]:
-        """Cancel the job of a topology that has lost a task, for that `reason`, and restart it."""
+    def recall(
+        self, key: PlanKey, epoch: int, attempt: int, reason: str, *, innocent: bool = False
+    ) -> list[Instruction]:
+        """Cancel the job of a topology, for that `reason`, and restart it.
+
+        It has lost a task, or is `innocent`: the driver has reasons of its own, and no event can have caused it.
+        """
         run = self.runs.get((key, epoch))
         if run is None or run.restarts != attempt or run.state not in ("starting", "running"):
             return []
-        run.recalled = reason
+        run.recalled, run.innocent = reason, innocent
         return [Instruction(TopologyAction.CANCEL_JOB, run.submission, attempt)]
 
     def job_given(self, key: PlanKey, epoch: int, now_ms: int) -> None:
@@ -253,10 +265,13 @@ class TopologyRuns:
         run.running_since_ms = now_ms
         return self._move(run, TopologyTransition.RUNNING)
 
-    def job_ended(self, key: PlanKey, epoch: int, reason: str, unfit: bool, now_ms: int) -> list[Instruction]:
+    def job_ended(
+        self, key: PlanKey, epoch: int, reason: str, unfit: bool, now_ms: int, innocent: bool = False
+    ) -> list[Instruction]:
         """Record that the job of the topology is over.
 
-        It is `unfit` when the plan itself cannot run, so that a restart is useless.
+        It is `unfit` when the plan itself cannot run, so that a restart is useless, and `innocent` when no event can
+        have ended it.
         """
         run = self.runs.get((key, epoch))
         if run is None:
@@ -266,6 +281,9 @@ class TopologyRuns:
             run.backoff_ms = self.first_backoff_ms if stable or not run.backoff_ms else 2 * run.backoff_ms
             run.backoff_ms = min(run.backoff_ms, self.longest_backoff_ms)
             run.due_ms = now_ms + run.backoff_ms
+            if innocent or run.innocent:
+                run.cleared = (*run.cleared, run.restarts)[-MOST_CLEARED:]
+            run.innocent = False
             run.restarts += 0 if unfit else 1
             run.reason = run.ending = run.recalled or reason
             run.recalled = ""
@@ -349,7 +367,7 @@ class TopologyRuns:
                 continue
             if run.state in ("starting", "running"):
                 run.moves = True
-                instructions += self.recall(key, run.submission.epoch, run.restarts, reason)
+                instructions += self.recall(key, run.submission.epoch, run.restarts, reason, innocent=True)
             elif run.state in ("waiting", "restarting"):
                 run.alone = True
         return instructions
@@ -384,6 +402,7 @@ class TopologyRuns:
                     run.reason = "the checkpoint store has not said yet what it starts from"
             elif now_ms - run.given_ms >= self.start_timeout_ms:
                 run.given_ms = now_ms
+                run.innocent = True
                 run.recalled = (
                     f"its tasks did not start within {self.start_timeout_ms / 1000:.0f} s, though there are slots"
                 )
@@ -404,7 +423,7 @@ class TopologyRuns:
             for run in sorted(self.runs.values(), key=lambda one: one.admitted_ms, reverse=True):
                 if run.state == "starting" and missing > 0:
                     missing -= run.slots
-                    run.recalled = "its slots were lost before its tasks had started"
+                    run.recalled, run.innocent = "its slots were lost before its tasks had started", True
                     instructions.append(Instruction(TopologyAction.CANCEL_JOB, run.submission, run.restarts))
         return instructions
 
@@ -422,7 +441,7 @@ class TopologyRuns:
             return []
         run.state, action = found
         if run.state == "running":
-            run.reason = run.recalled = ""
+            run.reason, run.recalled, run.innocent = "", "", False
         run.draining = action is TopologyAction.DRAIN_JOB
         if run.draining:
             run.reason = "takes its last checkpoint"

@@ -128,6 +128,8 @@ class LinkServer:
     """The time of day, which senders learn when it is given."""
     permit: Permit | None = None
     """Asked before `accept`, on a socket of its own alone."""
+    cleared: tuple[int, ...] = ()
+    """Earlier attempts of the topology that no event can have ended, as senders are told."""
     links: dict[bytes, IncomingLink] = field(default_factory=dict)
     _due: dict[bytes, IncomingLink] = field(default_factory=dict)
     _due_since_ms: int | None = None
@@ -334,7 +336,8 @@ class LinkServer:
         # After the link is registered and before the answer: the sender continues its log behind this position.
         position, goes_back = (0, False) if self.resume is None else self.resume(opening)
         now_of_day_ms = 0 if self.clock is None else self.clock()
-        self._send(peer, LinkOpened(self.window_rows, position, self.resume is not None, now_of_day_ms, goes_back))
+        opened = LinkOpened(self.window_rows, position, self.resume is not None, now_of_day_ms, goes_back, self.cleared)
+        self._send(peer, opened)
         yield LinkArrived(link)
 
     def _frame(self, link: IncomingLink, message: Message, bodies: tuple[Any, ...]) -> Iterator[LinkEvent]:

@@ -20,6 +20,9 @@ _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:(?!\tat ).*\n
 _PLACE = re.compile(r"^failed in (?:instance (\S+) of )?task (\d+) on (\S+) \(process (\d+)\)$", re.MULTILINE)
 
 
+EXECUTOR_LOST, SLOTS_LOST = "executor-lost", "slots-lost"
+NO_EVENT_ENDS = frozenset({EXECUTOR_LOST, SLOTS_LOST})
+"""Codes of endings that no event of the topology can have caused."""
 LONGEST_FAULT = 2_000
 """Of the faults of a plan as many are told as have room in so many characters; the first one always is."""
 
@@ -76,7 +79,7 @@ def read_ending(text: str, hosts: Mapping[str, str]) -> Ending:
         executor = next(group for group in lost.groups() if group).rstrip(":,;")
         host = hosts.get(executor, "")
         reason = f"an executor was lost on {host}" if host else "an executor was lost"
-        return Ending(reason, "executor-lost", host=host)
+        return Ending(reason, EXECUTOR_LOST, host=host)
     unfit = _UNFIT.search(text)
     if unfit is not None:
         code, _, _ = unfit[1].partition(": ")
@@ -95,7 +98,7 @@ def read_ending(text: str, hosts: Mapping[str, str]) -> Ending:
     if "Python worker exited unexpectedly" in text or "crashed" in text:
         return Ending("a stage process died", "process-died")
     if "BarrierJobSlotsNumberCheckFailed" in text:
-        return Ending("the cluster lost slots before the tasks could start", "slots-lost")
+        return Ending("the cluster lost slots before the tasks could start", SLOTS_LOST)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return Ending(lines[1][:300] if len(lines) > 1 else text[:300])
 

@@ -100,7 +100,8 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     `attempt` is how often the driver had restarted the topology. Tasks join its `coordinator`, which gives them each
     other's addresses, and take checkpoints into the store at `checkpoint_location` if that is set; they begin from
     the manifest that `restore` refers to in that store (see `CheckpointStore.read_manifest`), empty: without state.
-    One that `goes_back` needs all events again that this does not hold. `log` is how they keep theirs, `priority`
+    One that `goes_back` needs all events again that this does not hold. No event can have ended the `cleared` attempts
+    before it. `log` is how they keep theirs, `priority`
     that of their heartbeats.
     """
 
@@ -117,6 +118,7 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     checkpoint_location: str = ""
     restore: str = ""
     goes_back: bool = False
+    cleared: tuple[int, ...] = ()
     log: LogConfig = LogConfig()
     priority: ControlPriority = "normal"
 

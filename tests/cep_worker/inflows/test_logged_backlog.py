@@ -390,6 +390,7 @@ class Topology:
     ) -> None:
         self.desk, self.poison, self.runs, self.at_once, self.batch_rows = desk, poison, runs, at_once, batch_rows
         self.frames = 0
+        self.cleared: tuple[int, ...] = ()
         self.now_ms = 1_000
         self.attempt, self.checkpoint_at = 0, 0
         self.before: list[int] = []
@@ -398,7 +399,7 @@ class Topology:
     def run(self) -> bool:
         """Work until everything is done (True), or an event ends the topology."""
         backlog, self.rows = self.desk.backlog, list(self.before)
-        backlog.resume(self.checkpoint_at, secures=True, goes_back=True, attempt=self.attempt)
+        backlog.resume(self.checkpoint_at, secures=True, goes_back=True, attempt=self.attempt, cleared=self.cleared)
         pending: list[PendingFrame] = []
         sequence = 0
         while True:
@@ -437,7 +438,7 @@ def test_a_poison_event_alone_fails_and_ends_its_topology_a_few_times(sizes: lis
         restarts = 0
         while not topology.run():
             restarts += 1
-            assert restarts <= 3 * len(poison)
+            assert restarts <= 5 * len(poison)
         assert sorted(topology.rows) == sorted(set(desk.accepted) - poison), "each of the others once"
         assert sum(count for count, _ in desk.failed) == len(poison)
         assert all(reason.startswith("poison: ") for _, reason in desk.failed)
@@ -447,9 +448,11 @@ def test_a_poison_event_alone_fails_and_ends_its_topology_a_few_times(sizes: lis
         assert topology.run(), "the next process of the worker knows it, too"
 
 
-@pytest.mark.parametrize(("sizes", "most"), [([1] * 20, 2), ([1, 3, 1, 5, 1], 3)])
+@pytest.mark.parametrize(("sizes", "most"), [([1] * 20, 3), ([1, 3, 1, 5, 1], 5)])
 @pytest.mark.parametrize("poison", [0, 2, 7])
-def test_no_event_ends_its_topology_more_than_twice(tmp_path: Path, sizes: list[int], most: int, poison: int) -> None:
+def test_no_event_ends_its_topology_more_than_three_times(
+    tmp_path: Path, sizes: list[int], most: int, poison: int
+) -> None:
     desk = Desk(tmp_path)
     for rows in sizes:
         assert desk.offer(rows)
@@ -457,7 +460,7 @@ def test_no_event_ends_its_topology_more_than_twice(tmp_path: Path, sizes: list[
     ends = 0
     while not topology.run():
         ends += 1
-    assert ends <= most, "one more where events came together: each of them is tried alone"
+    assert ends <= most, "two more where events came together: each of them is tried alone"
     assert sorted(topology.rows) == sorted(set(desk.accepted) - {poison})
     assert [count for count, _ in desk.failed] == [1]
 
@@ -475,7 +478,7 @@ def test_many_records_go_in_groups_until_one_of_these_ends_the_topology(
     ends = 0
     while not topology.run():
         ends += 1
-    assert ends <= (3 if runs else 6)
+    assert ends <= (4 if runs else 8)
     assert topology.frames <= (ends + 1) * (1_000 // GROUP_RECORDS + GROUP_RECORDS + 10)
     assert sorted(topology.rows) == sorted(set(desk.accepted) - {poison})
     assert [count for count, _ in desk.failed] == [1]
@@ -494,6 +497,38 @@ def test_a_topology_that_ends_among_other_frames_gives_nothing_up(tmp_path: Path
     assert topology.run()
     assert topology.rows == desk.accepted
     assert desk.failed == []
+
+
+def test_two_kills_of_a_stage_give_nothing_up_even_at_the_same_event(tmp_path: Path) -> None:
+    """`kill -9` of a stage looks like an event that ends it: it takes three, all at the very same event."""
+    desk = Desk(tmp_path)
+    for _ in range(20):
+        desk.offer(1)
+    topology = Topology(desk, {7})
+    for _ in range(2):
+        assert not topology.run()
+    topology.poison = set()
+    assert topology.run()
+    assert topology.rows == desk.accepted
+    assert desk.failed == []
+
+
+@pytest.mark.parametrize("cleared", [True, False])
+def test_ends_that_no_event_has_caused_give_nothing_up_however_many_they_are(tmp_path: Path, *, cleared: bool) -> None:
+    """The driver moves the topology, or loses an executor, each time that the same event is under way."""
+    desk = Desk(tmp_path)
+    for _ in range(20):
+        desk.offer(1)
+    topology = Topology(desk, {7})
+    for attempt in range(8):
+        topology.cleared = tuple(range(attempt)) if cleared else ()
+        if topology.run():
+            break
+    topology.poison = set()
+    topology.cleared = tuple(range(8)) if cleared else ()
+    assert topology.run()
+    assert topology.rows == (desk.accepted if cleared else [one for one in desk.accepted if one != 7])
+    assert desk.failed == [] if cleared else len(desk.failed) == 1
 
 
 def test_what_a_frozen_host_had_is_not_given_up(tmp_path: Path) -> None:

@@ -156,6 +156,21 @@ def test_a_topology_that_has_lost_a_task_starts_again_and_says_why() -> None:
     assert start.attempt == 1
 
 
+def test_attempts_that_no_event_can_have_ended_are_remembered_and_others_are_not() -> None:
+    topologies = running("p")
+    now_ms = 0
+    for attempt, (innocent, reason) in enumerate([(False, "died"), (True, "an executor was lost"), (False, "died")]):
+        topologies.job_ended(key("p"), 1, reason, unfit=False, now_ms=now_ms, innocent=innocent)
+        now_ms += 100_000
+        topologies.on_time(now_ms)
+        assert topologies.runs[key("p"), 1].restarts == attempt + 1
+        topologies.job_running(key("p"), 1, now_ms)
+    assert topologies.runs[key("p"), 1].cleared == (1,)
+    topologies.recall(key("p"), 1, 3, "the process of task 0 has ended")
+    topologies.job_ended(key("p"), 1, "cancelled", unfit=False, now_ms=now_ms)
+    assert topologies.runs[key("p"), 1].cleared == (1,), "that may have been an event"
+
+
 def test_slots_are_held_exactly_while_there_may_be_a_job() -> None:
     assert set(HOLDS_SLOTS) == {"starting", "running", "stopping"}
 
@@ -207,6 +222,7 @@ def test_a_plan_that_leaves_its_host_ends_there_first_and_then_takes_a_slot_of_i
     assert topologies.slots_free() == 1, "it is still in the host"
     topologies.job_ended(key("p"), 1, "cancelled", unfit=False, now_ms=0)
     assert reasons(topologies)["p"] == "it ended its host twice"
+    assert topologies.runs[key("p"), 1].cleared == (0,), "no event has ended it: the driver has"
     assert started(topologies.on_time(FIRST_MS + SETTLES_MS)) == ["p"]
     assert topologies.slots_free() == 0
 

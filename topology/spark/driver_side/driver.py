@@ -54,7 +54,7 @@ from topology.spark.driver_side.metrics import DriverMetrics, MetricsServer
 from topology.spark.driver_side.session import CANCELLED, SparkJob, TopologyJob, start_session
 from topology.spark.driver_side.warming import Warming, run_a_task_on_each
 from topology.spark.errors import DriverReplacedError, SessionLostError
-from topology.spark.reasons import Ending
+from topology.spark.reasons import NO_EVENT_ENDS, Ending
 from topology.stages.settings import StageSettings, TaskAssignment
 
 logger = logging.getLogger(__name__)
@@ -272,7 +272,8 @@ class Driver:
                 failure = Ending(run.recalled, "recalled") if run.recalled else ending.ending
                 self._failures.note(ending.key, failure, self._clock.now_ms())
                 self._watch.look_again()
-        self._do(self._runs.job_ended(ending.key, ending.epoch, reason, ending.ending.unfit, now_ms))
+        cleared = ending.ending.code in NO_EVENT_ENDS
+        self._do(self._runs.job_ended(ending.key, ending.epoch, reason, ending.ending.unfit, now_ms, cleared))
         if (ending.key, ending.epoch) not in self._runs.runs:
             self._checkpoints.forget_told(ending.key, ending.epoch)
             self._forget(ending.key)
@@ -399,6 +400,7 @@ class Driver:
             checkpoint_location=self._config.checkpoint.place(),
             restore=opened.reference,
             goes_back=opened.goes_back,
+            cleared=self._runs.runs[key, epoch].cleared,
             log=self._config.log,
             priority=self._config.priority,
         )

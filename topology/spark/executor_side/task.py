@@ -164,6 +164,8 @@ def _begin_from_checkpoint(assignment: TaskAssignment, task: Task) -> PartWriter
         CheckpointError: When the states cannot be read. The topology then restarts, if need be from an earlier
             checkpoint.
     """
+    for receiver in task.receivers:
+        receiver.server.cleared = assignment.cleared
     if not assignment.checkpoint_location:
         return None
     topology = task.topology
