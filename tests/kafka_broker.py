@@ -25,6 +25,7 @@ HERE = Path(__file__).parent / "kafka"
 VERSION = "4.4.0"
 CACHE = Path.home() / ".cache" / "cep-on-spark"
 CLUSTER_ID = "dGVzdC1jbHVzdGVyLWlkLQ"
+HERE_ALONE = "127.0.0.1"
 START_S = 180.0
 FETCH_S = 300.0
 USER, PASSWORD = "cep", "broker-secret-1"
@@ -48,8 +49,9 @@ class NoBrokerError(Exception):
 class Broker:
     """One broker; `servers` is its address without protection, `sasl` and `tls` those of its secured listeners."""
 
-    def __init__(self, jars: Path, folder: Path, listeners: dict[str, int]) -> None:
+    def __init__(self, jars: Path, folder: Path, listeners: dict[str, int], host: str = HERE_ALONE) -> None:
         self._folder = folder
+        self._host = host
         self._java = ["java", "-Xmx256m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
                       "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{jars}/*"]  # fmt: skip
         self._listeners = listeners
@@ -57,7 +59,7 @@ class Broker:
 
     @property
     def servers(self) -> str:
-        return f"127.0.0.1:{self._listeners['PLAIN']}"
+        return f"{self._host}:{self._listeners['PLAIN']}"
 
     @property
     def sasl(self) -> str:
@@ -76,8 +78,17 @@ class Broker:
 
     def start(self) -> None:
         """Start it and wait until it serves: it opens its port only then."""
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """Start it."""
         with (self._folder / "server.out").open("ab") as out:
             self._process = subprocess.Popen([*self._java, "kafka.Kafka", self._properties()], stdout=out, stderr=out)  # noqa: S603
+
+    def wait(self) -> None:
+        """Wait until it serves; one of several needs most of the others."""
+        assert self._process is not None
         deadline = time.monotonic() + START_S
         while True:
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -85,7 +96,7 @@ class Broker:
                 self.kill()
                 raise NoBrokerError(f"Kafka does not start: {text[-500:]}")
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self._listeners["PLAIN"])) == 0:
+                if probe.connect_ex((self._host, self._listeners["PLAIN"])) == 0:
                     return
             time.sleep(0.05)
 
@@ -158,10 +169,13 @@ def _check(folder: Path) -> None:
 
 
 @contextmanager
-def kafka_broker(certificate: tuple[str, str] | None = None, port: int | None = None) -> Iterator[Broker]:
+def kafka_broker(
+    certificate: tuple[str, str] | None = None, port: int | None = None, auto_create: bool = False
+) -> Iterator[Broker]:
     """Start a broker with no topics at a free port, or at `port`, and end it with the context.
 
-    It has a TLS listener where there is a certificate and its key.
+    It has a TLS listener where there is a certificate and its key. With `auto_create` it creates topics when somebody
+    asks for them, as brokers do unless they are configured.
 
     Raises:
         NoBrokerError: if none could be started.
@@ -170,11 +184,8 @@ def kafka_broker(certificate: tuple[str, str] | None = None, port: int | None = 
     folder = Path(tempfile.mkdtemp(prefix="cep-kafka-"))
     names = ["PLAIN", "SASL", *(["TLS"] if certificate is not None else [])]
     ports = {name: free_port() for name in (*names, "CONTROLLER")} | ({} if port is None else {"PLAIN": port})
-    text = (HERE / "server.properties.template").read_text().format(
-        node=1, port=ports["PLAIN"], controller_port=ports["CONTROLLER"], directory=folder,
-        voters=f"1@127.0.0.1:{ports['CONTROLLER']}",
-        more_listeners="".join(f",{name}://127.0.0.1:{ports[name]}" for name in names[1:]), copies=1, in_sync=1,
-    )  # fmt: skip
+    text = _properties(folder, ports, 1, {1: ports["CONTROLLER"]}, HERE_ALONE)
+    text += f"\nauto.create.topics.enable={str(auto_create).lower()}\n"
     text += _SECURED.format(user=USER, password=PASSWORD)
     if certificate is not None:
         keystore = folder / "server.pem"
@@ -189,3 +200,48 @@ def kafka_broker(certificate: tuple[str, str] | None = None, port: int | None = 
     finally:
         broker.kill()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def kafka_cluster(count: int = 3, host: str = HERE_ALONE) -> Iterator[tuple[Broker, ...]]:
+    """Start brokers that copy each partition to all of them, at free ports of `host`, and end them with the context.
+
+    What was written is kept as long as most of them live.
+
+    Raises:
+        NoBrokerError: if they could not be started.
+    """
+    jars = kafka_jars()
+    folder = Path(tempfile.mkdtemp(prefix="cep-kafka-"))
+    controllers = {node: free_port() for node in range(1, count + 1)}
+    brokers = []
+    try:
+        for node, controller in controllers.items():
+            own = folder / str(node)
+            own.mkdir()
+            ports = {"PLAIN": free_port(), "CONTROLLER": controller}
+            text = _properties(own, ports, node, controllers, host) + "\nauto.create.topics.enable=false\n"
+            (own / "server.properties").write_text(text)
+            brokers.append(Broker(jars, own, ports, host))
+            brokers[-1].format()
+        for broker in brokers:
+            broker.launch()
+        for broker in brokers:
+            broker.wait()
+        yield tuple(brokers)
+    finally:
+        for broker in brokers:
+            broker.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _properties(folder: Path, ports: dict[str, int], node: int, controllers: dict[int, int], host: str) -> str:
+    """Return the configuration of a broker; `controllers` has the controller's port of each node."""
+    others = [name for name in ports if name not in ("PLAIN", "CONTROLLER")]
+    copies = len(controllers)
+    return (HERE / "server.properties.template").read_text().format(
+        node=node, port=ports["PLAIN"], controller_port=ports["CONTROLLER"], directory=folder, host=host,
+        voters=",".join(f"{one}@{host}:{port}" for one, port in controllers.items()),
+        more_listeners="".join(f",{name}://{host}:{ports[name]}" for name in others),
+        copies=copies, in_sync=copies // 2 + 1,
+    )  # fmt: skip

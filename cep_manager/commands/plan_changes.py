@@ -37,7 +37,7 @@ from cep_manager.plans.record import PlanRecord, PlanToRun, new_record, with_sto
 from cep_manager.plans.state import ChangeKind, PlanState
 from cep_manager.plans.store import PlanStore
 from cep_manager.plans.stored_plan import SettingsPatch
-from cep_manager.topics.keeper import TopicKeeper
+from cep_manager.topics.keeper import NeededTopics, TopicKeeper
 
 MOVED_TO: dict[PlanHost, str] = {"shared": "into a stage host", "own": "out of its stage host, to tasks of its own"}
 
@@ -292,11 +292,12 @@ class PlanChanges:
         led = self.service.led()
         if self._topics is None or led is None or not self._topics.waits(_topics_needed(led)):
             return 0
-        with self.one_at_a_time:  # a plan that is being deployed may need them
+
+        def needed() -> NeededTopics | None:
             led = self.service.led()
-            if led is None:
-                return 0
-            return self._topics.sweep(_topics_needed(led), lambda: self.service.led() is not None)
+            return None if led is None else _topics_needed(led)
+
+        return self._topics.sweep(needed, self.one_at_a_time)
 
     def _check_paths(self, key: PlanKey, compiled: CompiledPlan) -> None:
         """Raise PlanInvalidError for a path that is another plan's; of plans that change together, when all have."""

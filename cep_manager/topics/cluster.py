@@ -101,7 +101,8 @@ class KafkaCluster:
             raise KafkaUnavailableError(missing) from error
         try:
             if self._made is None:
-                self._made = AdminClient(admin_settings(self._config))
+                # Asked for a topic that was just deleted, brokers may create it again.
+                self._made = AdminClient(admin_settings(self._config) | {"allow.auto.create.topics": False})
             return ask(self._made)
         except KafkaException as error:
             raise KafkaUnavailableError(

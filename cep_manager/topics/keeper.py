@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from cep_common.ids import SUPER_TENANT, PlanKey
@@ -14,6 +15,11 @@ from cep_manager.errors import KafkaUnavailableError, TopicRefusedError
 from cep_manager.plans.compiled_plan import CarriedTopic, CompiledPlan
 from cep_manager.topics.store import KnownTopic, TopicStore
 from query_plan.planning.carried_streams import topic_group
+
+NeededTopics = Mapping[tuple[int, str], Collection[str]]
+"""The topics of each plan that is deployed, by tenant and identity."""
+DELETION_S = 20.0
+"""So long a plan waits for a topic of its that is being deleted for an earlier plan."""
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -34,13 +40,19 @@ class TopicCluster(Protocol):
 
 
 class TopicKeeper:
-    """Creates and deletes topics. Hold the lock of plan changes around every call."""
+    """Creates and deletes topics.
+
+    Hold the lock of plan changes around every call but `sweep`, which takes it only where it asks no brokers.
+    """
 
     def __init__(self, config: KafkaConfig, store: TopicStore, cluster: TopicCluster) -> None:
         """Keep topics at the brokers of `config`."""
         self._config = config
         self._store = store
         self._cluster = cluster
+        self._deletion = threading.Condition()
+        self._deleted_now = ""
+        """The topic that is being deleted."""
         self._failing: frozenset[str] = frozenset()
         """Topics about which the brokers have not answered: they come last, so that they hold up no other."""
 
@@ -70,12 +82,14 @@ class TopicKeeper:
         """Make sure that the plan's topics are there and its own, with enough partitions.
 
         Raises:
-            TopicRefusedError: A topic belongs to another plan, or is missing and the plan forbids to create it.
+            TopicRefusedError: A topic belongs to another plan, or it is missing or has too few partitions and the plan
+                forbids to create it.
             KafkaUnavailableError: The brokers do not answer, or refuse it.
         """
         if not compiled.topics:
             return
         self.check(key, compiled)
+        self._await_deletion({one.topic for one in compiled.topics})
         known = {one.topic: one for one in self._store.known()}
         there = self._cluster.partitions()
         for one in compiled.topics:
@@ -92,6 +106,13 @@ class TopicKeeper:
                 "the plan says transportChannelCreationEnabled('false'), and these topics are missing: "
                 f"create them with so many partitions, or take that out: {names}"
             )
+        few = [one for one in compiled.topics if there.get(one.topic, one.partitions) < one.partitions]
+        if few and not compiled.creates_topics:
+            names = ", ".join(f"{one.topic} ({there[one.topic]} of {one.partitions})" for one in few)
+            raise TopicRefusedError(
+                "the plan says transportChannelCreationEnabled('false'), and these topics have too few partitions: "
+                f"add partitions, or take that out: {names}"
+            )
         self._store.note(key, ((one.topic, one in missing and one.use == "between") for one in compiled.topics))
         if missing:
             found = self._cluster.create({one.topic: one.partitions for one in missing})
@@ -99,21 +120,20 @@ class TopicKeeper:
             self._store.disown([name for name in found if name not in known or not known[name].created])
             if made := [one for one in missing if one.topic not in found]:
                 logger.info("topics created: plan=%s topics=%s", key.topology(), _named(made))
-        few = [one for one in compiled.topics if there.get(one.topic, one.partitions) < one.partitions]
-        if few and compiled.creates_topics:
+        if few:
             self._cluster.widen({one.topic: one.partitions for one in few})
             logger.info("partitions added: plan=%s topics=%s", key.topology(), _named(few))
 
-    def sweep(self, needed: Mapping[tuple[int, str], Collection[str]], leads: Callable[[], bool] = lambda: True) -> int:
+    def sweep(self, needed: Callable[[], NeededTopics | None], changes: AbstractContextManager[object]) -> int:
         """Delete topics that were created for plans that are gone, or do not need them any more.
 
         A topic with messages that nobody has read stays, and the log says so.
 
         Args:
-            needed: The topics of each plan that is deployed, by tenant and identity; a plan that is being changed
-                needs those of both versions.
-            leads: Whether this manager may still delete: each topic takes a while, and another manager that leads
-                meanwhile may have deployed a plan that needs it.
+            needed: Gives the topics of each plan that is deployed, by tenant and identity; a plan that is being changed
+                needs those of both versions. None: this manager does not lead any more, and must delete nothing, since
+                another one may have deployed a plan that needs a topic.
+            changes: The lock of plan changes, under which `needed` is called.
 
         Returns:
             How many topics are left to be deleted later.
@@ -121,10 +141,12 @@ class TopicKeeper:
         Raises:
             KafkaUnavailableError: The brokers do not answer; what is left is tried again with the next call.
         """
-        surplus = sorted(self._surplus(needed), key=lambda one: one.topic in self._failing)
+        with changes:
+            found = needed()
+            surplus = () if found is None else tuple(self._surplus(found))
         there = self._cluster.partitions() if any(one.created for one in surplus) else {}
         left = 0
-        for one in surplus:
+        for one in sorted(surplus, key=lambda one: one.topic in self._failing):
             try:
                 unread = self._unread(one, there)
                 if unread:
@@ -136,17 +158,46 @@ class TopicKeeper:
                         one.topic, unread,
                     )  # fmt: skip
                     continue
-                if not leads() or one not in self._surplus(needed):
+                if not self._delete(one, needed, changes, exists=one.topic in there):
                     return left + 1
-                if one.created and one.topic in there:
-                    self._cluster.delete(one.topic)
-                    logger.info("topic deleted: topic=%s", one.topic)
             except KafkaUnavailableError:
                 self._failing |= {one.topic}
                 raise
             self._failing -= {one.topic}
-            self._store.forget(one.topic)
         return left
+
+    def _delete(
+        self,
+        one: KnownTopic,
+        needed: Callable[[], NeededTopics | None],
+        changes: AbstractContextManager[object],
+        *,
+        exists: bool,
+    ) -> bool:
+        """Delete and forget the topic, unless a plan needs it by now; then return False."""
+        with changes:
+            found = needed()
+            if found is None or one not in self._surplus(found):
+                return False
+            self._deleted_now = one.topic
+        try:
+            if one.created and exists:
+                self._cluster.delete(one.topic)
+                logger.info("topic deleted: topic=%s", one.topic)
+            self._store.forget(one.topic)
+        finally:
+            with self._deletion:
+                self._deleted_now = ""
+                self._deletion.notify_all()
+        return True
+
+    def _await_deletion(self, topics: Collection[str]) -> None:
+        """Wait until none of the topics is being deleted: a topic that is listed may be gone a moment later."""
+        with self._deletion:
+            if not self._deletion.wait_for(lambda: self._deleted_now not in topics, DELETION_S):
+                raise KafkaUnavailableError(
+                    f"the topic {self._deleted_now} of an earlier plan is being deleted, and the brokers do not answer"
+                )
 
     def _unread(self, one: KnownTopic, there: Mapping[str, int]) -> int:
         """Return how many messages nobody has read of a topic that is to be deleted."""
@@ -154,17 +205,17 @@ class TopicKeeper:
             return 0
         return self._cluster.unread(one.topic, there[one.topic], topic_group(one.topic))
 
-    def _surplus(self, needed: Mapping[tuple[int, str], Collection[str]]) -> tuple[KnownTopic, ...]:
-        return tuple(surplus_topics(self._store.known(), needed, self._store.plans()))
+    def _surplus(self, needed: NeededTopics) -> Iterator[KnownTopic]:
+        return surplus_topics(self._store.known(), needed, self._store.plans())
 
-    def waits(self, needed: Mapping[tuple[int, str], Collection[str]]) -> bool:
+    def waits(self, needed: NeededTopics) -> bool:
         """Return whether `sweep` has something to do."""
-        return bool(self._surplus(needed))
+        return any(True for _ in self._surplus(needed))
 
 
 def surplus_topics(
     known: Collection[KnownTopic],
-    needed: Mapping[tuple[int, str], Collection[str]],
+    needed: NeededTopics,
     stored: Collection[tuple[int, str]],
 ) -> Iterator[KnownTopic]:
     """Yield topics that no deployed plan needs. Plans that are stored and not in `needed` keep theirs."""

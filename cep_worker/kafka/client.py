@@ -11,6 +11,9 @@ from topology.kafka_client import WEAK, Errors, common_settings, explained, libr
 
 __all__ = ["WEAK", "Errors", "common_settings", "explained", "library", "made", "pause", "refuse_brokers"]
 
+NO_CREATION = {"allow.auto.create.topics": False}
+"""Producers and administrators let brokers create a topic by asking for it, unless their settings have this."""
+
 
 def refuse_brokers(options: KafkaConnection, guard: Guard | None, use: UrlUse) -> str:
     """Why the brokers may not be connected to at the addresses that their names have now, or nothing."""

@@ -29,7 +29,7 @@ from cep_worker.failed_events.entries import FailedBatch
 from cep_worker.formats.schemas.settings import mapper_guard
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import SinkMapper, UnfitEventsError
-from cep_worker.kafka.client import Errors, common_settings, explained, library, made, refuse_brokers
+from cep_worker.kafka.client import NO_CREATION, Errors, common_settings, explained, library, made, refuse_brokers
 from cep_worker.kafka.seen import SENDER
 from cep_worker.kafka.sequences import Numbers, with_header
 from cep_worker.kafka.targets import Target, Targets
@@ -103,6 +103,8 @@ class _KafkaWriter:
         self._transactional_id = _transactional_id(context)
         self._numbers = Numbers(_numbers_path(context)) if options.sequence_id else None
         self._settings = _producer_settings(options, f"cep-{context.worker}", self._errors)
+        if context.connector.carries:  # the manager creates its topic, and deletes it while results may yet wait here
+            self._settings |= NO_CREATION
         self._producer = made(self._kafka.Producer, self._settings, self._where)
 
     @property

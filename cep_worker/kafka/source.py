@@ -30,7 +30,16 @@ from cep_worker.formats.schemas.problems import SchemaUnavailableError
 from cep_worker.formats.schemas.settings import mapper_guard
 from cep_worker.formats.source_mappers.registry import source_format
 from cep_worker.formats.transport_properties import split_attributes
-from cep_worker.kafka.client import Errors, common_settings, explained, library, made, pause, refuse_brokers
+from cep_worker.kafka.client import (
+    NO_CREATION,
+    Errors,
+    common_settings,
+    explained,
+    library,
+    made,
+    pause,
+    refuse_brokers,
+)
 from cep_worker.kafka.fetched import Fetched
 from cep_worker.kafka.messages import MessageReader, Refused, StoredMessages, failed_messages
 from cep_worker.kafka.positions import OutOfRangeError, Position
@@ -379,7 +388,7 @@ class KafkaSource:
         if self._admin is None:
             common = common_settings(self._options, f"cep-{self._context.worker}")
             own = {name: value for name, value in common.items() if name not in CONSUMER}
-            self._admin = made(AdminClient, own | {"error_cb": self._errors.note}, self._where)
+            self._admin = made(AdminClient, own | NO_CREATION | {"error_cb": self._errors.note}, self._where)
         found: dict[str, str] = {}
         asked = self._admin.describe_topics(self._kafka.TopicCollection(list(self._topics)), request_timeout=PROBE_S)
         for topic, told in asked.items():

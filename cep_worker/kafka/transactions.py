@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cep_worker.kafka.client import WEAK, Errors, explained, made
+from cep_worker.kafka.client import NO_CREATION, WEAK, Errors, explained, made
 from cep_worker.kafka.targets import Target
 from cep_worker.outflows.consumers import FrameId, GroupId
 
@@ -321,7 +321,7 @@ class Transactions:
     def _read_marker(self, log: str) -> Checkpoint:
         from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - an extra
 
-        admin = made(AdminClient, self._common, self._where)
+        admin = made(AdminClient, self._common | NO_CREATION, self._where)
         asked = self._kafka.ConsumerGroupTopicPartitions(self._group(log))
         try:
             told = admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=CALL_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,6 +90,10 @@ def keeper(store: TopicStore, cluster: Cluster) -> TopicKeeper:
     return TopicKeeper(CONFIG, store, cluster)
 
 
+def sweep(kept: TopicKeeper, needed: Mapping[tuple[int, str], Collection[str]] | None = None) -> int:
+    return kept.sweep(lambda: needed or {}, Lock())
+
+
 def stored(database: Database, key: PlanKey = KEY) -> None:
     """Put the plan into the table of plans."""
     row: dict[str, Any] = {
@@ -123,8 +127,12 @@ def test_a_plan_that_forbids_it_gets_no_topic_made(store: TopicStore) -> None:
         keeper(store, cluster).prepare(KEY, forbidding)
     assert cluster.topics == {"App.T": 1}
     cluster.topics |= {"App.M.id": 1, "App.Out": 1}
+    with pytest.raises(TopicRefusedError, match=r"too few partitions: .*: App\.M\.id \(1 of 2\)"):
+        keeper(store, cluster).prepare(KEY, forbidding)
+    assert (cluster.topics["App.M.id"], store.known()) == (1, ())
+    cluster.topics["App.M.id"] = 3
     keeper(store, cluster).prepare(KEY, forbidding)
-    assert cluster.topics["App.M.id"] == 1
+    assert cluster.topics["App.M.id"] == 3
 
 
 def test_a_topic_of_another_plan_is_refused(store: TopicStore, database: Database) -> None:
@@ -147,10 +155,10 @@ def test_what_was_made_between_groups_goes_with_the_plan_once_it_is_read(store: 
         connection.execute(PLANS.delete())
     assert kept.waits({})
     cluster.left["App.M.id"] = 3
-    assert kept.sweep({}) == 1
+    assert sweep(kept) == 1
     assert cluster.topics == {"App.T": 1, "App.M.id": 2, "App.Out": 1}
     cluster.left.clear()
-    assert kept.sweep({}) == 0
+    assert sweep(kept) == 0
     assert cluster.topics == {"App.T": 1, "App.Out": 1}
     assert store.known() == ()
 
@@ -163,7 +171,7 @@ def test_what_an_edited_plan_needs_no_more_goes(store: TopicStore, database: Dat
     edited = compiled(PLAN.replace("partition with (id of M)", "partition with (v of M)"))
     kept.prepare(KEY, edited)
     assert "App.M.v" in cluster.topics
-    kept.sweep({(KEY.tenant, KEY.identity): {one.topic for one in edited.topics}})
+    sweep(kept, {(KEY.tenant, KEY.identity): {one.topic for one in edited.topics}})
     assert cluster.topics == {"App.T": 1, "App.M.v": 2, "App.Out": 1}
     assert KnownTopic("App.M.v", SUPER_TENANT, "App", created=True) in store.known()
 
@@ -174,7 +182,7 @@ def test_a_topic_that_was_there_and_not_listed_is_not_deleted(store: TopicStore)
     kept = keeper(store, cluster)
     kept.prepare(KEY, compiled())
     cluster.hidden.clear()
-    assert kept.sweep({}) == 0
+    assert sweep(kept) == 0
     assert "App.M.id" in cluster.topics
 
 
@@ -183,7 +191,7 @@ def test_unread_messages_of_a_plan_that_is_gone_are_not_for_another_tenant(store
     kept = keeper(store, cluster)
     kept.prepare(KEY, compiled())
     cluster.left["App.M.id"] = 3
-    assert kept.sweep({}) == 1
+    assert sweep(kept) == 1
     with pytest.raises(TopicRefusedError, match=r"App\.M\.id of stream M has messages of another tenant's plan"):
         kept.prepare(PlanKey(7, "App"), compiled())
     del cluster.topics["App.M.id"]
@@ -212,10 +220,10 @@ def test_a_topic_without_a_leader_holds_up_no_other(store: TopicStore) -> None:
     cluster.offline.add("App.M.id")
     for _ in range(2):
         with pytest.raises(KafkaUnavailableError):
-            kept.sweep({})
+            sweep(kept)
     assert [one.topic for one in store.known()] == ["App.M.id"]
     cluster.offline.clear()
-    kept.sweep({})
+    sweep(kept)
     assert store.known() == ()
 
 
@@ -223,7 +231,7 @@ def test_a_manager_that_leads_no_more_deletes_nothing(store: TopicStore) -> None
     cluster = Cluster()
     kept = keeper(store, cluster)
     kept.prepare(KEY, compiled())
-    kept.sweep({}, lambda: False)
+    kept.sweep(lambda: None, Lock())
     assert "App.M.id" in cluster.topics
 
 
@@ -236,8 +244,50 @@ def test_a_topic_that_another_manager_deploys_a_plan_for_meanwhile_stays(store: 
     cluster = Deployed()
     kept = keeper(store, cluster)
     kept.prepare(KEY, compiled())
-    assert kept.sweep({}) == 1
+    assert sweep(kept) == 1
     assert "App.M.id" in cluster.topics
+
+
+def test_brokers_that_are_slow_hold_up_no_other_plan_and_a_plan_waits_for_its_topic(store: TopicStore) -> None:
+    asked, answer, changes = Event(), Event(), Lock()
+
+    class Slow(Cluster):
+        def delete(self, topic: str) -> None:
+            asked.set()
+            assert answer.wait(10)
+            super().delete(topic)
+
+    cluster = Slow()
+    kept = keeper(store, cluster)
+    kept.prepare(KEY, compiled())
+    sweeper = Thread(target=lambda: kept.sweep(dict, changes))
+    sweeper.start()
+    assert asked.wait(10)
+    with changes:
+        kept.prepare(PlanKey(SUPER_TENANT, "B"), compiled(PLAN.replace("'App'", "'B'")))
+    again = Thread(target=lambda: kept.prepare(KEY, compiled()))
+    again.start()
+    again.join(0.1)
+    assert again.is_alive()
+    answer.set()
+    again.join(10)
+    sweeper.join(10)
+    assert cluster.topics["App.M.id"] == 2
+    assert KnownTopic("App.M.id", SUPER_TENANT, "App", created=True) in store.known()
+
+
+def test_a_topic_whose_deletion_takes_too_long_is_named(store: TopicStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_module, "DELETION_S", 0.01)
+    kept = keeper(store, Cluster())
+
+    class Deploying(Cluster):
+        def delete(self, topic: str) -> None:
+            with pytest.raises(KafkaUnavailableError, match=r"App\.M\.id of an earlier plan is being deleted"):
+                kept.prepare(KEY, compiled())
+
+    kept = keeper(store, Deploying(App__T=1, App__Out=1))
+    kept.prepare(KEY, compiled())
+    assert sweep(kept) == 0
 
 
 def test_generated_connectors_get_the_brokers_and_others_do_not() -> None:

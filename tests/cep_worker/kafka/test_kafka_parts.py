@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
+import zmq
 from confluent_kafka import TopicPartition
+from worker_world import sink_context, until
 
 from cep_common.errors import ConfigError
 from cep_common.protocol.links import StreamSchema
@@ -17,6 +19,7 @@ from cep_common.protocol.registry import Connector
 from cep_common.protocol.worker_reports import PartitionReport
 from cep_common.reach.guard import Guard, Reach
 from cep_worker.formats.source_mappers.json_path_mapper import JsonFormat
+from cep_worker.kafka import sink
 from cep_worker.kafka.client import library, pause
 from cep_worker.kafka.fetched import Fetched
 from cep_worker.kafka.messages import KafkaMessage, MessageReader, Refused, StoredMessages, failed_messages, stored
@@ -25,6 +28,7 @@ from cep_worker.kafka.readings import Reader, Readings
 from cep_worker.kafka.seen import Seen
 from cep_worker.kafka.sequences import BLOCK, HeaderError, Numbers, with_header, without_header
 from cep_worker.kafka.topic_ids import TopicIds
+from cep_worker.runtime.event_loop import EventLoop
 from query_plan.connectors.judging import connector_faults
 from query_plan.connectors.kafka import KafkaSourceOptions
 from query_plan.connectors.kafka_settings import client_settings
@@ -399,3 +403,26 @@ def test_a_paused_consumer_loses_neither_errors_nor_messages() -> None:
     assert [pause(library(), one) for one in (nothing, failed, message)] == [None, failed.found, None]
     assert [one.paused for one in (nothing, failed, message)] == [["t[0]"]] * 3
     assert [one.sought for one in (nothing, failed, message)] == [[], [], [("t", 1, 7)]]
+
+
+@pytest.mark.parametrize("carries", [True, False])
+def test_sinks_between_groups_let_no_broker_create_their_topic(
+    context: zmq.Context[Any], monkeypatch: pytest.MonkeyPatch, carries: bool
+) -> None:
+    """The manager deletes such a topic while results of a discarded plan may still wait for it."""
+    pytest.importorskip("confluent_kafka", reason="pip install 'cep-on-spark[kafka]'")
+    made: list[dict[str, Any]] = []
+
+    class Producer:
+        purge = poll = staticmethod(lambda *_: None)
+
+        def __init__(self, settings: dict[str, Any]) -> None:
+            made.append(settings)
+
+    monkeypatch.setattr(sink, "made", lambda _kind, settings, _where: Producer(settings))
+    options = {"bootstrap.servers": "b:1", "topic": "App.Alerts"}
+    connector = Connector("Alerts", "kafka", options, "json", {}, carries=carries)
+    running = sink.kafka_sink(sink_context(connector, EventLoop(), context))
+    running.close()
+    until(running.drained)
+    assert [one.get("allow.auto.create.topics", True) for one in made] == [not carries]
