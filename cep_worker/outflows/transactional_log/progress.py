@@ -6,16 +6,13 @@ gone or end too early are noticed by it.
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import msgspec
 
 from cep_common.process.atomic_files import write_atomically
-from cep_worker.storage.checked_json import checked, with_checksum
+from cep_worker.storage.checked_json import copy_of, read_checked, with_checksum
 from cep_worker.storage.file_changes import replaced
-
-logger = logging.getLogger(__name__)
 
 FILE = "progress.json"
 
@@ -45,20 +42,12 @@ class DeliveryProgress(msgspec.Struct, frozen=True):
 
 
 def read_progress(folder: Path) -> DeliveryProgress | None:
-    """Return what is known; None when nothing is.
+    """Return what is known; None when nothing is: consumers may get results again then.
 
     Raises OSError.
     """
-    path = folder / FILE
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
     # With a checksum: a number that is merely another one would have files deleted that nobody has had yet.
-    found = checked(data, DeliveryProgress)
-    if found is None:
-        logger.error("delivery positions are damaged, consumers may get results again: file=%s", path)
-    return found
+    return read_checked(folder / FILE, DeliveryProgress)
 
 
 def write_progress(folder: Path, progress: DeliveryProgress) -> None:
@@ -66,5 +55,7 @@ def write_progress(folder: Path, progress: DeliveryProgress) -> None:
 
     Raises OSError.
     """
-    write_atomically(folder / FILE, with_checksum(progress))
-    replaced(folder / FILE)
+    data = with_checksum(progress)
+    for place in (copy_of(folder / FILE), folder / FILE):
+        write_atomically(place, data)
+        replaced(place)

@@ -35,6 +35,7 @@ from cep_worker.outflows.transactional_log.group_file import (
 )
 from cep_worker.outflows.transactional_log.progress import FILE as PROGRESS
 from cep_worker.outflows.transactional_log.progress import read_progress
+from cep_worker.storage.checked_json import copy_of
 from cep_worker.storage.damaged_files import SUFFIX as ASIDE
 from cep_worker.storage.damaged_files import quarantine
 from cep_worker.storage.records import RECORD_HEADER_BYTES
@@ -208,7 +209,8 @@ class PublisherLog:
     def remove(self) -> None:
         """Close, and delete the folder, except for what was set aside in it."""
         if any(self.folder.glob(f"*{ASIDE}")):
-            for path in (*self.folder.glob(f"*{SUFFIX}"), self.folder / PROGRESS):
+            progress = self.folder / PROGRESS
+            for path in (*self.folder.glob(f"*{SUFFIX}"), progress, copy_of(progress)):
                 path.unlink(missing_ok=True)
         else:
             shutil.rmtree(self.folder)

@@ -170,6 +170,24 @@ def test_a_plan_of_which_nothing_can_be_read_begins_without_state_and_says_so(
     assert "no checkpoint can be read, the plan begins without state" in caplog.text
 
 
+@pytest.mark.parametrize("content", [None, b"", b"damaged"])
+def test_a_lineage_that_is_lost_while_the_topology_runs_is_written_again(
+    driver: Driver, content: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Or no checkpoint of the run would ever count."""
+    driver.open(1)
+    (lineage,) = (driver.folder / "checkpoints").rglob("lineage")
+    if content is None:
+        lineage.unlink()
+    else:
+        lineage.write_bytes(content)
+    with caplog.at_level(logging.ERROR):
+        driver.take(1, 1)
+    assert "lineage is older than the running topology, written again" in caplog.text
+    driver.take(2, 1)
+    assert driver.open(2).number == 2
+
+
 def test_a_plan_of_which_not_even_the_lineage_can_be_read_waits_until_people_decide(driver: Driver) -> None:
     driver.open(1)
     driver.take(1, 1)

@@ -57,6 +57,8 @@ class Archive:
         self._retained = retained
         self._begun: dict[PlanKey, RunId] = {}
         """The newest run of each plan that was begun here, whether the store has answered or not."""
+        self._written: dict[PlanKey, Lineage] = {}
+        """The lineage of each of these plans, as it was written last."""
         self._oldest: dict[PlanKey, int] = {}
         self._bases: dict[PlanKey, dict[RunId, Manifest]] = {}
         self._manifests: dict[str, Manifest] = {}
@@ -111,7 +113,7 @@ class Archive:
             unread = found is None and self._newest_taken(run.key, lineage) is not None
             counted = found is not None and found[0] != lineage.base
             closed = _cut_back(lineage, found[1]) if found is not None and counted else _closed(lineage, taken)
-        self._store.write_lineage(
+        self._write_lineage(
             run.key,
             msgspec.structs.replace(
                 lineage,
@@ -132,7 +134,7 @@ class Archive:
         """More numbers are reserved; this is the last of them."""
         lineage = self._own_lineage(run)
         reserved = lineage.reserved + RESERVED_AT_ONCE
-        self._store.write_lineage(run.key, msgspec.structs.replace(lineage, reserved=reserved))
+        self._write_lineage(run.key, msgspec.structs.replace(lineage, reserved=reserved))
         return reserved
 
     def write(
@@ -207,7 +209,7 @@ class Archive:
         taken = self._store.taken(key)
         for one in taken:
             self._delete(key, one)
-        self._store.write_lineage(key, msgspec.structs.replace(lineage, base=""))
+        self._write_lineage(key, msgspec.structs.replace(lineage, base=""))
         self._sweep(key, lineage, max([0, *(one.checkpoint for one in taken)]) + 1)
         return len(taken)
 
@@ -222,6 +224,7 @@ class Archive:
             return
         if lineage.newest()[0] > epoch or key in self._bases:
             return
+        self._written.pop(key, None)
         for one in self._store.taken(key):
             self._delete(key, one)
         if lineage.spans:
@@ -346,6 +349,12 @@ class Archive:
     def _own_lineage(self, run: RunId) -> Lineage:
         """Return the lineage, if the run is the plan's newest attempt."""
         lineage = self._lineage(run.key)
+        written = self._written.get(run.key)
+        if written is not None and self._begun.get(run.key) == run and lineage.newest() < written.newest():
+            # It was lost or damaged since: without this no checkpoint of the run would ever count.
+            logger.error("lineage is older than the running topology, written again: topology=%s", run.key.topology())
+            self._write_lineage(run.key, written)
+            lineage = written
         epoch, attempt = lineage.newest()
         if run.deployed_ms and lineage.deployed_ms not in (0, run.deployed_ms):
             raise CheckpointError(_taken_by_another(run))
@@ -355,6 +364,10 @@ class Archive:
                 f"{run.attempt} of epoch {run.epoch} no longer count"
             )
         return lineage
+
+    def _write_lineage(self, key: PlanKey, lineage: Lineage) -> None:
+        self._store.write_lineage(key, lineage)
+        self._written[key] = lineage
 
     def _retire(self, key: PlanKey, lineage: Lineage, unfinished_from: int) -> None:
         """Checkpoints that do not count, and those that are too old, are gone."""
