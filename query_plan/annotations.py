@@ -34,8 +34,10 @@ MOST_INSTANCES = 1_024
 each of them, with what connects it, in its pictures and status."""
 LONGEST_COUNT = 6
 SNAPSHOT_MINUTES = "siddhi.persistence.snapshot.time.interval.minutes"
+SNAPSHOTS_KEPT = "siddhi.persistence.snapshot.revisions.to.keep"
+MOST_KEPT = 1_000
 DISTRIBUTED = "siddhi.enable.distributed.processing"
-"""The runtime configuration of CEP 2.0, options of `@Plan:config`."""
+"""The runtime configuration of CEP 2.0, and WSO2's `revisionsToKeep`, options of `@Plan:config`."""
 CHANNEL_CREATION = "transportchannelcreationenabled"
 """`@App:transportChannelCreationEnabled('false')`: the manager creates no topic of the plan."""
 MOST_MINUTES = 10_080
@@ -74,6 +76,7 @@ class Header:
     memory: AnnotationValue | None
     labels: AnnotationValue | None
     snapshot_minutes: AnnotationValue | None = None
+    snapshots_kept: AnnotationValue | None = None
     distributed: AnnotationValue | None = None
     transport: AnnotationValue | None = None
     creates_topics: bool = True
@@ -161,6 +164,7 @@ def read_header(app: ast.App) -> Header:
         memory=first(resources, "memory"),
         labels=first(resources, "labels"),
         snapshot_minutes=first(config, SNAPSHOT_MINUTES),
+        snapshots_kept=first(config, SNAPSHOTS_KEPT),
         distributed=first(config, DISTRIBUTED),
         transport=next((_value(annotation) for annotation in of_header(app, "transport")), None),
         creates_topics=all(
@@ -220,6 +224,12 @@ def checkpoint_interval_of(header: Header) -> int | None:
     """
     minutes = minutes_of(header.snapshot_minutes)
     return None if minutes is None or header.shares_state else minutes * 60_000
+
+
+def kept_checkpoints_of(header: Header) -> int | None:
+    """Return how many of the plan's checkpoints are kept; None: as many as the driver's configuration says."""
+    kept = positive(header.snapshots_kept)
+    return kept if kept is not None and kept <= MOST_KEPT else None
 
 
 def source_parallel(app: ast.App) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from query_plan.annotations import (
     checkpoint_interval_of,
     delivery_of,
+    kept_checkpoints_of,
     labels_of,
     memory_of,
     named,
@@ -65,6 +66,7 @@ def build_surveyed(plan: Survey) -> QueryPlan:
         ),
         delivery=delivery_of(header.delivery) or "at-least-once",
         checkpoint_interval_ms=checkpoint_interval_of(header),
+        checkpoints_kept=kept_checkpoints_of(header),
         receiver=ReceiverStage(
             parallel=positive(header.receiver_parallel) or source_parallel(app.syntax),
             streams=tuple(binding.stream for binding in plan.all_bindings.imported),

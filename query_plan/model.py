@@ -206,7 +206,7 @@ class QueryPlan:
     topology workers to the configuration. `delivery` is what becomes of events and results when something dies.
     `carried` are streams that leave one group by the publisher and come to others by the receiver: Kafka carries them.
     `checkpoint_interval_ms` None means that checkpoints are taken as often as the driver's configuration says, 0 that
-    none are taken by time.
+    none are taken by time. `checkpoints_kept` None means that as many are kept as the driver's configuration says.
     """
 
     name: str
@@ -221,6 +221,7 @@ class QueryPlan:
     resources: Resources = Resources()
     delivery: Delivery = "at-least-once"
     checkpoint_interval_ms: int | None = None
+    checkpoints_kept: int | None = None
     carried: tuple[str, ...] = ()
 
     def processor(self, name: str) -> ProcessingStage:

@@ -44,7 +44,9 @@ _SOME_DEFINITION = "define stream S ( a int ); "
 SYNC_ROLES: tuple[SyncRole, ...] = ("entry", "log", "replica")
 _KEYED = (GroupingKind.FIELDS, GroupingKind.EXPRESSION, GroupingKind.RANGES)
 
-_CHECKPOINT_INTERVAL = re.compile(r'(?:<\?[^>]*>\s*)?<query-plan [^>]*?checkpointIntervalMs="(\d{1,12})"')
+_ROOT_NUMBER = r'(?:<\?[^>]*>\s*)?<query-plan [^>]*?{}="(\d{{1,12}})"'
+_CHECKPOINT_INTERVAL = re.compile(_ROOT_NUMBER.format("checkpointIntervalMs"))
+_CHECKPOINTS_KEPT = re.compile(_ROOT_NUMBER.format("checkpointsKept"))
 
 _Definition = TypeVar("_Definition", bound=ast.Definition)
 
@@ -110,6 +112,7 @@ def _set_run_options(root: etree._Element, plan: QueryPlan) -> None:
         "labels": " ".join(resources.labels) or None,
         "delivery": plan.delivery if plan.delivery != "at-least-once" else None,
         "checkpointIntervalMs": plan.checkpoint_interval_ms,
+        "checkpointsKept": plan.checkpoints_kept,
     }
     for name, value in options.items():
         if value is not None:
@@ -153,6 +156,12 @@ def _processor_element(root: etree._Element, stage: ProcessingStage) -> None:
 def read_checkpoint_interval(text: str) -> int | None:
     """Return `checkpoint_interval_ms` of the query plan that `write_xml` has written, without reading the rest."""
     found = _CHECKPOINT_INTERVAL.match(text)
+    return int(found[1]) if found is not None else None
+
+
+def read_checkpoints_kept(text: str) -> int | None:
+    """Return `checkpoints_kept` of the query plan that `write_xml` has written, without reading the rest."""
+    found = _CHECKPOINTS_KEPT.match(text)
     return int(found[1]) if found is not None else None
 
 
@@ -222,6 +231,7 @@ def read_xml(text: str) -> QueryPlan:
         ),
         delivery=next((one for one in DELIVERIES if one == root.get("delivery")), "at-least-once"),
         checkpoint_interval_ms=_number(root.get("checkpointIntervalMs")),
+        checkpoints_kept=_number(root.get("checkpointsKept")),
         receiver=ReceiverStage(_count(receiver), _read_streams(_only(receiver, "streams"))),
         processors=tuple(_read_processor(element) for element in root.findall("event-processor")),
         triggers=tuple(_read_trigger(element) for element in root.findall("trigger")),

@@ -16,6 +16,7 @@ from cep_common.protocol.drivers import (
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import StateUnreadableError, UnknownSavepointError
 from cep_manager.plans.record import PlanRecord
+from query_plan.xml import read_checkpoint_interval, read_checkpoints_kept
 
 
 class CheckpointView(msgspec.Struct, frozen=True):
@@ -142,7 +143,7 @@ def checkpoint_list(snapshot: ClusterSnapshot, key: PlanKey, epoch: int) -> Chec
         last_complete=next((one.checkpoint for one in reversed(views) if one.state == "complete"), 0),
         checkpoints=views,
         summary=_summary(views),
-        settings=_settings(snapshot),
+        settings=_settings_of(snapshot, key),
         kept_savepoint=former_savepoint(snapshot, key),
     )
 
@@ -291,3 +292,13 @@ def _spread(numbers: list[int]) -> Spread | None:
 
 def _settings(snapshot: ClusterSnapshot) -> CheckpointSettings | None:
     return snapshot.driver.latest.checkpointing if snapshot.driver is not None else None
+
+
+def _settings_of(snapshot: ClusterSnapshot, key: PlanKey) -> CheckpointSettings | None:
+    """Return how checkpoints of the plan are taken: it may have its own interval and number of kept ones."""
+    settings, record = _settings(snapshot), snapshot.plans.get(key)
+    if settings is None or record is None or record.compiled is None:
+        return settings
+    plan = record.compiled.query_plan
+    own = {"interval_ms": read_checkpoint_interval(plan), "retained": read_checkpoints_kept(plan)}
+    return msgspec.structs.replace(settings, **{name: value for name, value in own.items() if value is not None})

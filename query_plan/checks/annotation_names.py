@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from query_plan.annotations import DISTRIBUTED, SNAPSHOT_MINUTES
+from query_plan.annotations import DISTRIBUTED, SNAPSHOT_MINUTES, SNAPSHOTS_KEPT
 from query_plan.findings import Finding, warning_rule
 from siddhi.language import ast
 
@@ -57,7 +57,7 @@ _HEADER = (
     KnownNames("resources", judged=True),
     _DIST,
     KnownNames("async", idle=_NO_BUFFER),
-    KnownNames("config", (SNAPSHOT_MINUTES, DISTRIBUTED), dict.fromkeys(("async",), _NO_BUFFER)),
+    KnownNames("config", (SNAPSHOT_MINUTES, SNAPSHOTS_KEPT, DISTRIBUTED), dict.fromkeys(("async",), _NO_BUFFER)),
     KnownNames("enforceOrder", idle=_IN_ORDER),
     KnownNames("transport"),
     KnownNames("transportChannelCreationEnabled"),

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 from query_plan.annotations import (
     DISTRIBUTED,
+    MOST_KEPT,
     MOST_MINUTES,
     SNAPSHOT_MINUTES,
+    SNAPSHOTS_KEPT,
     AnnotationValue,
     delivery_of,
+    kept_checkpoints_of,
     minutes_of,
     named,
     read_header,
@@ -65,6 +68,10 @@ def modes_are_usable(app: ast.App) -> Iterator[Finding]:
     if interval is not None and minutes is None:
         message = f"{SNAPSHOT_MINUTES}='{interval.text[:40]}' is not a whole number from 0 to {MOST_MINUTES}"
         yield MODE_UNKNOWN.broken(message, "write minutes, or 0 to take no checkpoints by time", interval.span)
+    kept = header.snapshots_kept
+    if kept is not None and kept_checkpoints_of(header) is None:
+        message = f"{SNAPSHOTS_KEPT}='{kept.text[:40]}' is not a whole number from 1 to {MOST_KEPT}"
+        yield MODE_UNKNOWN.broken(message, "write how many checkpoints are to be kept", kept.span)
     if distributed is not None and distributed.text.strip().casefold() not in ("true", "false"):
         message = f"{DISTRIBUTED}='{distributed.text[:40]}' is neither true nor false"
         yield MODE_UNKNOWN.broken(message, "write 'true' or 'false'", distributed.span)

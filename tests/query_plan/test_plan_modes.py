@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from query_plan.builder import build
+from query_plan.errors import QueryPlanError
 from query_plan.model import QueryPlan
-from query_plan.xml import read_checkpoint_interval, read_xml, write_xml
+from query_plan.xml import read_checkpoint_interval, read_checkpoints_kept, read_xml, write_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
 
@@ -37,6 +38,18 @@ def test_a_plan_has_its_own_interval_of_checkpoints(minutes: int, interval_ms: i
 
 def test_a_plan_that_says_nothing_follows_the_driver() -> None:
     assert read_checkpoint_interval(write_xml(plan_of(""))) is None
+
+
+def test_a_plan_has_its_own_number_of_checkpoints_that_are_kept() -> None:
+    kept = "@Plan:config(siddhi.persistence.snapshot.revisions.to.keep='{}')"
+    plan = plan_of(kept.format(7))
+    text = write_xml(plan)
+    assert (plan.checkpoints_kept, read_checkpoints_kept(text)) == (7, 7)
+    assert read_xml(text) == plan
+    assert read_checkpoints_kept(write_xml(plan_of(""))) is None
+    for wrong in ("0", "-1", "many", "1001"):
+        with pytest.raises(QueryPlanError, match="is not a whole number from 1 to 1000"):
+            plan_of(kept.format(wrong))
 
 
 @pytest.mark.parametrize(("dist", "instances"), [("", 2), ("@Plan:dist(workers='4')", 4)])

@@ -326,7 +326,7 @@ def _checkpoints(case: PlanAlertContext) -> Iterator[Alert]:
         yield _alert(record.key, AlertSeverity.WARNING, "checkpoint-failed", what, advice, _end(ended[-1]))
         return
     settings = driver.latest.checkpointing
-    if settings is None or not settings.interval_ms or not settings.location:
+    if settings is None or not settings.location:
         return
     own_ms = read_checkpoint_interval(record.compiled.query_plan) if record.compiled is not None else None
     interval_ms = settings.interval_ms if own_ms is None else own_ms

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from manager_world import KEY, World, driver, plan, topology
 
 from cep_common.protocol.drivers import CheckpointReport, CheckpointSettings
 from cep_manager.checkpoints.view import CheckpointList, Spread, checkpoint_list, checkpoint_overview
 from cep_manager.history.checkpoint_history import MOST_CHECKPOINTS, UNTOLD
+from query_plan.builder import build
+from query_plan.xml import write_xml
+from siddhi.analysis.analyser import analyse
+from siddhi.language.parser import parse
+
+TEXT = """@Plan:name('Storms')
+@Import('Departures:1.0.0') define stream Departures (tailnum string, delay int);
+@Export('KnockOns:1.0.0') define stream KnockOns (tailnum string);
+from Departures select tailnum insert into KnockOns;
+"""
 
 
 def told(world: World) -> CheckpointList:
@@ -127,3 +138,19 @@ def test_the_overview_tells_of_each_plan_what_came_last_and_what_went_wrong_last
     assert overview.settings == settings
     assert (row.newest.checkpoint, row.newest_problem.error, row.taking) == (1, "full", 3)
     assert checkpoint_overview(world.snapshot(), 7).plans == ()
+
+
+@pytest.mark.parametrize(("minutes", "interval_ms"), [(0, 0), (1, 60_000), (5, 300_000)])
+def test_the_history_of_a_plan_says_how_its_own_checkpoints_are_taken_and_kept(minutes: int, interval_ms: int) -> None:
+    config = f"""@Plan:config(siddhi.persistence.snapshot.time.interval.minutes='{minutes}',
+        siddhi.persistence.snapshot.revisions.to.keep='7')"""
+    world = world_with(complete(1))
+    usual = CheckpointSettings("/var/cep", 10_000, 500, 60_000, 3)
+    world.hear(msgspec.structs.replace(world.snapshot().driver.latest, checkpointing=usual), peer=b"driver")
+    assert told(world).settings == usual
+    snapshot = world.snapshot()
+    record = snapshot.plans[KEY]
+    own = msgspec.structs.replace(record.compiled, query_plan=write_xml(build(analyse(parse(config + TEXT)))))
+    plans = {KEY: msgspec.structs.replace(record, compiled=own)}
+    settings = checkpoint_list(msgspec.structs.replace(snapshot, plans=plans), KEY, 1).settings
+    assert settings == msgspec.structs.replace(usual, interval_ms=interval_ms, retained=7)

@@ -37,6 +37,7 @@ class Driver:
         self.archive = Archive(self.store, self.retained)
         self.writers: dict[RunId, PartWriter] = {}
         self.spans: dict[RunId, tuple[CheckpointSpan, ...]] = {}
+        self.plan = PLAN
 
     def open(self, epoch: int, attempt: int = 0, restore: str = "", restore_epoch: int = 0) -> RunStart:
         run = RunId(KEY, epoch, attempt, self.deployed_ms)
@@ -51,7 +52,7 @@ class Driver:
         part = self.writers[run].write(checkpoint, {"all#0": state or b"%d" % checkpoint})
         report = ReportPart(KEY, epoch, attempt, 0, checkpoint, part.states, part.packs, 1, part.stored_bytes)
         order = WriteManifest(run, checkpoint, (report,), name, 5)
-        manifest = self.archive.write(order, PLAN, self.spans[run], 1_000 * checkpoint)
+        manifest = self.archive.write(order, self.plan, self.spans[run], 1_000 * checkpoint)
         self.writers[run].complete(checkpoint)
         return manifest
 
@@ -83,6 +84,18 @@ def test_a_plan_begins_without_state_and_each_later_attempt_from_the_newest_chec
     assert second.opening.last_number >= 10
     third = Driver(driver.folder).open(2)
     assert (third.number, third.opening.spans) == (2, spans((1, 0, 2), (1, 1, 0)))
+
+
+@pytest.mark.parametrize("kept", [1, 3])
+def test_as_many_checkpoints_are_kept_as_the_plan_says(driver: Driver, kept: int) -> None:
+    driver.plan = PLAN.replace("<query-plan ", f'<query-plan checkpointsKept="{kept}" ')
+    driver.open(1)
+    for number in range(1, 6):
+        driver.take(number, 1)
+    assert sorted(driver.taken()) == list(range(6 - kept, 6))
+    driver.plan = PLAN
+    driver.take(6, 1)
+    assert len(driver.taken()) == min(kept + 1, driver.retained), "as many as are configured"
 
 
 def test_numbers_are_not_given_out_twice_whatever_was_begun_and_never_completed(driver: Driver) -> None:

@@ -15,6 +15,7 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.checkpoints import NO_SAVEPOINT
 from cep_common.protocol.drivers import FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT
 from cep_common.protocol.registry import CheckpointSpan
+from query_plan.xml import read_checkpoints_kept
 from topology.checkpoint.coordination.instructions import WriteManifest
 from topology.checkpoint.coordination.runs import Opening, RunId
 from topology.checkpoint.errors import OTHER_VERSION, CheckpointError, CheckpointUnreadableError, decide
@@ -171,7 +172,7 @@ class Archive:
         self._manifests[reference] = manifest
         self._bases.setdefault(run.key, {})[run] = manifest
         try:
-            self._retire(run.key, lineage, order.checkpoint + 1)
+            self._retire(run.key, lineage, order.checkpoint + 1, read_checkpoints_kept(query_plan))
         except CheckpointError as error:
             logger.warning("old checkpoints not removed: topology=%s reason=%s", run.key.topology(), error)
         return manifest
@@ -369,11 +370,12 @@ class Archive:
         self._store.write_lineage(key, lineage)
         self._written[key] = lineage
 
-    def _retire(self, key: PlanKey, lineage: Lineage, unfinished_from: int) -> None:
-        """Checkpoints that do not count, and those that are too old, are gone."""
+    def _retire(self, key: PlanKey, lineage: Lineage, unfinished_from: int, retained: int | None) -> None:
+        """Delete checkpoints that do not count, and all but the newest `retained` (None: as many as configured)."""
         kept: list[int] = []
+        most = self._retained if retained is None else retained
         for one in self._store.taken(key):
-            if len(kept) < self._retained and lineage.counts(one.epoch, one.attempt, one.checkpoint):
+            if len(kept) < most and lineage.counts(one.epoch, one.attempt, one.checkpoint):
                 kept.append(one.checkpoint)
             else:
                 self._delete(key, one)
