@@ -131,8 +131,7 @@ class SavepointList(msgspec.Struct, frozen=True):
 
 def checkpoint_list(snapshot: ClusterSnapshot, key: PlanKey, epoch: int) -> CheckpointList:
     """Return the checkpoints of the plan; `epoch` is that of its topology."""
-    reports = snapshot.driver.latest.topologies if snapshot.driver is not None else ()
-    found = next((one for one in reports if (one.key, one.epoch) == (key, epoch)), None)
+    found = next((one for one in snapshot.topologies_of(key) if one.epoch == epoch), None)
     views = _views(snapshot, key)
     return CheckpointList(
         plan=key.plan,
@@ -212,8 +211,7 @@ def unreadable_state(snapshot: ClusterSnapshot, record: PlanRecord) -> str:
 
     Empty: it can, as far as that is known.
     """
-    reports = snapshot.driver.latest.topologies if snapshot.driver is not None else ()
-    own = (one for one in reports if (one.key, one.epoch) == (record.key, record.epoch) and record.owns(one))
+    own = (one for one in snapshot.topologies_of(record.key) if one.epoch == record.epoch and record.owns(one))
     return next((one.unreadable for one in own), "")
 
 

@@ -273,7 +273,7 @@ class ControlPlane:
         told = [(one.key, one.epoch, one.state, one.restarts, one.reason) for one in message.topologies]
         news = told, message.savepoints, message.executors, message.slots_total, message.slots_free
         # Drivers repeat the same report with every heartbeat; only what changed needs a look at all plans.
-        if news != self._reported or before is None:
+        if news != self._reported or before is None or before.peer != peer:
             self._reported, self.news = news, True
         if driver is not None:
             notes += self._deployments.orphans(driver)
@@ -404,14 +404,16 @@ class ControlPlane:
 
     # ---- time ------------------------------------------------------------------------------------------------------
 
-    def tick(self, now_ms: int) -> list[Instruction]:
+    def tick(self, now_ms: int, behind_ms: int = 0) -> list[Instruction]:
         """Return the instructions that follow from time and messages. Call it after messages, and often.
 
+        For `behind_ms` there have always been more messages than were handled: whose heartbeat is among those that
+        wait is not silent, so that leases are longer by that time.
         All plans are looked at only after news, or when time may have changed something about one of them.
         """
         # First: whatever is heard while this tick's instructions are carried out calls for another one.
         news, self.news = self.news, False
-        self._adapt_lease(now_ms)
+        self._adapt_lease(now_ms, behind_ms)
         silent = self._members.expire_workers(now_ms)
         driver = self._members.live_driver(now_ms)
         lost = driver is None and self._members.driver is not None
@@ -450,9 +452,10 @@ class ControlPlane:
         self._look_due_ms = self._deployments.steady_until_ms
         return instructions
 
-    def _adapt_lease(self, now_ms: int) -> None:
-        """Give peers more time while heartbeats come late."""
-        self._lease_ms = self._lease.ms(now_ms)
+    def _adapt_lease(self, now_ms: int, behind_ms: int) -> None:
+        """Give peers more time while heartbeats come late, or are read late."""
+        self._lease_ms = self._lease.ms(now_ms) + behind_ms
+        self._deployments.behind_ms = behind_ms
         for part in (self._members, self._registry, self._deployments):
             part.lease_ms = self._lease_ms
 

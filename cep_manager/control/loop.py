@@ -59,6 +59,9 @@ paced_logger = PacedLog(logger)
 MESSAGES_AT_ONCE = 1_000
 """After so many messages the loop looks at its commands and the time, however many more are waiting."""
 
+LONGEST_BEHIND_MS = 60_000
+"""For so long at most silence is not held against peers because their messages may be among those that wait."""
+
 REST = 4
 """After news the loop looks at all plans, and not again before so many times as long as that took: with many plans
 each look costs milliseconds, while messages come one by one."""
@@ -124,6 +127,8 @@ class ManagerControlLoop:
         self._store_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-store")
         self._stopping = threading.Event()
         self._ticked_ms = self._tick_cost_ms = 0
+        self._caught_up_ms = clock.monotonic_ms()
+        """When no message waited last."""
         self._thread = threading.Thread(target=self._run, name="control-loop", daemon=True)
 
     @property
@@ -314,7 +319,8 @@ class ManagerControlLoop:
         self._ticked_ms = self._clock.monotonic_ms()
         if self._leadership.leads():
             # Only a leader judges silence: a standby hears no heartbeats and would take everything for lost.
-            self._carry_out(self._plane.tick(self._ticked_ms))
+            behind_ms = max(0, self._ticked_ms - self._caught_up_ms)
+            self._carry_out(self._plane.tick(self._ticked_ms, min(behind_ms, LONGEST_BEHIND_MS)))
             if self._plane.looked:
                 self._told_ms = NEVER
         # What heartbeats renew is shown as often as they come; a thousand plans need not be listed more often.
@@ -377,6 +383,7 @@ class ManagerControlLoop:
     def _take_messages(self) -> None:
         for _ in range(MESSAGES_AT_ONCE):
             if not self._server.socket.poll(0):
+                self._caught_up_ms = self._clock.monotonic_ms()
                 return
             try:
                 peer, envelope = self._server.receive()

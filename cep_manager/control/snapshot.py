@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.protocol.drivers import RegisterDriver
+from cep_common.protocol.drivers import RegisterDriver, TopologyReport
 from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
 from cep_common.protocol.tasks import RegisterTask
 from cep_manager.control.members import ClusterMember
@@ -59,6 +59,8 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
 
     _sorted: list[tuple[tuple[ClusterMember[RegisterWorker], ...], dict[PlanKey, PlanReports]]] = []
     """What `workers` say, by plan, once somebody has asked for it."""
+    _topologies: list[dict[PlanKey, list[TopologyReport]]] = []
+    """What the driver says, by plan, once somebody has asked for it."""
 
     def record(self, key: PlanKey) -> PlanRecord:
         """Return the record of a deployed plan.
@@ -85,6 +87,15 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
                     reports.setdefault(report.key, []).append((worker, report))
             self._sorted[:] = [(self.workers, reports)]
         return reports.get(key, [])
+
+    def topologies_of(self, key: PlanKey) -> list[TopologyReport]:
+        """Return what the driver, live or not, reports about the topologies of the plan; sorted by the first call."""
+        if not self._topologies:
+            by_plan: dict[PlanKey, list[TopologyReport]] = {}
+            for one in self.driver.latest.topologies if self.driver is not None else ():
+                by_plan.setdefault(one.key, []).append(one)
+            self._topologies.append(by_plan)
+        return self._topologies[0].get(key, [])
 
     def key_named(self, tenant: int, name: str) -> PlanKey | None:
         """Return the key of the deployed plan of that name."""

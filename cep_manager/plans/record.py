@@ -93,8 +93,8 @@ class PlanRecord(msgspec.Struct, frozen=True):
 
     `compiled` is None when its stored text no longer compiles; `unusable` then says why. `workers` is the number that
     its topology has, also when the stored plan leaves it open. `state_since_ms` and other times are monotonic.
-    `sent_to` is the driver process that got the current epoch. `interruption` says why it last stopped being active, or
-    failed; empty when it never did.
+    `sent_to` is the driver process that got the current epoch, `sent_peer` its connection. `interruption` says why it
+    last stopped being active, or failed; empty when it never did.
 
     While a plan is being changed, either `trial` is started beside it, or it has replaced `fallback`, which returns if
     it does not get to run. `change_error` says why the last change failed. It was deployed under `first_epoch` (0: by
@@ -115,6 +115,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     submission: Submission
     sent_ms: int = 0
     sent_to: tuple[str, int] = ("", 0)
+    sent_peer: bytes = b""
     restarts: int = 0
     interruption: str = ""
     interrupted_ms: int = 0

@@ -51,6 +51,8 @@ class PlanDeployments:
         self, lease_ms: int, default_workers: int, quotas: QuotasConfig, default_host: PlanHost = "own"
     ) -> None:
         self.lease_ms = self._base_lease_ms = lease_ms
+        self.behind_ms = 0
+        """For so long there have been messages that were not handled yet."""
         self._quotas = quotas
         self._default_workers = default_workers
         self._default_host = default_host
@@ -394,14 +396,19 @@ class PlanDeployments:
         process = (driver.latest.driver, driver.latest.process_id)
         if listed:
             if record.submission is not Submission.SENT or record.sent_to != process:
-                self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
+                self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms, sent_peer=driver.peer)
+            elif record.sent_peer != driver.peer:
+                self._change(record, sent_peer=driver.peer)
             return []
         # While the driver ends the plan's former topology it may be slow to take up the next one.
-        lost = not ending and now_ms - record.sent_ms >= LOST_AFTER_LEASES * self._base_lease_ms
+        lost = not ending and now_ms - record.sent_ms >= LOST_AFTER_LEASES * self._base_lease_ms + self.behind_ms
         match record.submission:
             case Submission.NEW if not holds and self._held_back(record):
                 return []
             case Submission.NEW:
+                return self._send(record, record.compiled, driver, now_ms)
+            case Submission.SENT if record.sent_to == process and record.sent_peer != driver.peer:
+                # The driver has given its connection up, and orders on the way with it. What it had read is listed.
                 return self._send(record, record.compiled, driver, now_ms)
             case Submission.SENT if record.sent_to == process and not lost:
                 return []
@@ -426,7 +433,7 @@ class PlanDeployments:
         self, record: PlanRecord, compiled: CompiledPlan, driver: ClusterMember[RegisterDriver], now_ms: int
     ) -> list[Instruction]:
         process = (driver.latest.driver, driver.latest.process_id)
-        self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
+        self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms, sent_peer=driver.peer)
         return [
             LogLine("info", f"topology submitted plan={record.key.topology()} epoch={record.epoch}"),
             PushToDriver(driver.peer, record.to_submit(compiled)),

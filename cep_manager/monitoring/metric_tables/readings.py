@@ -97,9 +97,8 @@ def _queries(reports: Iterable[ComponentReport], now_ms: int) -> Iterator[QueryR
 
 
 def _checkpoints(snapshot: ClusterSnapshot, key: PlanKey, epoch: int) -> Iterator[tuple[float, float]]:
-    topologies = snapshot.driver.latest.topologies if snapshot.driver is not None else ()
-    for report in topologies:
-        if (report.key, report.epoch) == (key, epoch):
+    for report in snapshot.topologies_of(key):
+        if report.epoch == epoch:
             yield from (
                 (float(one.duration_ms), float(one.size_bytes)) for one in report.checkpoints if one.state == "complete"
             )

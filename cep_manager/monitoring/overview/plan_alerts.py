@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -309,7 +309,7 @@ def _checkpoints(case: PlanAlertContext) -> Iterator[Alert]:
     driver = picture.snapshot.driver
     if driver is None or record.state not in (PlanState.ACTIVE, PlanState.INACTIVE):
         return
-    topology = _topology(driver.latest.topologies, record)
+    topology = _topology(picture.snapshot.topologies_of(record.key), record)
     if topology is None:
         return
     ended = [one for one in topology.checkpoints if one.state != "taking"]
@@ -351,7 +351,7 @@ def _former(case: PlanAlertContext) -> Iterator[Alert]:
         yield _alert(record.key, AlertSeverity.NOTICE, "former-checkpoints", what, advice)
 
 
-def _topology(topologies: tuple[TopologyReport, ...], record: PlanRecord) -> TopologyReport | None:
+def _topology(topologies: Iterable[TopologyReport], record: PlanRecord) -> TopologyReport | None:
     return next((one for one in topologies if (one.key, one.epoch) == (record.key, record.epoch)), None)
 
 

@@ -123,6 +123,31 @@ def test_a_submission_that_the_driver_never_lists_is_made_again_under_a_new_epoc
     assert pushed(world) == [submit(2)]
 
 
+def test_a_submission_goes_again_when_the_driver_connects_anew_and_nothing_is_raised(world: World) -> None:
+    """A driver that waits in vain for a busy manager gives up its connection, and orders on the way with it."""
+    world.put(plan())
+    world.hear(driver())
+    assert pushed(world) == [submit(1)]
+    world.now_ms += HEARTBEAT_MS
+    world.hear(driver(), peer=b"another connection")
+    assert pushed(world) == [submit(1)]
+    world.hear(driver(), peer=b"another connection")
+    assert pushed(world) == []
+    world.hear(driver(topology("starting")), peer=b"a third one")
+    world.hear(driver(topology("starting")), peer=b"a fourth one")
+    assert pushed(world) == []
+    assert world.taken(RaiseEpoch) == []
+
+
+def test_nobody_is_silent_whose_heartbeats_may_wait_to_be_read(world: World) -> None:
+    world.active()
+    world.now_ms += 3 * LEASE_MS
+    world.instructions += world.plane.tick(world.now_ms, behind_ms=2 * LEASE_MS + 1)
+    assert state(world)[0] is PlanState.ACTIVE
+    world.instructions += world.plane.tick(world.now_ms, behind_ms=0)
+    assert state(world)[0] is not PlanState.ACTIVE
+
+
 def test_a_submission_is_not_lost_while_the_driver_still_ends_the_plans_former_topology(world: World) -> None:
     world.active()
     world.put(plan(epoch=2, text="other"))

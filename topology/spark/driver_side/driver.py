@@ -74,6 +74,10 @@ EXECUTORS_WITHIN_MS = 15_000
 
 REPLACED = "driver-replaced"
 
+NEWS_REST = 2
+"""After a registration the next one with news waits so many times as long as that took: while a thousand plans start
+there is always news, and each registration has all of them."""
+
 MOVING = frozenset({"waiting", "starting", "restarting", "stopping"})
 """States of topologies that change by themselves."""
 
@@ -128,7 +132,7 @@ class Driver:
         )
         self._reported: object = None
         """What was told to the manager last, of that which is news at once."""
-        self._next_beat_ms = 0
+        self._next_beat_ms = self._next_news_ms = 0
         self._stirred = True
         self._told_version = -1
         self._content: object = None
@@ -194,7 +198,10 @@ class Driver:
 
     def _turn(self, client: ControlClient) -> None:
         self._stirred = False
-        for message in client.pushed(TURN_MS, self._wakeup.handle, self._hosts.socket):
+        rest_ms = self._next_news_ms - self._clock.monotonic_ms()
+        for message in client.pushed(
+            rest_ms if 0 < rest_ms < TURN_MS else TURN_MS, self._wakeup.handle, self._hosts.socket
+        ):
             self._stirred = True
             if not self._stopping.is_set():
                 self._obey(message)
@@ -232,8 +239,10 @@ class Driver:
         if self._stopping.is_set() and not self._answered:
             return  # nobody listens, and nothing is to wait for that
         news = (reports, savepoints, self._hosts.shape())
-        if now_ms >= self._next_beat_ms or (self._answered and news != self._reported):
+        if now_ms >= self._next_beat_ms or (self._answered and now_ms >= self._next_news_ms and news != self._reported):
             self._register(client, reports, savepoints, now_ms)
+            ended_ms = self._clock.monotonic_ms()
+            self._next_news_ms = ended_ms + NEWS_REST * (ended_ms - now_ms)
 
     def _reports(self, now_ms: int) -> tuple[TopologyReport, ...]:
         """Return the report of each topology; those of the last turn as long as nothing has happened."""
