@@ -250,7 +250,7 @@ class DataPlane:
         self._served.apply(plans, now_ms, kept, removed)
         self._names.deploy(plans)
         self._status.keep(self._served.keys())
-        self._removed = removed
+        self._removed = tuple(RemovedPlan(one.key, one.deployed_ms) for one in removed)
         self._keep_errors()
         self._reroute(now_ms)
         self._changed()

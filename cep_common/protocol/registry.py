@@ -316,10 +316,14 @@ class ListPlans(Message, frozen=True):
 
 
 class RemovedPlan(msgspec.Struct, frozen=True):
-    """A plan that a person has undeployed: the one of `key` that was deployed first at `deployed_ms`."""
+    """A plan that a person has undeployed: the one of `key` that was deployed first at `deployed_ms`.
+
+    Everything that it had accepted was processed before it went, if it is `drained`.
+    """
 
     key: PlanKey
     deployed_ms: int
+    drained: bool = False
 
 
 class PlansListed(Message, frozen=True):

@@ -323,7 +323,7 @@ class ControlPlane:
         self._revision += 1
         record = self._deployments.plans.get(key)
         if record is not None:
-            self._removed = (*self._removed, RemovedPlan(key, record.stored.created_ms))[-MOST_REMOVED:]
+            self._removed = (*self._removed, RemovedPlan(key, record.stored.created_ms, record.goes))[-MOST_REMOVED:]
         instructions = self._deployments.remove(key, self._members.live_driver(now_ms), now_ms, drain=drain)
         self._keep_epochs(key)
         return instructions

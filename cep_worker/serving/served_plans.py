@@ -80,7 +80,7 @@ class ServedPlans:
         }
         self._keep_logs(place for place, inflow in self.inflows.items() if inflow.logged)
         self._finish_ended(now_ms)
-        self._around.prepared.keep_only(self.kept_keys(), frozenset(removed))
+        self._around.prepared.keep_only(self.kept_keys(), {RemovedPlan(*plan) for plan in undeployed})
 
     def apply_checkpoints(self, told: tuple[PlanCheckpoints, ...]) -> None:
         """Results of these plans stand, and were undone, as they tell; several may have one name."""

@@ -75,11 +75,12 @@ class WalStore:
             """Folders that a former process was about to delete."""
         except OSError as error:
             raise ConfigError(f"wal.path: {path} cannot be used: {error.strerror}") from error
-        self._removed: frozenset[RemovedPlan] = frozenset()
+        self._removed: dict[tuple[PlanKey, int], bool] = {}
+        """Plans that people have undeployed, by when they were deployed, and whether all they had was processed."""
 
     def note_removed(self, plans: Iterable[RemovedPlan]) -> None:
         """People have undeployed these plans: what they had may be deleted."""
-        self._removed = frozenset(plans)
+        self._removed = {(one.key, one.deployed_ms): one.drained for one in plans}
 
     def open_log(self, key: PlanKey, binding: StreamBinding, disk_sync: DiskSync, deployed_ms: int = 0) -> StreamLog:
         """Open the log of an imported stream, with what it held before, also under other attributes.
@@ -217,8 +218,10 @@ class WalStore:
             else:
                 self._delete(folder, disk_sync)
         # Deleted only on evidence that this very plan was undeployed; a plan that is merely missing keeps its events.
-        elif RemovedPlan(key, identity.deployed_ms) in self._removed:
-            if waiting:
+        elif (key, identity.deployed_ms) in self._removed:
+            # What came since the last checkpoint still counts as waiting here when a plan has been drained: it takes no
+            # further one.
+            if waiting and not self._removed[key, identity.deployed_ms]:
                 logger.error("accepted events are dropped, their plan was undeployed: folder=%s events=%d",
                              folder, waiting)  # fmt: skip
             self._delete(folder, disk_sync)

@@ -7,7 +7,7 @@ import pytest
 from manager_world import COMPILED, KEY, LEASE_MS, World, driver, plan, serves, task, topology, worker
 
 from cep_common.protocol.drivers import KillTopology
-from cep_common.protocol.registry import PlansListed, RegisterWorker, WorkerPlanReport
+from cep_common.protocol.registry import ListPlans, PlansListed, RegisterWorker, WorkerPlanReport
 from cep_common.protocol.tasks import TaskRegistered
 from cep_common.protocol.worker_reports import ConnectorReport, PartitionReport, PreparedResultsReport, WalReport
 from cep_manager.control.deployment.draining import SETTLE_MS, Unprocessed, awaited_workers, unprocessed
@@ -92,6 +92,9 @@ def test_it_goes_when_nothing_waits_and_its_stages_are_at_rest() -> None:
     (kill,) = (one.message for one in world.taken(PushToDriver))  # type: ignore[attr-defined]
     assert isinstance(kill, KillTopology)
     assert kill.drain
+    listed = world.hear(ListPlans())
+    assert isinstance(listed, PlansListed)
+    assert [one.drained for one in listed.removed] == [True], "what workers still have on the disk was processed"
 
 
 def test_stages_work_again_when_a_worker_comes_back_with_events() -> None:

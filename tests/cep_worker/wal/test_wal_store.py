@@ -118,8 +118,9 @@ def test_what_waits_for_a_stream_that_its_plan_does_not_import_any_more_is_kept_
     wal.close()
 
 
+@pytest.mark.parametrize("drained", [False, True])
 def test_only_logs_of_plans_that_people_have_undeployed_are_deleted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, drained: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     wal = WalStore(WalConfig(str(tmp_path)), "worker")
     gone, missing = PlanKey(-1234, "../Gone"), PlanKey(-1234, "Missing")
@@ -129,10 +130,12 @@ def test_only_logs_of_plans_that_people_have_undeployed_are_deleted(
         stored(log, rows=4)
         log.secure(1)
         log.close()
-    wal.note_removed([RemovedPlan(gone, 5), RemovedPlan(missing, 4)])
+    wal.note_removed([RemovedPlan(gone, 5, drained), RemovedPlan(missing, 4)])
     with caplog.at_level(logging.ERROR):
         wal.keep_only([(KEY, "Departures")], DiskSync())
-    assert f"accepted events are dropped, their plan was undeployed: folder={tmp_path}/worker/-1234/%2E" in caplog.text
+    dropped = f"accepted events are dropped, their plan was undeployed: folder={tmp_path}/worker/-1234/%2E"
+    assert (dropped in caplog.text) is not drained, "of a drained plan all was processed, whatever checkpoints hold"
+    assert not list((tmp_path / "worker" / "-1234").glob("%2E*/*"))
     (orphans,) = wal.orphans.entries()
     assert (orphans.key, orphans.stream, orphans.events, orphans.deployed_ms) == (missing, "Departures", 4, 5)
     kept = wal.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
