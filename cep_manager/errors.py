@@ -152,8 +152,8 @@ class QueryInvalidError(ManagerError):
     def __init__(self, problems: tuple[PlanProblem, ...]) -> None:
         first = problems[0]
         where = f"line {first.line}, column {first.column}: " if first.line else ""
-        told = {"problems": [msgspec.to_builtins(problem) for problem in problems]}
-        super().__init__(f"{where}{first.message}", told)
+        details = {"problems": [msgspec.to_builtins(problem) for problem in problems]}
+        super().__init__(f"{where}{first.message}", details)
         self.problems = problems
 
 

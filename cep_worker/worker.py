@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cep_common.clock import Clock, SystemClock
-from cep_common.inspection.endpoint import Inspection, InspectionEndpoint, open_door
+from cep_common.inspection.endpoint import Inspection, InspectionEndpoint, open_inspection
 from cep_common.nodes.role_watch import RoleWatch
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
@@ -64,7 +64,7 @@ class Worker:
         )
         self._control = ControlLoop(config, self.name, self._context, self._clock, self._data, self._wal.ownership)
         self._config, self._insight = config, insight
-        self._door: InspectionEndpoint | None = None
+        self._inspection: InspectionEndpoint | None = None
         self._data_thread = threading.Thread(target=self._run_data, name="data")
         self._control_thread = threading.Thread(target=self._control.run, name="control")
         self.ended = ended or threading.Event()
@@ -83,10 +83,10 @@ class Worker:
             self._context.destroy(linger=0)
             self._wal.close()
             raise
-        self._door = open_door(
+        self._inspection = open_inspection(
             self._context, Role.WORKER, self._config.outflow.host, self._config.log, self._insight, self._config.host
         )
-        self._control.insight = self._door.address if self._door is not None else None
+        self._control.insight = self._inspection.address if self._inspection is not None else None
         if self._mirror is not None:
             self._mirror.start()
         self._data_thread.start()
@@ -101,8 +101,8 @@ class Worker:
         self._control_thread.join()
         if self._mirror is not None:
             self._mirror.close()
-        if self._door is not None:
-            self._door.close()
+        if self._inspection is not None:
+            self._inspection.close()
         self._context.destroy(linger=0)  # only what a failure left open is still there
         self._wal.close()
         logger.info("worker left: worker=%s", self.name)

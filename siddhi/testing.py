@@ -129,7 +129,7 @@ def run_case(case: Case, batch_rows: int | None = None, between: Between | None 
     except MalformedCaseError as error:
         return CaseResult(case, passed=False, malformed=True, differences=(error.problems[0].message,))
     except Exception as error:  # noqa: BLE001 - the next case must run, whatever the engine died of in this one
-        return CaseResult(case, passed=False, crashed=True, differences=(_told(error),))
+        return CaseResult(case, passed=False, crashed=True, differences=(_outcome(error),))
 
 
 def record_answers(case: Case, batch_rows: int | None = None, between: Between | None = None) -> dict[str, Any]:
@@ -147,13 +147,13 @@ def record_answers(case: Case, batch_rows: int | None = None, between: Between |
     recorder = _play(case, _analysed(case.app), batch_rows, between)
     results: list[dict[str, Any]] = []
     for step, answer in recorder.answers.items():
-        told = {"rows": answer.rows} if answer.error is None else {"error": answer.error}
-        results.append({"step": step, **told})
+        outcome = {"rows": answer.rows} if answer.error is None else {"error": answer.error}
+        results.append({"step": step, **outcome})
     queries = {query: {"in": rows, "removed": recorder.expired[query]} for query, rows in recorder.currents.items()}
     return {"streams": recorder.streams, "queries": queries, **({"results": results} if results else {})}
 
 
-def _told(error: Exception) -> str:
+def _outcome(error: Exception) -> str:
     """Return the exception and where it was raised."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({frame.filename}, line {frame.lineno}, in {frame.name})"

@@ -88,8 +88,8 @@ def _calls(declaration: Declaration) -> str:
 def _parameters(declaration: Declaration) -> str:
     overloads = declaration.overloads_of(dialect_3x=False)
     parameters = [parameter for overload in overloads for parameter in overload.parameters]
-    told = dict.fromkeys(f"`{p.name}`{_kind_of(p)}: {p.description}" for p in parameters if p.description)
-    return "<br>".join(told)
+    answers = dict.fromkeys(f"`{p.name}`{_kind_of(p)}: {p.description}" for p in parameters if p.description)
+    return "<br>".join(answers)
 
 
 def _kind_of(parameter: Parameter) -> str:

@@ -35,8 +35,8 @@ def read_yaml(path: Path) -> Any:
 def _problem(error: yaml.YAMLError) -> str:
     """Line, column and what is wrong there, with what it belongs to. The error itself would quote the line."""
     if isinstance(error, yaml.MarkedYAMLError):
-        told = f"{_place(error.problem_mark)}{_without_names(error.problem)}"
-        return f"{told} ({_without_names(error.context)}{_since(error.context_mark)})" if error.context else told
+        text = f"{_place(error.problem_mark)}{_without_names(error.problem)}"
+        return f"{text} ({_without_names(error.context)}{_since(error.context_mark)})" if error.context else text
     if isinstance(error, yaml.reader.ReaderError):
         return f"character {error.position + 1}: {error.reason}"
     return type(error).__name__

@@ -1,4 +1,4 @@
-"""The door at which managers ask a process for its log, its configuration, and what it holds."""
+"""The endpoint at which managers ask a process for its log, its configuration, and what it holds."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from cep_common.inspection.log_buffer import LogBuffer
 from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, Envelope, decode, encode
 from cep_common.protocol.inspection import ConfigurationRead, QueryRunningState, ReadConfiguration, ReadLog, Setting
 from cep_common.protocol.registry import Message, Rejected
-from cep_common.security.roles import INSIGHT_DOORS, Role
+from cep_common.security.roles import INSPECTION_SOCKETS, Role
 from cep_common.sockets.transport import bind_in_range, listening_socket, receive
 
 logger = logging.getLogger(__name__)
 
 LOOK_MS = 200
-"""How often the door looks whether it shall close."""
+"""How often the thread checks whether to close."""
 
 WAITING_ANSWERS = 16
 """Maximum number of requests that wait; further ones get no answer."""
@@ -60,9 +60,9 @@ class InspectionEndpoint(threading.Thread):
         super().__init__(name="insight", daemon=True)
         self._insight = insight
         self.answers_queries: Callable[[QueryRunningState], Message] | None = None
-        """What answers queries about the process's state, once it has one; called by the door's thread."""
+        """What answers queries about the process's state, once it has one; called by the endpoint's thread."""
         self._closing = threading.Event()
-        self._socket = listening_socket(context, INSIGHT_DOORS[role], host, MAXIMUM_CONTROL_BYTES, WAITING_ANSWERS)
+        self._socket = listening_socket(context, INSPECTION_SOCKETS[role], host, MAXIMUM_CONTROL_BYTES, WAITING_ANSWERS)
         try:
             port = bind_in_range(self._socket, host, (config.first_port, config.last_port))
         except BaseException:
@@ -120,7 +120,7 @@ def answer_to(message: Message, run: str, insight: Inspection) -> Message:
             return Rejected("unexpected-message", f"{message.TYPE} is not answered here")
 
 
-def open_door(
+def open_inspection(
     context: zmq.Context[Any],
     role: Role,
     host: str,
@@ -136,9 +136,9 @@ def open_door(
     if insight is None:
         return None
     try:
-        door = InspectionEndpoint(context, role, host, config, insight, advertised_host)
+        endpoint = InspectionEndpoint(context, role, host, config, insight, advertised_host)
     except PortInUseError as error:
         logger.warning("managers cannot read this process's log: reason=%s", error)
         return None
-    door.start()
-    return door
+    endpoint.start()
+    return endpoint

@@ -1,4 +1,4 @@
-"""ZeroMQ contexts that carry a process's keys, and answer at its doors who may come in."""
+"""ZeroMQ contexts that carry a process's keys, and decide which peers may connect to its sockets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_common.security.client_keys import Action
 from cep_common.security.config import SecurityConfig
 from cep_common.security.keys import Keyring, read_keys
-from cep_common.security.roles import DOORS, Role, SocketKind, may_connect
+from cep_common.security.roles import SOCKET_RULES, Role, SocketKind, may_connect
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -36,12 +36,12 @@ class GuardedContext(zmq.Context[Socket]):
 
     keyring: Keyring | None = None
     insecure: bool = False
-    _doorkeeper: _Doorkeeper | None = None
+    _doorkeeper: _PeerAuthenticator | None = None
 
     def guard(self, keyring: Keyring) -> None:
         """Sockets that are made from now on use `keyring`."""
         self.keyring = keyring
-        self._doorkeeper = _Doorkeeper(self, keyring)
+        self._doorkeeper = _PeerAuthenticator(self, keyring)
         self._doorkeeper.start()
 
     def destroy(self, linger: int | None = None) -> None:
@@ -52,7 +52,7 @@ class GuardedContext(zmq.Context[Socket]):
         super().destroy(linger)
 
 
-class _Doorkeeper(ThreadAuthenticator):
+class _PeerAuthenticator(ThreadAuthenticator):
     """Answers libzmq's question whether a key may connect to a socket kind (its ZAP domain), in its own thread.
 
     Frames carry the role as `User-Id`, of a client with bounds its name as well.
@@ -61,16 +61,16 @@ class _Doorkeeper(ThreadAuthenticator):
     def __init__(self, context: zmq.Context[Socket], keyring: Keyring) -> None:
         super().__init__(context)
         self._keyring = keyring
-        for door in DOORS:
-            self.configure_curve_callback(door.name, self)
+        for kind in SOCKET_RULES:
+            self.configure_curve_callback(kind.name, self)
 
     def callback(self, domain: str, key: bytes) -> bool:
         """Return whether the holder of `key` may connect to the kind of socket named `domain`."""
-        role, door = self._keyring.role_of(key), SocketKind[domain]
-        if role is not None and may_connect(role, door):
+        role, kind = self._keyring.role_of(key), SocketKind[domain]
+        if role is not None and may_connect(role, kind):
             return True
         peer = role.value if role else "unknown key"
-        paced_logger.problem(f"{door.value} {peer}", "refused at a door: door=%r role=%s", door.value, peer)
+        paced_logger.problem(f"{kind.value} {peer}", "refused at a socket: socket=%r role=%s", kind.value, peer)
         return False
 
     def curve_user_id(self, client_public_key: bytes) -> str:
@@ -99,7 +99,7 @@ def open_context(config: SecurityConfig, role: Role, listens: dict[str, str] | N
     return context
 
 
-def guard_listening(socket: Socket, context: zmq.Context[Any], door: SocketKind, host: str) -> None:
+def guard_listening(socket: Socket, context: zmq.Context[Any], kind: SocketKind, host: str) -> None:
     """Let only roles that may connect to this kind of socket connect to `socket`.
 
     Raises:
@@ -108,17 +108,17 @@ def guard_listening(socket: Socket, context: zmq.Context[Any], door: SocketKind,
     keyring = context.keyring if isinstance(context, GuardedContext) else None
     if keyring is None:
         if not (isinstance(context, GuardedContext) and context.insecure):
-            _refuse_beyond_loopback(host, f"the door for {door.value}: ")
+            _refuse_beyond_loopback(host, f"the socket for {kind.value}: ")
         return
-    if DOORS[door].owner is not keyring.role:
-        raise ConfigError(f"a {keyring.role.value} does not listen for {door.value}")
+    if SOCKET_RULES[kind].owner is not keyring.role:
+        raise ConfigError(f"a {keyring.role.value} does not listen for {kind.value}")
     socket.setsockopt(zmq.CURVE_SERVER, 1)
     socket.setsockopt(zmq.CURVE_SECRETKEY, keyring.secret)
-    socket.setsockopt(zmq.ZAP_DOMAIN, door.name.encode())
+    socket.setsockopt(zmq.ZAP_DOMAIN, kind.name.encode())
     socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
 
 
-def guard_connecting(socket: Socket, context: zmq.Context[Any], door: SocketKind) -> None:
+def guard_connecting(socket: Socket, context: zmq.Context[Any], kind: SocketKind) -> None:
     """Let `socket` connect only to the owner of this kind of socket, under the role of its process.
 
     Raises:
@@ -127,7 +127,7 @@ def guard_connecting(socket: Socket, context: zmq.Context[Any], door: SocketKind
     keyring = context.keyring if isinstance(context, GuardedContext) else None
     if keyring is None:
         return
-    owner = DOORS[door].owner
+    owner = SOCKET_RULES[kind].owner
     if owner not in keyring.known:
         raise ConfigError(f"security.keys: has no {owner.value}.key, the public key of a {owner.value}")
     socket.setsockopt(zmq.CURVE_SERVERKEY, keyring.known[owner])

@@ -1,6 +1,6 @@
-"""Who may speak to whom: the doors at which processes listen, and what each role may send to the manager. Pure.
+"""Who may speak to whom: the sockets at which processes listen, and what each role may send to the manager. Pure.
 
-Every process has a role, and proves it with the role's key (`keys`). A door opens to some roles only; at the control
+Every process has a role, and proves it with the role's key (`keys`). A socket accepts some roles only; at the control
 plane, where several roles come together, each may send its own messages and no others.
 """
 
@@ -45,7 +45,7 @@ class SocketKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SocketRule:
-    """`owner` listens at the door, and it opens to `visitors`."""
+    """Processes of the role `owner` listen, those of `visitors` may connect."""
 
     owner: Role
     visitors: frozenset[Role]
@@ -55,7 +55,7 @@ def _rule(owner: Role, *visitors: Role) -> SocketRule:
     return SocketRule(owner, frozenset(visitors))
 
 
-DOORS = {
+SOCKET_RULES = {
     SocketKind.CONTROL: _rule(Role.MANAGER, Role.DRIVER, Role.STAGE, Role.WORKER),
     SocketKind.COORDINATOR: _rule(Role.DRIVER, Role.STAGE),
     SocketKind.HOSTS: _rule(Role.DRIVER, Role.STAGE),
@@ -68,15 +68,15 @@ DOORS = {
     SocketKind.MIRROR: _rule(Role.WORKER, Role.WORKER),
 }
 
-INSIGHT_DOORS = {
+INSPECTION_SOCKETS = {
     Role.MANAGER: SocketKind.INSIGHT_MANAGER,
     Role.DRIVER: SocketKind.INSIGHT_DRIVER,
     Role.STAGE: SocketKind.INSIGHT_STAGE,
     Role.WORKER: SocketKind.INSIGHT_WORKER,
 }
-"""At which door a process of each role tells managers of its log and its configuration."""
+"""The socket at which a process of each role answers managers about its log and its configuration."""
 
-DOORS |= {door: _rule(owner, Role.MANAGER) for owner, door in INSIGHT_DOORS.items()}
+SOCKET_RULES |= {kind: _rule(owner, Role.MANAGER) for owner, kind in INSPECTION_SOCKETS.items()}
 
 CONTROL_SENDERS: dict[str, Role] = {
     RegisterDriver.TYPE: Role.DRIVER,
@@ -93,9 +93,9 @@ ENDPOINT_OWNERS = {"receiver": Role.STAGE, "worker": Role.WORKER}
 ENDPOINT_SEEKERS = {"receiver": Role.WORKER, "worker": Role.STAGE}
 
 
-def may_connect(role: Role, door: SocketKind) -> bool:
+def may_connect(role: Role, kind: SocketKind) -> bool:
     """Return whether a process of `role` may connect to this kind of socket."""
-    return role in DOORS[door].visitors
+    return role in SOCKET_RULES[kind].visitors
 
 
 def may_send(role: Role, message: Message) -> bool:

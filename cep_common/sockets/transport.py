@@ -38,7 +38,7 @@ MOST_BYTES_IN_ALL = 4
 
 def listening_socket(
     context: zmq.Context[zmq.Socket[bytes]],
-    door: SocketKind,
+    kind: SocketKind,
     host: str,
     maximum_bytes: int,
     high_water_mark: int = 1000,
@@ -51,7 +51,7 @@ def listening_socket(
     socket = context.socket(zmq.ROUTER)
     try:
         _configure(socket, maximum_bytes, high_water_mark)
-        guard_listening(socket, context, door, host)
+        guard_listening(socket, context, kind, host)
     except BaseException:
         socket.close()
         raise
@@ -59,7 +59,7 @@ def listening_socket(
 
 
 def connecting_socket(
-    context: zmq.Context[zmq.Socket[bytes]], door: SocketKind, maximum_bytes: int, high_water_mark: int = 1000
+    context: zmq.Context[zmq.Socket[bytes]], kind: SocketKind, maximum_bytes: int, high_water_mark: int = 1000
 ) -> zmq.Socket[bytes]:
     """Return a DEALER, to be connected to such a socket: bounded, and with CURVE when the context has keys.
 
@@ -69,7 +69,7 @@ def connecting_socket(
     socket = context.socket(zmq.DEALER)
     try:
         _configure(socket, maximum_bytes, high_water_mark)
-        guard_connecting(socket, context, door)
+        guard_connecting(socket, context, kind)
     except BaseException:
         socket.close()
         raise
@@ -215,12 +215,12 @@ class ControlClient:
         context: zmq.Context[zmq.Socket[bytes]],
         managers: Sequence[Endpoint],
         timeout_ms: int,
-        door: SocketKind = SocketKind.CONTROL,
+        kind: SocketKind = SocketKind.CONTROL,
     ) -> None:
         if not managers:
             raise ValueError("a control client needs at least one manager")
         self._context = context
-        self._door = door
+        self._kind = kind
         self._configured = tuple(managers)
         self._managers = tuple(dict.fromkeys(managers))
         self._timeout_ms = timeout_ms
@@ -302,7 +302,7 @@ class ControlClient:
 
     def _connected(self) -> zmq.Socket[bytes]:
         if self._socket is None:
-            self._socket = connecting_socket(self._context, self._door, MAXIMUM_CONTROL_BYTES)
+            self._socket = connecting_socket(self._context, self._kind, MAXIMUM_CONTROL_BYTES)
             self._socket.connect(self._manager.url())
         return self._socket
 
@@ -374,13 +374,13 @@ class ControlServer:
     """
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, door: SocketKind = SocketKind.CONTROL
+        self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, kind: SocketKind = SocketKind.CONTROL
     ) -> None:
-        self._door = door
-        self.socket = listening_socket(context, door, host, MAXIMUM_CONTROL_BYTES)
+        self._kind = kind
+        self.socket = listening_socket(context, kind, host, MAXIMUM_CONTROL_BYTES)
         self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         try:
-            bind(self.socket, host, port, door.value)
+            bind(self.socket, host, port, kind.value)
         except PortInUseError:
             self.socket.close()
             raise
@@ -400,7 +400,7 @@ class ControlServer:
         try:
             envelope = decode(frames)
             correlation = envelope.correlation
-            if self._door is SocketKind.CONTROL and self.socket.getsockopt(zmq.CURVE_SERVER):
+            if self._kind is SocketKind.CONTROL and self.socket.getsockopt(zmq.CURVE_SERVER):
                 _authorise(Role(str(received[0].get("User-Id"))), envelope.message)
         except (DecodeError, UnauthorisedError) as error:
             self.send(peer, Rejected(code=error.code, reason=str(error)), correlation)

@@ -170,8 +170,8 @@ class ControlPlane:
         self._admission.returned(message, self._members.away_workers, now_ms)
         notes: list[Instruction] = []
         former = self._members.workers.get(message.worker)
-        told = _news(message.plans, former.latest.plans if former is not None else ())
-        plans = tuple(report for report in told if self._deployments.speaks_of_plan(report))
+        reported = _news(message.plans, former.latest.plans if former is not None else ())
+        plans = tuple(report for report in reported if self._deployments.speaks_of_plan(report))
         self._errors.worker_heard(msgspec.structs.replace(message, plans=plans))
         self._deliveries.heard(message.worker, message.process_id, plans, now_ms)
         self._topic_lags.heard(message.worker, message.connectors, now_ms)
@@ -270,8 +270,8 @@ class ControlPlane:
             where = f"driver={message.driver} host={message.host} process={message.process_id} master={message.master}"
             notes.append(LogLine("info", f"driver registered {where}"))
         driver = self._members.live_driver(now_ms)
-        told = [(one.key, one.epoch, one.state, one.restarts, one.reason) for one in message.topologies]
-        news = told, message.savepoints, message.executors, message.slots_total, message.slots_free
+        reported = [(one.key, one.epoch, one.state, one.restarts, one.reason) for one in message.topologies]
+        news = reported, message.savepoints, message.executors, message.slots_total, message.slots_free
         # Drivers repeat the same report with every heartbeat; only what changed needs a look at all plans.
         if news != self._reported or before is None or before.peer != peer:
             self._reported, self.news = news, True
@@ -517,11 +517,11 @@ class ControlPlane:
         self._samples.keep(key, {name.rpartition("#")[0] for name in instances})
 
 
-def _news(told: tuple[Report, ...], known: tuple[Report, ...]) -> tuple[Report, ...]:
+def _news(reports: tuple[Report, ...], known: tuple[Report, ...]) -> tuple[Report, ...]:
     """Return the reports that a peer has made; those that it left out are the objects that are known."""
-    if len(told) != len(known):
-        return told
-    return tuple(one for one, before in zip(told, known, strict=True) if one is not before)
+    if len(reports) != len(known):
+        return reports
+    return tuple(one for one, before in zip(reports, known, strict=True) if one is not before)
 
 
 def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:

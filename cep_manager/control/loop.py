@@ -21,7 +21,7 @@ import zmq
 from cep_common.clock import Clock
 from cep_common.errors import DecodeError, PortInUseError, UnauthorisedError
 from cep_common.ids import PlanKey
-from cep_common.inspection.endpoint import Inspection, open_door
+from cep_common.inspection.endpoint import Inspection, open_inspection
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.process.priority import raise_priority
 from cep_common.protocol.drivers import DriverRegistered
@@ -114,8 +114,8 @@ class ManagerControlLoop:
         self._wake_reader.settimeout(0.0)
         self._wake_writer.settimeout(0.0)
         control = config.control_endpoint()
-        self._door = open_door(self._context, Role.MANAGER, config.host, config.log, insight, control.host)
-        address = self._door.address if self._door is not None else None
+        self._inspection = open_inspection(self._context, Role.MANAGER, config.host, config.log, insight, control.host)
+        address = self._inspection.address if self._inspection is not None else None
         self._read_plans = read_plans
         nodes = NodeStore(database, config.node, config.http_address()) if config.node.folder else None
         self._leadership = Leadership(config, database, clock, self._read_store, self._wake, address, nodes)
@@ -160,8 +160,8 @@ class ManagerControlLoop:
         self._leadership.close()
         self._wake_reader.close()
         self._wake_writer.close()
-        if self._door is not None:
-            self._door.close()
+        if self._inspection is not None:
+            self._inspection.close()
         self._context.destroy(linger=0)
 
     def alive(self) -> bool:
@@ -183,7 +183,7 @@ class ManagerControlLoop:
         None: this one does not, or knows only a part of its plans yet.
         """
         # One read of one tuple: token and snapshot belong together even while the loop publishes new ones.
-        token, snapshot = self._told
+        token, snapshot = self._snapshot
         return snapshot if self._leadership.leads() and token == self._leadership.token() else None
 
     def election_status(self) -> ElectionStatus:
@@ -192,7 +192,7 @@ class ManagerControlLoop:
 
     def snapshot(self) -> ClusterSnapshot:
         """Return the loop's latest snapshot; at most a tick old while the loop lives."""
-        return self._told[1]
+        return self._snapshot[1]
 
     def together(self) -> AbstractContextManager[None]:
         """Send all commands of this thread within the block to the loop at its end.
@@ -295,7 +295,7 @@ class ManagerControlLoop:
             # Messages first, then time: a peer whose message has already arrived must not count as silent.
             if answered or self._is_due(tick_ms):
                 if answered:
-                    self._told_ms = NEVER
+                    self._snapshot_ms = NEVER
                 self._tick()
             for command in answered:
                 command.done.set_result(None)
@@ -322,9 +322,9 @@ class ManagerControlLoop:
             behind_ms = max(0, self._ticked_ms - self._caught_up_ms)
             self._carry_out(self._plane.tick(self._ticked_ms, min(behind_ms, LONGEST_BEHIND_MS)))
             if self._plane.looked:
-                self._told_ms = NEVER
+                self._snapshot_ms = NEVER
         # What heartbeats renew is shown as often as they come; a thousand plans need not be listed more often.
-        if self._ticked_ms - self._told_ms >= self._config.control.heartbeat_ms:
+        if self._ticked_ms - self._snapshot_ms >= self._config.control.heartbeat_ms:
             self._tell()
         self._tick_cost_ms = self._clock.monotonic_ms() - self._ticked_ms
 
@@ -350,8 +350,8 @@ class ManagerControlLoop:
         self._leadership.settle()
 
     def _tell(self) -> None:
-        self._told_ms = self._clock.monotonic_ms()
-        self._told = self._token, self._plane.snapshot(self._clock.monotonic_ms())
+        self._snapshot_ms = self._clock.monotonic_ms()
+        self._snapshot = self._token, self._plane.snapshot(self._clock.monotonic_ms())
 
     def _new_plane(self, token: int) -> ControlPlane:
         config = self._config

@@ -53,11 +53,11 @@ def main() -> int:
 
 def bounded(lines: Iterator[str], most_bytes: int) -> Iterator[bytes]:
     """Yield the lines in UTF-8. Raises RowsRefusedError once they exceed `most_bytes`."""
-    told = 0
+    size = 0
     for line in lines:
         encoded = line.encode()
-        told += len(encoded)
-        if told > most_bytes:
+        size += len(encoded)
+        if size > most_bytes:
             raise RowsRefusedError(f"the file's events are more than {most_bytes >> 20} MiB as text; send a part of it")
         yield encoded
 

@@ -69,10 +69,10 @@ def sampled(batch: pa.RecordBatch, count: int) -> pa.RecordBatch:
 
 def as_events(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """Return the rows as JSON can say them to a browser, event time first: numbers that it cannot hold are texts."""
-    return [{name: _told(value) for name, value in row.items()} for row in event_rows(batch)]
+    return [{name: _shown(value) for name, value in row.items()} for row in event_rows(batch)]
 
 
-def _told(value: Any) -> Any:
+def _shown(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, int) and abs(value) > LARGEST_WHOLE:

@@ -51,11 +51,11 @@ def send_events(
     try:
         with WebClient(MOST_ANSWER_BYTES) as client:
             answer = client.request("POST", url, data=body, headers=headers, timeout_s=TIMEOUT_S)
-        told: Any = answer.json()
+        result: Any = answer.json()
     except requests.RequestException as error:
         raise WorkerFailedError(
             f"{worker.worker} at {worker.http_address} does not answer: {type(error).__name__}"
         ) from error
     if not answer.ok:
-        raise WorkerRejectedEventsError(told["message"], told["code"], told["details"])
-    return SentEvents(stream, int(told["accepted"]), worker.worker)
+        raise WorkerRejectedEventsError(result["message"], result["code"], result["details"])
+    return SentEvents(stream, int(result["accepted"]), worker.worker)

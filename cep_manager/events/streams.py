@@ -25,8 +25,8 @@ def find_stream(snapshot: ClusterSnapshot, tenant: int, side: Side, name: str) -
     if not found:
         plan, slash, stream = name.rpartition("/")
         present = snapshot.present_name(tenant, plan) if slash else ""
-        told = f": {plan} was renamed, the stream is {present}/{stream} now" if present else ""
-        raise UnknownStreamError(f"tenant {tenant} has no {side} event stream {name}{told}")
+        hint = f": {plan} was renamed, the stream is {present}/{stream} now" if present else ""
+        raise UnknownStreamError(f"tenant {tenant} has no {side} event stream {name}{hint}")
     return found[0]
 
 

@@ -211,8 +211,8 @@ class _FlowBuilder:
         for number, connector in enumerate(mine):
             id_ = f"{kind}:{plan}:{bound.stream}:{number}"
             twin = sum(one.type == connector.type for one in mine[:number])
-            told = _told_of(kind, key, connector, twin, workers)
-            failing = next((one for one in told if one.error), None)
+            statuses = _statuses_of(kind, key, connector, twin, workers)
+            failing = next((one for one in statuses if one.error), None)
             behind = sum(
                 part.waiting_events
                 for part in degraded_parts(key, workers)
@@ -221,8 +221,8 @@ class _FlowBuilder:
             state: NodeState = "failing" if failing else "live" if live else "expected"
             self.nodes[id_] = FlowNode(
                 id_, kind, connector.type, layer, state, plan, bound.event_stream, connector.mapper,
-                events=sum(one.delivered_events for one in told),
-                waiting=max(behind, sum(one.waiting_events for one in told)),
+                events=sum(one.delivered_events for one in statuses),
+                waiting=max(behind, sum(one.waiting_events for one in statuses)),
                 problem=failing.error if failing else "",
                 since_ms=failing.since_ms if failing else 0,
             )  # fmt: skip
@@ -233,7 +233,7 @@ class _FlowBuilder:
             yield id_
 
 
-def _told_of(
+def _statuses_of(
     direction: str, key: PlanKey, connector: Connector, twin: int, workers: WorkerReports
 ) -> list[ConnectorReport]:
     """Return the workers' reports on a source or sink of the plan.

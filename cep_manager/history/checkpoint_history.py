@@ -42,11 +42,11 @@ class CheckpointHistory:
         self._seen[run] = topology.checkpoints
         self._known.pop(topology.key, None)
         plan = self._plans.setdefault(topology.key, {})
-        told = {(topology.epoch, report.checkpoint): report for report in topology.checkpoints}
-        plan |= {identity: KnownCheckpoint(topology.epoch, report) for identity, report in told.items()}
+        reports = {(topology.epoch, report.checkpoint): report for report in topology.checkpoints}
+        plan |= {identity: KnownCheckpoint(topology.epoch, report) for identity, report in reports.items()}
         newest = _age(max(plan.values(), key=_age))
         for identity, one in plan.items():
-            if one.report.state == "taking" and identity not in told and _age(one) < newest:
+            if one.report.state == "taking" and identity not in reports and _age(one) < newest:
                 ended = msgspec.structs.replace(one.report, state="abandoned", error=UNTOLD)
                 plan[identity] = KnownCheckpoint(one.epoch, ended)
         for identity in sorted(plan, key=lambda one: _age(plan[one]))[:-MOST_CHECKPOINTS]:
@@ -60,7 +60,7 @@ class CheckpointHistory:
     def keep(self, plans: Collection[PlanKey]) -> None:
         """Forget all plans but these."""
         self._plans = {key: known for key, known in self._plans.items() if key in plans}
-        self._seen = {run: told for run, told in self._seen.items() if run[0] in plans}
+        self._seen = {run: seen for run, seen in self._seen.items() if run[0] in plans}
         self._known = {key: known for key, known in self._known.items() if key in plans}
 
     def known(self) -> dict[PlanKey, tuple[KnownCheckpoint, ...]]:

@@ -86,15 +86,15 @@ class CounterHistories:
         source = plan.sources.get(task)
         if source is None or source.began_anew(report):
             source = plan.sources[task] = _Source(report)
-        told = dict(plan.told)
+        by_name = dict(plan.told)
         for component, growth in source.growth(report):
             name = component.instance
             track = plan.tracks.get(name)
             if track is None:
                 track = plan.tracks[name] = Track(now_ms - report.up_ms)
             track.grow(growth, now_ms)
-            told[name] = track.history
-        plan.told = told
+            by_name[name] = track.history
+        plan.told = by_name
 
     def keep(self, key: PlanKey, epochs: Collection[int], instances: Collection[str]) -> None:
         """Forget the plan's tasks of other epochs and all other instances; without any, forget the plan."""

@@ -95,8 +95,8 @@ class Track:
             deque([beginning], maxlen=window_s * 1_000 // sample_ms + 1)
             for window_s, sample_ms in zip(WINDOWS_S, SAMPLE_MS, strict=True)
         ]
-        self._told = tuple(tuple(ring) for ring in self._rings)
-        self.history = CounterHistory(since_ms, since_ms, (), self._totals, self._told)
+        self._copies = tuple(tuple(ring) for ring in self._rings)
+        self.history = CounterHistory(since_ms, since_ms, (), self._totals, self._copies)
 
     def grow(self, growth: Mapping[Counter, int], now_ms: int) -> None:
         """Add `growth` to the counters."""
@@ -113,7 +113,7 @@ class Track:
             totals[index] += events
         self._totals = totals
         self._take_samples(now_ms)
-        self.history = CounterHistory(self._since_ms, now_ms, tuple(self._index), totals, self._told)
+        self.history = CounterHistory(self._since_ms, now_ms, tuple(self._index), totals, self._copies)
 
     def _begin(self, counter: Counter, totals: array[int]) -> int:
         if len(self._index) >= MOST_COUNTERS:
@@ -130,7 +130,7 @@ class Track:
             sample = CounterSample(now_ms, self._totals)
             for ring in due:
                 ring.append(sample)
-            self._told = tuple(tuple(ring) for ring in self._rings)
+            self._copies = tuple(tuple(ring) for ring in self._rings)
 
     def _due(self, now_ms: int) -> list[deque[CounterSample]]:
         """Return the rings whose next sample is due."""

@@ -21,20 +21,20 @@ class DeliveryCounts:
     def __init__(self) -> None:
         self._tracks: dict[PlanKey, Track] = {}
         self._processes: dict[str, int] = {}
-        self._told: dict[tuple[PlanKey, str, str], int] = {}
+        self._counts: dict[tuple[PlanKey, str, str], int] = {}
         """The most that each worker's process has reported of each stream of each plan."""
 
     def heard(self, worker: str, process_id: int, plans: Iterable[WorkerPlanReport], now_ms: int) -> None:
         """Add what the worker's sinks have delivered since its last report."""
         if self._processes.get(worker) != process_id:
             self._processes[worker] = process_id
-            self._told = {name: events for name, events in self._told.items() if name[1] != worker}
+            self._counts = {name: events for name, events in self._counts.items() if name[1] != worker}
         for plan in plans:
             grown: dict[Counter, int] = {}
             for one in plan.outflow:
                 name = (plan.key, worker, one.stream)
-                before = self._told.get(name, one.delivered_events)
-                self._told[name] = max(before, one.delivered_events)
+                before = self._counts.get(name, one.delivered_events)
+                self._counts[name] = max(before, one.delivered_events)
                 grown[KIND, one.stream] = max(0, one.delivered_events - before)
             if grown:
                 self._tracks.setdefault(plan.key, Track(now_ms)).grow(grown, now_ms)
@@ -42,7 +42,7 @@ class DeliveryCounts:
     def keep(self, plans: Collection[PlanKey]) -> None:
         """Forget all plans but these."""
         self._tracks = {key: track for key, track in self._tracks.items() if key in plans}
-        self._told = {name: events for name, events in self._told.items() if name[0] in plans}
+        self._counts = {name: events for name, events in self._counts.items() if name[0] in plans}
 
     def snapshot(self) -> dict[PlanKey, CounterHistory]:
         """Return the histories as they are now."""

@@ -55,7 +55,7 @@ class ErrorHistory:
 
     def __init__(self) -> None:
         self._groups: dict[Owner, dict[str, _Group]] = {}
-        self._told: dict[Owner, tuple[ErrorGroup, ...]] = {}
+        self._groups_by_owner: dict[Owner, tuple[ErrorGroup, ...]] = {}
 
     def task_heard(self, report: RegisterTask) -> None:
         """Take in the errors of the instances in a task's report."""
@@ -94,21 +94,21 @@ class ErrorHistory:
         groups = self._groups.pop(key, None)
         if groups is not None:
             self._groups[key] = groups
-        self._told.pop(key, None)
+        self._groups_by_owner.pop(key, None)
 
     def keep(self, plans: Collection[PlanKey]) -> None:
         """Forget the errors of all plans but these."""
         for owner in [one for one in self._groups if one is not None and one not in plans]:
             del self._groups[owner]
-            self._told.pop(owner, None)
+            self._groups_by_owner.pop(owner, None)
 
     def groups(self) -> dict[Owner, tuple[ErrorGroup, ...]]:
         """Return everything that is remembered, by owner, what was seen last first."""
         for owner, groups in self._groups.items():
-            if owner not in self._told:
-                told = (_told(owner, name, group) for name, group in groups.items())
-                self._told[owner] = tuple(sorted(told, key=_newest_first))
-        return dict(self._told)
+            if owner not in self._groups_by_owner:
+                reported = (_error_group(owner, name, group) for name, group in groups.items())
+                self._groups_by_owner[owner] = tuple(sorted(reported, key=_newest_first))
+        return dict(self._groups_by_owner)
 
     def _take(
         self,
@@ -123,11 +123,11 @@ class ErrorHistory:
         groups = self._groups.setdefault(owner, {})
         name = _name(kind, component, record.code, record.text)
         group = groups.get(name) or _Group(kind, component, record, record.first_ms)
-        since_ms, told = group.told.get(reporter, (record.first_ms, 0))
-        new = record.count - told if since_ms == record.first_ms and told <= record.count else record.count
+        since_ms, reported = group.told.get(reporter, (record.first_ms, 0))
+        new = record.count - reported if since_ms == record.first_ms and reported <= record.count else record.count
         if not new:
             return
-        self._told.pop(owner, None)
+        self._groups_by_owner.pop(owner, None)
         groups[name] = group
         group.count += new
         group.first_ms = min(group.first_ms, record.first_ms)
@@ -157,7 +157,7 @@ def _name(kind: ErrorKind, component: str, code: str, text: str) -> str:
     return group_id(kind, component, code, group_of(text))
 
 
-def _told(owner: Owner, name: str, group: _Group) -> ErrorGroup:
+def _error_group(owner: Owner, name: str, group: _Group) -> ErrorGroup:
     places = sorted(group.places.values(), key=lambda place: -place.last_ms)
     return ErrorGroup(
         id=name,

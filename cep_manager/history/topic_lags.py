@@ -37,7 +37,7 @@ class TopicLags:
     """By plan and topic. One thread uses it; what `growing` gives may be read by any."""
 
     def __init__(self) -> None:
-        self._told: dict[str, tuple[int, dict[tuple[PlanName, str], int]]] = {}
+        self._reports: dict[str, tuple[int, dict[tuple[PlanName, str], int]]] = {}
         self._samples: dict[tuple[PlanName, str], deque[int]] = {}
         self._sampled_ms: int | None = None
 
@@ -48,7 +48,7 @@ class TopicLags:
             for one in source.partitions:
                 name = ((source.tenant, source.plan), one.topic)
                 lags[name] = lags.get(name, 0) + one.lag
-        self._told[worker] = (now_ms, lags)
+        self._reports[worker] = (now_ms, lags)
         if self._sampled_ms is None or now_ms - self._sampled_ms >= SAMPLE_MS:
             self._sampled_ms = now_ms
             self._sample(now_ms)
@@ -63,9 +63,9 @@ class TopicLags:
         return found
 
     def _sample(self, now_ms: int) -> None:
-        self._told = {name: told for name, told in self._told.items() if now_ms - told[0] < FORGOTTEN_MS}
+        self._reports = {name: report for name, report in self._reports.items() if now_ms - report[0] < FORGOTTEN_MS}
         sums: dict[tuple[PlanName, str], int] = {}
-        for _, lags in self._told.values():
+        for _, lags in self._reports.values():
             for name, lag in lags.items():
                 sums[name] = sums.get(name, 0) + lag
         before, self._samples = self._samples, {}

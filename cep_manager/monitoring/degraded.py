@@ -57,7 +57,7 @@ def _parts(key: PlanKey, worker: RegisterWorker, report: WorkerPlanReport) -> It
     name = worker.worker
     mine = [one for one in worker.connectors if (one.tenant, one.plan) == (key.tenant, key.plan)]
     failing = [one for one in mine if one.error]
-    full = told_full(report.prepared)
+    full = full_reason(report.prepared)
     for one in failing:
         error = one.error.removeprefix(f"@{one.direction}(type='{one.type}') of stream {one.stream}: ")
         error += f"; {full}, and sources wait" if full and one.direction == "sink" else ""
@@ -73,7 +73,7 @@ def _parts(key: PlanKey, worker: RegisterWorker, report: WorkerPlanReport) -> It
         yield DegradedPart(name, "results", "", "", report.last_error, 0, undelivered_results(report))
 
 
-def told_full(prepared: PreparedResultsReport | None) -> str:
+def full_reason(prepared: PreparedResultsReport | None) -> str:
     """Return the error that the log of undelivered results is full, or an empty text."""
     if prepared is None or not prepared.full:
         return ""

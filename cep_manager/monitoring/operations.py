@@ -135,13 +135,13 @@ def _changes(record: PlanRecord) -> list[OperationId]:
 def _change(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
     record = snapshot.plans.get(asked.key)
     if record is None:
-        return _told(asked, "superseded", f"{asked.key.plan} is no longer deployed under that name")
+        return _status(asked, "superseded", f"{asked.key.plan} is no longer deployed under that name")
     trial = record.trial
     if trial is not None and trial.version.updated_ms == asked.begun_ms and asked.kind != "restart":
-        return _told(asked, "pending" if trial.submission is Submission.NEW else "running", trial.reason)
+        return _status(asked, "pending" if trial.submission is Submission.NEW else "running", trial.reason)
     newest_ms = max(record.stored.updated_ms, trial.version.updated_ms if trial is not None else 0)
     if newest_ms > asked.begun_ms:
-        return _told(asked, "superseded", f"{asked.key.plan} was changed again")
+        return _status(asked, "superseded", f"{asked.key.plan} was changed again")
     if record.stored.updated_ms < asked.begun_ms and asked.kind != "restart":
         why = record.change_error or "the manager that tried it no longer leads; its log says why"
         return _failed(asked, "change-failed", why, f"the change failed and the previous version keeps running: {why}")
@@ -153,29 +153,29 @@ def _version(record: PlanRecord, asked: OperationId) -> Operation:
     match record.state:
         case PlanState.ACTIVE | PlanState.INACTIVE:
             result = {"epoch": record.epoch, "topology": record.key.topology(), "state": record.state.value}
-            return _told(asked, "succeeded", record.reason or "every task runs and is heard", result)
+            return _status(asked, "succeeded", record.reason or "every task runs and is heard", result)
         case PlanState.FAILED:
             return _failed(asked, "plan-failed", record.reason, record.reason)
         case PlanState.WAITING:
-            return _told(asked, "pending", record.reason)
+            return _status(asked, "pending", record.reason)
         case _:
-            return _told(asked, "running", record.reason)
+            return _status(asked, "running", record.reason)
 
 
 def _undeployment(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
     record = snapshot.plans.get(asked.key)
     if record is not None:
         if record.stored.created_ms >= asked.begun_ms:
-            return _told(asked, "succeeded", "it was ended; a plan of that name was deployed since")
+            return _status(asked, "succeeded", "it was ended; a plan of that name was deployed since")
         if record.draining is not None:
-            return _told(asked, "running", record.drain_reason)
-        return _told(asked, "superseded", f"{asked.key.plan} is deployed")
+            return _status(asked, "running", record.drain_reason)
+        return _status(asked, "superseded", f"{asked.key.plan} is deployed")
     if snapshot.driver is None or snapshot.driver_missing:
-        return _told(asked, "pending", snapshot.driver_missing or "no driver has reported it")
+        return _status(asked, "pending", snapshot.driver_missing or "no driver has reported it")
     ending = next((one for one in snapshot.driver.latest.topologies if one.key == asked.key), None)
     if ending is not None:
-        return _told(asked, "running", ending.reason or f"its topology is {ending.state}")
-    return _told(asked, "succeeded", "its topology has ended")
+        return _status(asked, "running", ending.reason or f"its topology is {ending.state}")
+    return _status(asked, "succeeded", "its topology has ended")
 
 
 def _savepoint(snapshot: ClusterSnapshot, now_ms: int, asked: OperationId) -> Operation:
@@ -183,28 +183,28 @@ def _savepoint(snapshot: ClusterSnapshot, now_ms: int, asked: OperationId) -> Op
     if report is not None and report.state == "stored" and report.taken_ms < asked.begun_ms - CLOCKS_APART_MS:
         report = None  # an earlier one of that name, in whose place this one comes
     if report is None and (snapshot.driver is None or now_ms - asked.begun_ms < NOT_TOLD_AFTER_MS):
-        return _told(asked, "pending", "the driver was told")
+        return _status(asked, "pending", "the driver was told")
     if report is None:
         why = f"the driver has no savepoint {asked.savepoint}: it was removed, or never begun"
         return _failed(asked, "unknown-savepoint", why, why)
     if report.state == "failed":
         return _failed(asked, "savepoint-failed", report.error, report.error)
     if report.state == "taking":
-        return _told(asked, "running", "the checkpoint is being taken")
-    return _told(asked, "succeeded", "it is stored", msgspec.to_builtins(savepoint_view(report)))
+        return _status(asked, "running", "the checkpoint is being taken")
+    return _status(asked, "succeeded", "it is stored", msgspec.to_builtins(savepoint_view(report)))
 
 
 def _removal(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
     report = _report(snapshot, asked)
     if snapshot.driver is None:
-        return _told(asked, "pending", "no driver has reported it")
+        return _status(asked, "pending", "no driver has reported it")
     if report is None:
-        return _told(asked, "succeeded", "it is removed")
+        return _status(asked, "succeeded", "it is removed")
     if report.taken_ms > asked.begun_ms:
-        return _told(asked, "succeeded", "it was removed; another of that name was taken since")
+        return _status(asked, "succeeded", "it was removed; another of that name was taken since")
     if report.error:
         return _failed(asked, "savepoint-failed", report.error, report.error)
-    return _told(asked, "running", "the driver was told")
+    return _status(asked, "running", "the driver was told")
 
 
 def _report(snapshot: ClusterSnapshot, asked: OperationId) -> SavepointReport | None:
@@ -216,12 +216,14 @@ def _savepoints(snapshot: ClusterSnapshot) -> tuple[SavepointReport, ...]:
     return snapshot.driver.latest.savepoints if snapshot.driver is not None else ()
 
 
-def _told(asked: OperationId, state: OperationState, progress: str, result: dict[str, Any] | None = None) -> Operation:
+def _status(
+    asked: OperationId, state: OperationState, progress: str, result: dict[str, Any] | None = None
+) -> Operation:
     return Operation(
         asked.text(), asked.kind, asked.key.plan, asked.key.tenant, state, progress, asked.begun_ms, result
     )
 
 
 def _failed(asked: OperationId, code: str, message: str, progress: str) -> Operation:
-    told = _told(asked, "failed", progress)
-    return msgspec.structs.replace(told, error=OperationError(code, message or "no reason was given"))
+    status = _status(asked, "failed", progress)
+    return msgspec.structs.replace(status, error=OperationError(code, message or "no reason was given"))

@@ -153,14 +153,14 @@ def _window(
     for component in planned:
         names = [instance_name(component.name, index) for index in range(component.parallel)]
         mine = {name: histories[name] for name in names if name in histories}
-        told = {name: window_metrics(history, window_s, now_ms) for name, history in mine.items()}
-        total = added_up(told.values())
+        metrics = {name: window_metrics(history, window_s, now_ms) for name, history in mine.items()}
+        total = added_up(metrics.values())
         totals.append((component, total))
         components.append(
             ComponentActivity(
                 kind=component.kind,
                 all=_activity(component.name, total, mine.values(), now_ms),
-                instances=tuple(_activity(name, told[name], [history], now_ms) for name, history in mine.items()),
+                instances=tuple(_activity(name, metrics[name], [history], now_ms) for name, history in mine.items()),
             )
         )
     receivers = added_up(total for component, total in totals if component.kind == "receiver")
@@ -176,20 +176,20 @@ def _window(
     )
 
 
-def _activity(name: str, told: WindowMetrics, histories: Iterable[CounterHistory], now_ms: int) -> Activity:
-    covered_s = told.covered_ms / 1_000
+def _activity(name: str, metrics: WindowMetrics, histories: Iterable[CounterHistory], now_ms: int) -> Activity:
+    covered_s = metrics.covered_ms / 1_000
     return Activity(
         name=name,
-        received=_counts(told.received),
-        emitted=_counts(told.emitted),
-        received_per_second=round(told.events_received() / covered_s, 3) if covered_s else 0.0,
-        emitted_per_second=round(told.events_emitted() / covered_s, 3) if covered_s else 0.0,
-        execute_ms=_rounded(told.execute_latency_ms()),
-        bundle_ms=_rounded(told.bundle_latency_ms()),
-        stay_ms=_rounded(told.stay_latency_ms()),
+        received=_counts(metrics.received),
+        emitted=_counts(metrics.emitted),
+        received_per_second=round(metrics.events_received() / covered_s, 3) if covered_s else 0.0,
+        emitted_per_second=round(metrics.events_emitted() / covered_s, 3) if covered_s else 0.0,
+        execute_ms=_rounded(metrics.execute_latency_ms()),
+        bundle_ms=_rounded(metrics.bundle_latency_ms()),
+        stay_ms=_rounded(metrics.stay_latency_ms()),
         capacity=round(capacity(histories, now_ms), 4),
-        dropped=told.dropped,
-        errors=told.errors,
+        dropped=metrics.dropped,
+        errors=metrics.errors,
     )
 
 

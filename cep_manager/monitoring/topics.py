@@ -53,8 +53,12 @@ def topics_written(
         for sink in worker.latest.connectors:
             if (sink.tenant, sink.plan) != (key.tenant, key.plan):
                 continue
-            told = sink.transactions
-            counts = () if told is None else (told.committed, told.aborted, told.checkpoint, told.in_doubt)
+            transactions = sink.transactions
+            counts = (
+                ()
+                if transactions is None
+                else (transactions.committed, transactions.aborted, transactions.checkpoint, transactions.in_doubt)
+            )
             found += (
                 WrittenTopic(worker.latest.worker, sink.stream, one.topic, one.messages, *counts)
                 for one in sink.written

@@ -71,8 +71,8 @@ def _ask_one(worker: RegisterWorker, call: WorkerCall[T]) -> T | SilentWorker:
                 headers=headers, timeout_s=TIMEOUT_S,
             )  # fmt: skip
         if not answer.ok:
-            told: Any = answer.json()
-            return SilentWorker(worker.worker, f"{told['message']} [{told['code']}]")
+            content: Any = answer.json()
+            return SilentWorker(worker.worker, f"{content['message']} [{content['code']}]")
         return msgspec.json.decode(answer.content(), type=call.kind)
     except (requests.RequestException, ValueError, KeyError, TypeError) as error:
         problem = f"no answer at {worker.http_address}: {type(error).__name__}"

@@ -45,7 +45,7 @@ class NodeAgent:
         self._leadership = leadership
         self._clock = clock
         self._view = FileView(self._folder / MIRROR_FILE, MirrorReport)
-        self._told: NodeRole | None = None
+        self._written: NodeRole | None = None
         self._handled: tuple[int, int, int] = (0, 0, 0)
         """Token, process and number of the newest request that was recorded."""
         self._asked = False
@@ -74,7 +74,7 @@ class NodeAgent:
     @property
     def role(self) -> NodeRole | None:
         """Return the node's role as last assigned."""
-        return self._told
+        return self._written
 
     def guard_of(self, _control: Endpoint) -> Endpoint | None:
         """Return the guard port of the other node, whose manager is the only other one; None when none is known."""
@@ -92,10 +92,10 @@ class NodeAgent:
 
     def under_way(self) -> Mapping[str, str]:
         """Return what nodes were ordered to do and have not done yet, by name, for people."""
-        told = {"restart": "restarts", "stop": "is shut down", "": ""}
-        found = {name: told[order] for name, order in self.orders.items()}
+        texts = {"restart": "restarts", "stop": "is shut down", "": ""}
+        found = {name: texts[order] for name, order in self.orders.items()}
         if self.order:
-            found[self.name] = told[self.order]
+            found[self.name] = texts[self.order]
         elif self.rolling is not None:
             found[self.name] = WAITS_TO_RESTART
         return found
@@ -209,9 +209,9 @@ class NodeAgent:
             self.order, self.rolling = "", None
 
     def _tell(self, role: NodeRole) -> None:
-        if role != self._told:
+        if role != self._written:
             write_file(self._folder / ROLE_FILE, role)
-            self._told = role
+            self._written = role
 
     # ---- the database's thread --------------------------------------------------------------------------------------
 

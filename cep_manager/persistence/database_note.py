@@ -102,8 +102,8 @@ class DatabaseNote:
         if self._path is None:
             return None
         try:
-            text, _, told = self._path.read_bytes().rpartition(b"\n#")
-            if told.strip() == f"{crc32(text):08x}".encode():
+            text, _, checksum = self._path.read_bytes().rpartition(b"\n#")
+            if checksum.strip() == f"{crc32(text):08x}".encode():
                 return msgspec.json.decode(text, type=Note)
         except FileNotFoundError:
             return None

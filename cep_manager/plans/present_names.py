@@ -47,8 +47,8 @@ def present_names(message: Message, plans: Mapping[PlanKey, PlanRecord]) -> Mess
 
 def renames(driver: RegisterDriver, plans: Mapping[PlanKey, PlanRecord]) -> tuple[RenamePlan, ...]:
     """Return the renames to send to the driver for topologies that it knows under former names."""
-    told = {one.key: one.key.plan for one in driver.topologies}
-    known = ((plans[key].key, name) for key, name in told.items() if key in plans)
+    names = {one.key: one.key.plan for one in driver.topologies}
+    known = ((plans[key].key, name) for key, name in names.items() if key in plans)
     return tuple(RenamePlan(key) for key, name in known if key.plan != name)
 
 

@@ -163,9 +163,9 @@ class PlanStore:
 
     def set_draining(self, key: PlanKey, workers: tuple[str, ...] | None) -> None:
         """Mark the plan as being undeployed, with the workers that may have events of it; None removes the mark."""
-        told = None if workers is None else msgspec.json.encode(workers).decode()
+        encoded = None if workers is None else msgspec.json.encode(workers).decode()
         with self._writing() as connection:
-            connection.execute(PLANS.update().where(_is_plan(key)).values(draining=told))
+            connection.execute(PLANS.update().where(_is_plan(key)).values(draining=encoded))
 
     def rename(self, key: PlanKey, name: str, text: str, now_ms: int) -> StoredPlan | None:
         """Give the plan another name, which `text` says, too.
@@ -202,8 +202,8 @@ class PlanStore:
             epoch = _count_epoch(connection, key, above)
             connection.execute(PLANS.update().where(_is_plan(key)).values(epoch=epoch))
             if above:
-                told = sqlalchemy.and_(_is_plan(key), PLANS.c.restore != "")
-                connection.execute(PLANS.update().where(told).values(restore_epoch=epoch))
+                restorable = sqlalchemy.and_(_is_plan(key), PLANS.c.restore != "")
+                connection.execute(PLANS.update().where(restorable).values(restore_epoch=epoch))
             return epoch
 
     def restart(self, key: PlanKey, restore: str, restore_epoch: int = 0) -> StoredPlan | None:

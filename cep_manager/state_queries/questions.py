@@ -1,6 +1,6 @@
 """On-demand queries about what a running plan holds: where the question goes, and what comes back.
 
-question ──► the stage that has the table, window or aggregation ──► the task with its instance ──► its door
+question ──► the stage that has the table, window or aggregation ──► the task with its instance ──► its endpoint
 """
 
 from __future__ import annotations

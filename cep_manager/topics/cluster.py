@@ -64,11 +64,11 @@ class KafkaCluster:
         low = self._offsets(dict.fromkeys(parts, OffsetSpec.earliest()))
         high = self._offsets(dict.fromkeys(parts, OffsetSpec.latest()))
         asked = [ConsumerGroupTopicPartitions(group, parts)]
-        told = self._ask(
+        offsets = self._ask(
             f"read the offsets of group {group}",
             lambda admin: admin.list_consumer_group_offsets(asked, request_timeout=CALL_S)[group].result(2 * CALL_S),
         )
-        committed = {one.partition: one.offset for one in told.topic_partitions}
+        committed = {one.partition: one.offset for one in offsets.topic_partitions}
         return sum(max(0, high[part] - max(low[part], committed.get(part, -1))) for part in high)
 
     def _offsets(self, wanted: Mapping[Any, Any]) -> dict[int, int]:

@@ -38,35 +38,35 @@ def send_to_leader(view: ClusterPort) -> Callable[[], Response | AnyResponse | N
         if election.leads:
             return None
         # Without the database nobody can lead: that is what has to be put right then.
-        told, code = _told(election.leader), CODE
+        reported, code = _leader_text(election.leader), CODE
         if election.leader is None and election.problem:
-            told, code = f"no manager leads, as the database cannot be used: {election.problem}", NO_DATABASE
+            reported, code = f"no manager leads, as the database cannot be used: {election.problem}", NO_DATABASE
         if request.path.startswith(("/api/", f"{STORM}/")):
-            return _answer(election.leader, code, told)
+            return _answer(election.leader, code, reported)
         if request.path.startswith("/fragments/"):
-            return Response(render_template("fragments/failure.html", code=code, message=told), 503)
+            return Response(render_template("fragments/failure.html", code=code, message=reported), 503)
         if election.leader is not None and request.method in ("GET", "HEAD"):
             return redirect(_there(election.leader), code=307)
-        return Response(render_template("failure.html", code=code, message=told), 503)
+        return Response(render_template("failure.html", code=code, message=reported), 503)
 
     return check
 
 
-def _answer(leader: ManagerMember | None, code: str, told: str) -> Response:
+def _answer(leader: ManagerMember | None, code: str, text: str) -> Response:
     if leader is None:
-        answer = _refusal(503, code, told, {})
+        answer = _refusal(503, code, text, {})
         answer.headers["Retry-After"] = str(AGAIN_AFTER_S)
         return answer
-    answer = _refusal(307, code, told, {"leader": leader.http_address})
+    answer = _refusal(307, code, text, {"leader": leader.http_address})
     answer.headers["Location"] = _there(leader)
     return answer
 
 
-def _refusal(status: int, code: str, told: str, details: dict[str, str]) -> Response:
+def _refusal(status: int, code: str, text: str, details: dict[str, str]) -> Response:
     """In the form of the API that was called."""
     if request.path.startswith(f"{STORM}/"):
-        return storm_refusal(status, told)
-    return failure(status, code, told, details)
+        return storm_refusal(status, text)
+    return failure(status, code, text, details)
 
 
 def _there(leader: ManagerMember) -> str:
@@ -74,7 +74,7 @@ def _there(leader: ManagerMember) -> str:
     return leader.http_address + request.full_path.removesuffix("?")
 
 
-def _told(leader: ManagerMember | None) -> str:
+def _leader_text(leader: ManagerMember | None) -> str:
     if leader is None:
         return "no manager leads at the moment; ask again"
     return f"this manager is on standby and has changed nothing; the leader is at {leader.http_address}"

@@ -130,7 +130,7 @@ class ControlLoop:
         self._known: dict[PlanKey, WorkerPlanReport] = {}
         self._known_number = 0
         """The plan reports that the manager has, and their version; 0: none."""
-        self._told: dict[PlanKey, object] = {}
+        self._reported: dict[PlanKey, object] = {}
         """The endpoint of each plan as the manager knows it: heartbeats of the worker renew it."""
 
     def run(self) -> None:
@@ -242,7 +242,7 @@ class ControlLoop:
             self._known, self._known_number = {one.key: one for one in reports}, answer.knows
             for place in answer.again:
                 if place < len(snapshots):
-                    self._told.pop(snapshots[place].report.key, None)
+                    self._reported.pop(snapshots[place].report.key, None)
             self._flows.limit(answer.limits)
             self._flows.checkpoints(answer.checkpoints)
             if answer.revision != self._revision:
@@ -305,14 +305,14 @@ class ControlLoop:
     def _register_outflows(self) -> None:
         """Register the endpoints that the manager does not know as they are."""
         snapshots = self._flows.snapshots()
-        known, self._told = self._told, {}
+        known, self._reported = self._reported, {}
         for snapshot in snapshots:
             report = snapshot.report
-            told = (report.epoch, snapshot.outflow, report.publishers)
+            reported = (report.epoch, snapshot.outflow, report.publishers)
             if snapshot.outflow is None:
                 continue
-            if known.get(report.key) == told:
-                self._told[report.key] = told
+            if known.get(report.key) == reported:
+                self._reported[report.key] = reported
                 continue
             answer = self._ask(
                 RegisterEndpoint(
@@ -326,7 +326,7 @@ class ControlLoop:
             )
             if isinstance(answer, EndpointRegistered):
                 self._endpoint_pace.interval_ms = answer.heartbeat_ms
-                self._told[report.key] = told
+                self._reported[report.key] = reported
 
     def _request_receivers(self, now_ms: int) -> None:
         missing = {

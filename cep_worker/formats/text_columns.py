@@ -81,9 +81,9 @@ class TextColumns:
             return pa.array(np.full(count, now_ms, np.int64))
         times = arrays[[name for name, _ in self._schema.attributes].index(self._time)].cast(pa.int64())
         if self._time != TIMESTAMP and len(found) < MOST_DETAILS:
-            told = {misfit.index for misfit in found}
+            indexes = {misfit.index for misfit in found}
             nulls = np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False))
-            rows = [row for row in nulls if row not in told][:MOST_DETAILS]
+            rows = [row for row in nulls if row not in indexes][:MOST_DETAILS]
             found += [
                 InvalidEvent(int(row), self._time, "is the event's timestamp and may not be null") for row in rows
             ]

@@ -75,7 +75,7 @@ class ReceiverLink:
         self,
         event_loop: EventLoop,
         context: zmq.Context[zmq.Socket[bytes]],
-        door: SocketKind,
+        kind: SocketKind,
         opening: OpenLink,
         backlog: Backlog,
         limits: ReceiverLinkLimits,
@@ -89,7 +89,7 @@ class ReceiverLink:
         self._stir = stir
         self._event_loop = event_loop
         self._context = context
-        self._door = door
+        self._kind = kind
         self.opening = msgspec.structs.replace(opening, log=backlog.log)
         self._stream = opening.streams[0]
         self._backlog = backlog
@@ -117,7 +117,7 @@ class ReceiverLink:
         self._watermark_ms = NO_WATERMARK
         self._sent_watermark_ms = NO_WATERMARK
         self._resting = opening.tells_time
-        self._told_resting = False
+        self._reported_idle = False
         self.sent_events = 0
         self.last_error = ""
 
@@ -196,7 +196,7 @@ class ReceiverLink:
         """
         self._stir()
         self._resting = self.opening.tells_time
-        self._told_resting = False
+        self._reported_idle = False
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
         self._backlog.append(QueuedBatch(batch, body, self._watermark_ms, origin=origin))
         self._event_loop.defer(self.pump)
@@ -206,7 +206,7 @@ class ReceiverLink:
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
         self._resting = resting
         if not resting:
-            self._told_resting = False
+            self._reported_idle = False
         self._event_loop.defer(self.pump)
 
     def connect(self, endpoint: Endpoint, now_ms: int, attempt: int = 0) -> None:
@@ -217,7 +217,7 @@ class ReceiverLink:
         self._connected_ms = now_ms
         self._asked_ms = self._wall_ms()
         self._link = LinkSender(
-            self._context, self._door, endpoint, self.opening, now_ms, patient=False, shared=self._shared
+            self._context, self._kind, endpoint, self.opening, now_ms, patient=False, shared=self._shared
         )
         for socket in self._link.sockets:
             self._event_loop.watch(socket, self._handle)
@@ -316,10 +316,10 @@ class ReceiverLink:
         to, position = self._stream.stream, frame.position
         if not self.opening.tells_time:
             return link.send(to, frame.body, frame.rows, frame.watermark_ms, position)
-        self._told_resting = self._is_caught_up(link, frame.rows)
+        self._reported_idle = self._is_caught_up(link, frame.rows)
         return link.send(
             to, frame.body, frame.rows, frame.watermark_ms, position,
-            accepted=frame.accepted, ahead_ms=self._ahead_ms, caught_up=self._told_resting,
+            accepted=frame.accepted, ahead_ms=self._ahead_ms, caught_up=self._reported_idle,
         )  # fmt: skip
 
     def _may_go_alone(self, link: LinkSender) -> bool:
@@ -359,16 +359,16 @@ class ReceiverLink:
     def _tell_time(self, link: LinkSender) -> None:
         """Send a watermark that has risen without events in an empty batch."""
         if self.opening.tells_time:
-            if not self._told_resting and self._is_caught_up(link, 0):
+            if not self._reported_idle and self._is_caught_up(link, 0):
                 link.mark_idle()
-                self._told_resting = True
+                self._reported_idle = True
             return
         if self._watermark_ms > self._sent_watermark_ms:
             empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(self._stream))
             self._send(link, ReadyFrame(encode_batch(empty), 0, self._watermark_ms))
-        if self._resting and not self._told_resting:
+        if self._resting and not self._reported_idle:
             link.mark_idle()
-            self._told_resting = True
+            self._reported_idle = True
 
     def _note_clock(self, monotonic_ms: int) -> None:
         """Adjust the server's lead when this side's clock has been set."""
@@ -450,7 +450,7 @@ class ReceiverLink:
         if link is None:
             return
         self._link = None
-        self._told_resting = False
+        self._reported_idle = False
         self._sent_watermark_ms = NO_WATERMARK
         ran = self._greeting.runs or self._backlog.silent_ms < SILENT_MS
         self._greeting.forget()

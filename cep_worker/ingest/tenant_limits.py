@@ -60,14 +60,14 @@ class TenantLimits:
 
     def __init__(self) -> None:
         self._limits: dict[int, RateLimit] = {}
-        self._told: dict[int, int] = {}
+        self._ordered: dict[int, int] = {}
 
     def of(self, tenant: int, now_ms: int) -> RateLimit:
         """Return the tenant's limit."""
         limit = self._limits.get(tenant)
         if limit is None:
             limit = self._limits[tenant] = RateLimit()
-            limit.set(self._told.get(tenant, 0), now_ms)
+            limit.set(self._ordered.get(tenant, 0), now_ms)
         return limit
 
     def wait_ms(self, tenant: int) -> int:
@@ -84,11 +84,11 @@ class TenantLimits:
         """Return how many events were taken in for each tenant."""
         return tuple((tenant, limit.taken_events) for tenant, limit in self._limits.items())
 
-    def apply(self, told: Iterable[TenantLimit], now_ms: int) -> None:
+    def apply(self, limits: Iterable[TenantLimit], now_ms: int) -> None:
         """Replace all limits; tenants that are not named have none."""
-        self._told = {one.tenant: one.events_per_s for one in told}
+        self._ordered = {one.tenant: one.events_per_s for one in limits}
         for tenant, limit in self._limits.items():
-            limit.set(self._told.get(tenant, 0), now_ms)
+            limit.set(self._ordered.get(tenant, 0), now_ms)
 
     def refill(self, now_ms: int) -> None:
         """Refill every budget for the time that has passed."""

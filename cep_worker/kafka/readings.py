@@ -110,8 +110,8 @@ class Readings:
         newest = self._newest(origins) if wanted else []
         committed = consumer.committed(wanted, timeout=CALL_S) if wanted else []
         found: dict[TopicPartition, Reading] = {}
-        for one, origin, number, told in zip(wanted, origins, newest, committed, strict=True):
-            found[one.topic, one.partition] = self._begin(consumer, one, origin, number, told)
+        for one, origin, number, position in zip(wanted, origins, newest, committed, strict=True):
+            found[one.topic, one.partition] = self._begin(consumer, one, origin, number, position)
         self._readings = found
         consumer.assign([self._at(topic, number, one.position) for (topic, number), one in found.items()])
         for topic, number in found:
@@ -200,14 +200,14 @@ class Readings:
         for one, position in positions:
             one.committed = position
 
-    def _begin(self, consumer: Any, one: Any, origin: bytes, number: int | None, told: Any) -> Reading:
+    def _begin(self, consumer: Any, one: Any, origin: bytes, number: int | None, position: Any) -> Reading:
         reader = self._reader
         low, high = consumer.get_watermark_offsets(one, timeout=CALL_S)
         own = [self._former.get((one.topic, one.partition)), None if number is None else Position.behind(number)]
         marked = unmarked = None
-        if told.offset >= 0:
-            marked = marked_position(reader.plan, reader.stream, told.metadata, told.offset)
-            unmarked = told.offset if marked is None else None
+        if position.offset >= 0:
+            marked = marked_position(reader.plan, reader.stream, position.metadata, position.offset)
+            unmarked = position.offset if marked is None else None
         # Siddhi begins behind the offset that `topic.offsets.map` names.
         wanted = reader.offsets[one.topic] + 1 if one.topic in reader.offsets else None
         known = KnownPosition(

@@ -391,9 +391,9 @@ class KafkaSource:
             self._admin = made(AdminClient, own | NO_CREATION | {"error_cb": self._errors.note}, self._where)
         found: dict[str, str] = {}
         asked = self._admin.describe_topics(self._kafka.TopicCollection(list(self._topics)), request_timeout=PROBE_S)
-        for topic, told in asked.items():
+        for topic, answer in asked.items():
             with suppress(self._kafka.KafkaException):
-                found[topic] = str(told.result().topic_id or "")
+                found[topic] = str(answer.result().topic_id or "")
         return found
 
     def _topic(self, consumer: Any, topic: str) -> Any:

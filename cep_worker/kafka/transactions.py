@@ -324,8 +324,8 @@ class Transactions:
         admin = made(AdminClient, self._common | NO_CREATION, self._where)
         asked = self._kafka.ConsumerGroupTopicPartitions(self._group(log))
         try:
-            told = admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=CALL_S)
-            found = told[self._group(log)].result().topic_partitions or []
+            offsets = admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=CALL_S)
+            found = offsets[self._group(log)].result().topic_partitions or []
         except self._kafka.KafkaException as error:
             admin.poll(0)
             raise NotNowError(self._why(error.args[0])) from error

@@ -85,7 +85,7 @@ class _Reporter:
     def __init__(self, config: WorkerConfig, receiver: MirrorReceiver) -> None:
         self._path = Path(config.node.folder) / MIRROR_FILE
         self._receiver = receiver
-        self._told_at = 0.0
+        self._reported_at = 0.0
         self._since_ms = time.time_ns() // 1_000_000
 
     def tick(self) -> None:
@@ -93,9 +93,9 @@ class _Reporter:
         receiver, now = self._receiver, time.monotonic()
         if receiver.failure is not None:
             raise receiver.failure
-        if now - self._told_at < REPORT_S:
+        if now - self._reported_at < REPORT_S:
             return
-        self._told_at = now
+        self._reported_at = now
         heard = receiver.heard_at
         silent_ms = int((now - heard) * 1000) if heard is not None else 0
         reason = "" if heard is not None else "the active node has sent nothing yet"

@@ -78,7 +78,7 @@ class StreamDirectory:
         self, streams: Iterable[PlanStream] | None, renamed: Mapping[tuple[int, str], str] | None = None
     ) -> None:
         """Index the streams. `renamed` gives the present names of plans by tenant and former name."""
-        self._told = streams is not None
+        self._is_known = streams is not None
         self._streams = tuple(streams or ())
         self._renamed = renamed or {}
 
@@ -96,7 +96,7 @@ class StreamDirectory:
 
         Raises InputError `unknown-stream` or `starting`.
         """
-        self._require_told()
+        self._require_known()
         member = next((one for one in self._streams if one.key == key and one.binding.stream == stream), None)
         if member is None:
             raise InputError("unknown-stream", f"{key.plan} has no such stream {stream}")
@@ -118,7 +118,7 @@ class StreamDirectory:
 
         InputError `unknown-stream`, `ambiguous-stream`, or `starting` otherwise.
         """
-        self._require_told()
+        self._require_known()
         own = self._of(tenant)
         members = [member for member in own if name == member.name()]
         members = members or [member for member in own if _means(name, member)]
@@ -132,8 +132,8 @@ class StreamDirectory:
         stream = first.binding.event_stream if "/" not in name else first.name()
         return EventStream(StreamSchema(stream, first.binding.attributes), tuple(members))
 
-    def _require_told(self) -> None:
-        if not self._told:
+    def _require_known(self) -> None:
+        if not self._is_known:
             raise InputError("starting", "the worker does not know the deployed plans yet; try again")
 
     def _of(self, tenant: int) -> list[PlanStream]:

@@ -52,7 +52,7 @@ class PlanOutflows:
         self._consumers = consumers
         self._prepared: PreparedResults | None = None
         self.counts = StreamCounts()
-        self._told: tuple[PlanCheckpoints, ...] = ()
+        self._checkpoints_known: tuple[PlanCheckpoints, ...] = ()
         self._former: list[_Former] = []
         self._ending_since_ms: int | None = None
         self._error = ""
@@ -98,7 +98,7 @@ class PlanOutflows:
         """
         if self._prepared is None:
             self._prepared = self._around.prepared.open(self._plan, self._consumers, self.counts)
-            self._prepared.learn(self._told)
+            self._prepared.learn(self._checkpoints_known)
             self._close_epochs()
         return self._prepared
 
@@ -107,13 +107,13 @@ class PlanOutflows:
         for trace in self.present.traces.values() if self.present is not None else ():
             trace.on = on
 
-    def apply_checkpoints(self, told: tuple[PlanCheckpoints, ...]) -> None:
+    def apply_checkpoints(self, checkpoints: tuple[PlanCheckpoints, ...]) -> None:
         """Results that are held stand, and were undone, as it is `told` of the plan, and of others of its name."""
-        if told != self._told:
+        if checkpoints != self._checkpoints_known:
             self.stir()
-        self._told = told
+        self._checkpoints_known = checkpoints
         if self._prepared is not None:
-            self._prepared.learn(told)
+            self._prepared.learn(checkpoints)
 
     def retry(self, now_ms: int) -> None:
         """Retry delivery to consumers that have room again."""

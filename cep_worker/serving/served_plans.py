@@ -34,7 +34,7 @@ class ServedPlans:
         """Theirs, by plan and stream."""
         self._ending: dict[PlanKey, PlanFlow] = {}
         """Of plans that are no longer deployed: results that their topologies still give are delivered."""
-        self._told: dict[PlanKey, tuple[PlanCheckpoints, ...]] = {}
+        self._checkpoints: dict[PlanKey, tuple[PlanCheckpoints, ...]] = {}
         self._all_due_ms = 0
         self._kept: frozenset[PlanKey] = frozenset()
         """Deployed, and cannot run now."""
@@ -82,12 +82,12 @@ class ServedPlans:
         self._finish_ended(now_ms)
         self._around.prepared.keep_only(self.kept_keys(), {RemovedPlan(*plan) for plan in undeployed})
 
-    def apply_checkpoints(self, told: tuple[PlanCheckpoints, ...]) -> None:
+    def apply_checkpoints(self, checkpoints: tuple[PlanCheckpoints, ...]) -> None:
         """Results of these plans stand, and were undone, as they tell; several may have one name."""
-        self._told = {}
-        for one in told:
-            self._told[one.key] = (*self._told.get(one.key, ()), one)
-        for key, of_name in self._told.items():
+        self._checkpoints = {}
+        for one in checkpoints:
+            self._checkpoints[one.key] = (*self._checkpoints.get(one.key, ()), one)
+        for key, of_name in self._checkpoints.items():
             flow = self.flows.get(key)
             if flow is not None:
                 flow.outflows.apply_checkpoints(of_name)
@@ -154,7 +154,7 @@ class ServedPlans:
         else:
             self.flows[key] = self.flows.pop(key)  # under the name that it has now
             flow.update(plan, now_ms)
-        flow.outflows.apply_checkpoints(self._told.get(key, ()))
+        flow.outflows.apply_checkpoints(self._checkpoints.get(key, ()))
 
     def _keep_logs(self, wanted: Iterable[tuple[PlanKey, str]]) -> None:
         """Remove the logs of other streams; what waits in those of a served plan becomes failed events."""

@@ -57,13 +57,13 @@ def failed_events(batch: pa.RecordBatch) -> Iterator[FailedBatch]:
     first = 0
     for place in range(1, len(errors) + 1):
         if place == len(errors) or errors[place] != errors[first]:
-            told = _told(errors[first])
-            query, message = str(told.get("query", "")), str(told.get("message", ""))
+            fields = _error_fields(errors[first])
+            query, message = str(fields.get("query", "")), str(fields.get("message", ""))
             yield FailedBatch(events.slice(first, place - first), message, query)
             first = place
 
 
-def _told(error: bytes | None) -> dict[str, Any]:
+def _error_fields(error: bytes | None) -> dict[str, Any]:
     found: Any = msgspec.json.decode(error) if error is not None else None
     return found if isinstance(found, dict) else {}
 

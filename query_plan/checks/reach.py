@@ -53,12 +53,12 @@ def unreachable(app: ast.App, reaches: WorkerReach) -> Iterator[Finding]:
 
 def _of_connector(stream: str, kind: Kind, annotation: ast.Annotation, guards: dict[str, Guard]) -> Iterator[Finding]:
     connector = connector_of(stream, annotation)
-    told: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
     for worker, guard in guards.items():
         for fault in (one for each in destinations_of(connector) for one in reach_faults(kind, each, guard)):
-            if (fault.option, fault.message) in told:
+            if (fault.option, fault.message) in seen:
                 continue
-            told.add((fault.option, fault.message))
+            seen.add((fault.option, fault.message))
             message = f"@{kind}(type='{connector.type}') of {stream}: {fault.option}: {fault.message}"
             spans = (one.span for one in annotation.elements if one.key == fault.option)
             hint = f"so says worker {worker}; use what it lists, or ask its operator"

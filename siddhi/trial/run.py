@@ -249,13 +249,13 @@ def _state(held: PartStateSize) -> TrialState:
 
 
 def _rows(batch: pa.RecordBatch, schema: Schema, after: int) -> Iterator[TrialRow]:
-    columns = [_told(batch.column(column_name(name))) for name in schema.names()]
+    columns = [_values(batch.column(column_name(name))) for name in schema.names()]
     kinds = batch.column(KIND).to_pylist()
     for place, stamp in enumerate(batch.column(TIMESTAMP).to_pylist()):
         yield TrialRow(after, stamp, [column[place] for column in columns], kinds[place] != CURRENT)
 
 
-def _told(column: pa.Array) -> list[Any]:
+def _values(column: pa.Array) -> list[Any]:
     """Return the values in a form that JSON can hold.
 
     NaN and the infinities become texts, objects their contents, and long texts are cut.

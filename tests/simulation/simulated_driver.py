@@ -196,7 +196,7 @@ class SimulatedDriver(Process):
                 self._begun(run.number, run.id)
         if now_ms >= self._beat_ms:
             self._beat_ms = now_ms + 700
-            told = [(report, self.service.told(report.key, report.epoch)) for report in self.runs.reports()]
+            told = [(report, self.service.view(report.key, report.epoch)) for report in self.runs.reports()]
             reports = tuple(msgspec.structs.replace(report, spans=one.spans) for report, one in told)
             free = max(0, self.runs.slots_free())
             beat = RegisterDriver(
@@ -217,7 +217,7 @@ class SimulatedDriver(Process):
         self.world.note("driver: epoch %d ended: %s", epoch, reason)
         self._do(self.runs.job_ended(key, epoch, reason, unfit, self.world.now_ms))
         if (key, epoch) not in self.runs.runs:
-            self.service.forget_told(key, epoch)
+            self.service.forget_views(key, epoch)
 
     def _follow_checkpoints(self) -> None:
         for event in self.service.events():

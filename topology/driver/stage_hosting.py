@@ -204,11 +204,11 @@ class StageHosts:
         for blame in blames:
             self._strike(blame, now_ms)
         instructions: list[HostInstruction] = []
-        told = {SeatId(one.key, one.epoch, one.attempt): one for one in tasks}
-        for seat_id, one in told.items():
+        hosted = {SeatId(one.key, one.epoch, one.attempt): one for one in tasks}
+        for seat_id, one in hosted.items():
             instructions += self._follow(host, seat_id, one, now_ms)
         for seat in host.seats.values():
-            followed = seat.id in told and seat.ending_ms is None
+            followed = seat.id in hosted and seat.ending_ms is None
             if not followed and (seat.ordered_ms is None or now_ms - seat.ordered_ms >= REPEAT_MS):
                 instructions += self._order(host, seat, now_ms)
         return instructions

@@ -46,9 +46,9 @@ def fates(former: Topology, edited: Topology, scripts: ScriptPolicy) -> Iterator
     for stage in former.plan.processors:
         app = _app(former, stage, 0, scripts)
         heir = edited.plan.processor(heirs[stage.name]) if stage.name in heirs else None
-        told = _followed(former, stage, app, edited, heir, states, scripts)
+        results = _followed(former, stage, app, edited, heir, states, scripts)
         for name in _names(app):
-            kept, reason = told.get(name, (False, GONE))
+            kept, reason = results.get(name, (False, GONE))
             place = places.get(name)
             if not kept and place is not None and (heir is None or place != heir.name):
                 reason = f"it was in stage {stage.name} and is in stage {place} now"
@@ -69,18 +69,18 @@ def _followed(
         return {}
     as_many = replace(heir, parallel=stage.parallel)
     present = _app(edited, as_many, 0, scripts)
-    told = {fate.part: (fate.kept, fate.reason) for fate in preview_edit(app, present)}
+    results = {fate.part: (fate.kept, fate.reason) for fate in preview_edit(app, present)}
     if heir.parallel != stage.parallel:
         mine = {name: states[name] for name in former.component(stage.name).instances()}
         shares = rescaled(edited, heir, mine, scripts)
         if not shares.states:
-            told = dict.fromkeys(told, (False, shares.left[0]))
+            results = dict.fromkeys(results, (False, shares.left[0]))
     stored, to_store = set(stores_of(app)), set(stores_of(present))
     return {
         name: _fate_in_database(name.name in stored, name.name in to_store) or fate
         if name.kind is PartKind.TABLE
         else fate
-        for name, fate in told.items()
+        for name, fate in results.items()
     }
 
 

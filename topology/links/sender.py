@@ -68,7 +68,7 @@ class LinkSender:
     def __init__(
         self,
         context: zmq.Context[zmq.Socket[bytes]],
-        door: SocketKind,
+        kind: SocketKind,
         endpoint: Endpoint,
         opening: OpenLink,
         now_ms: int,
@@ -110,10 +110,10 @@ class LinkSender:
         if endpoint.channel and shared is not None:
             self.socket = shared.open(endpoint)
         elif endpoint.channel:
-            self._connection = Connection(context, door, Endpoint(endpoint.host, endpoint.port))
+            self._connection = Connection(context, kind, Endpoint(endpoint.host, endpoint.port))
             self.socket = self._connection.open(endpoint.channel)
         else:
-            self.socket = connecting_socket(context, door, MAXIMUM_DATA_BYTES, high_water_mark=0)
+            self.socket = connecting_socket(context, kind, MAXIMUM_DATA_BYTES, high_water_mark=0)
             refused = 0 if patient else zmq.EVENT_CONNECT_RETRIED
             self._monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | refused)
             self.socket.connect(endpoint.url())

@@ -138,7 +138,7 @@ class LinkServer:
     def listen(
         cls,
         context: zmq.Context[zmq.Socket[bytes]],
-        door: SocketKind,
+        kind: SocketKind,
         host: str,
         ports: int | tuple[int, int],
         window_rows: int,
@@ -155,7 +155,7 @@ class LinkServer:
         """
         # No limit in ZeroMQ, which would drop or block silently: the window of unacknowledged rows limits what is in
         # flight.
-        socket = listening_socket(context, door, host, MAXIMUM_DATA_BYTES, high_water_mark=0)
+        socket = listening_socket(context, kind, host, MAXIMUM_DATA_BYTES, high_water_mark=0)
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a peer that is gone fails instead of passing unnoticed
         try:
             if isinstance(ports, tuple):

@@ -62,14 +62,14 @@ def describe_unfit(failure: Exception) -> str:
     """
     faults = [line.strip() for line in str(failure).splitlines() if line.strip()]
     room = LONGEST_FAULT
-    told: list[str] = []
+    texts: list[str] = []
     for fault in faults:
         room -= len(fault)
-        if told and room < 0:
+        if texts and room < 0:
             break
-        told.append(fault[:LONGEST_FAULT])
-    more = [f"and {len(faults) - len(told)} more"] if len(faults) > len(told) else []
-    return f"{type(failure).__name__}: {'; '.join([*told, *more])}"
+        texts.append(fault[:LONGEST_FAULT])
+    more = [f"and {len(faults) - len(texts)} more"] if len(faults) > len(texts) else []
+    return f"{type(failure).__name__}: {'; '.join([*texts, *more])}"
 
 
 def read_ending(text: str, hosts: Mapping[str, str]) -> Ending:

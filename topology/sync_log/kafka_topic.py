@@ -85,9 +85,9 @@ class KafkaWrittenTopic:
     def _produce(self) -> None:
         while self._exists and self._waiting:
             ticket, first, last, record = self._waiting[0]
-            told = partial(self._delivered, ticket, first, last)
+            delivered = partial(self._delivered, ticket, first, last)
             try:
-                self._producer.produce(self._name, record, partition=PARTITION, on_delivery=told)
+                self._producer.produce(self._name, record, partition=PARTITION, on_delivery=delivered)
             except BufferError:
                 return  # so much is under way already
             except self._kafka.KafkaException as error:

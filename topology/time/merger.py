@@ -374,8 +374,8 @@ def share_out(
             for index, part in share(batch.stream, rows):
                 batches[index].append(_HeldBatch.of(batch.stream, part))
     released_ms = max(one.released_ms for one in held)
-    told = held[0].channels, held[0].begun
-    return [msgspec.msgpack.encode(_HeldState(released_ms, told[0], tuple(own), told[1])) for own in batches]
+    shared = held[0].channels, held[0].begun
+    return [msgspec.msgpack.encode(_HeldState(released_ms, shared[0], tuple(own), shared[1])) for own in batches]
 
 
 def _decoded(state: bytes) -> _HeldState:

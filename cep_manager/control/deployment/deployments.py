@@ -296,9 +296,9 @@ class PlanDeployments:
         # At least twice in a lease, whatever was heard when.
         self.steady_until_ms = now_ms + self._base_lease_ms // 2
         for key, known in list(self.plans.items()):
-            mine, told = tasks.get(key, {}), reports.get(key, [])
+            mine, reported = tasks.get(key, {}), reports.get(key, [])
             # A thousand steady plans must not cost anything at each tick.
-            if driver is not None and self._is_steady(known, driver, told, mine, needed.get(key, 0), now_ms):
+            if driver is not None and self._is_steady(known, driver, reported, mine, needed.get(key, 0), now_ms):
                 heard_ms = min(task.heard_ms for (epoch, _), task in mine.items() if epoch == known.epoch)
                 self.steady_until_ms = min(self.steady_until_ms, heard_ms + self._base_lease_ms)
                 continue
@@ -306,16 +306,16 @@ class PlanDeployments:
             if driver is not None:
                 instructions += self._step_trial(self.plans[key], driver, mine, now_ms)
                 record = self.plans[key]
-                least = least_epoch(record, told, needed.get(key, 0))
+                least = least_epoch(record, reported, needed.get(key, 0))
                 if least > record.stored.counted and record.trial is None and record.compiled is not None:
                     instructions += self._leave_out(record, least, now_ms)
                 else:
-                    listed = _own(record, told) is not None
+                    listed = _own(record, reported) is not None
                     # A change that waits for more slots than the plan had has a former version to go back to.
-                    holds = record.fallback is None and any(one.state != "stopping" for one in told)
-                    ending = any(one.state == "stopping" for one in told)
+                    holds = record.fallback is None and any(one.state != "stopping" for one in reported)
+                    ending = any(one.state == "stopping" for one in reported)
                     instructions += self._submit(record, driver, listed, holds, ending, now_ms)
-            report = _own(self.plans[key], told)
+            report = _own(self.plans[key], reported)
             instructions += self._note_begun(self.plans[key], report)
             instructions += self._observe(self.plans[key], report, mine, driver_missing, now_ms)
         return instructions
@@ -324,7 +324,7 @@ class PlanDeployments:
         self,
         record: PlanRecord,
         driver: ClusterMember[RegisterDriver],
-        told: Sequence[TopologyReport],
+        reports: Sequence[TopologyReport],
         tasks: Tasks,
         needed: int,
         now_ms: int,
@@ -345,9 +345,9 @@ class PlanDeployments:
         if record.sent_to != (driver.latest.driver, driver.latest.process_id) or record.unusable:
             return False
         stored = record.stored
-        if not stored.settings.intake or len(told) != 1 or max(needed, stored.epoch) > stored.counted:
+        if not stored.settings.intake or len(reports) != 1 or max(needed, stored.epoch) > stored.counted:
             return False
-        report = told[0]
+        report = reports[0]
         if report.epoch != record.epoch or report.state != "running" or report.restarts != record.restarts:
             return False
         mine = [task for (epoch, _), task in tasks.items() if epoch == record.epoch]

@@ -45,7 +45,7 @@ def component_view(overview: Overview, key: PlanKey, name: str, window: WindowNa
         there = ", ".join(one.name for one in topology.components) or "none, its text cannot be compiled"
         raise UnknownComponentError(f"{key.plan} has no stage named {name[:80]}; there are: {there}")
     samples = sample_report(snapshot.samples, key, name, snapshot.now_ms)
-    told = component.metrics(WINDOW_OF[window], snapshot.now_ms)
+    metrics = component.metrics(WINDOW_OF[window], snapshot.now_ms)
     return ComponentView(
         plan=key.plan,
         tenant=key.tenant,
@@ -60,16 +60,16 @@ def component_view(overview: Overview, key: PlanKey, name: str, window: WindowNa
         errors=tuple(group for group in snapshot.errors.get(key, ()) if group.component == name),
         queries=component.planned.queries,
         work=_work(component),
-        latencies=histogram(told.latencies),
+        latencies=histogram(metrics.latencies),
         sampled=samples.orders,
         seen=samples.events,
     )
 
 
 def _total(component: StormComponent, window: WindowName, monotonic_ms: int) -> StageCounts:
-    told = component.metrics(WINDOW_OF[window], monotonic_ms)
+    metrics = component.metrics(WINDOW_OF[window], monotonic_ms)
     reports = [executor.report for executor in component.executors]
-    return counts_of(component, told, reports, component.capacity(monotonic_ms), None)
+    return counts_of(component, metrics, reports, component.capacity(monotonic_ms), None)
 
 
 def _work(component: StormComponent) -> tuple[QueryWorkView, ...]:
@@ -134,7 +134,7 @@ def _instance(one: DrawnInstance, counts: StageCounts) -> Instance:
 def _inputs(
     record: PlanRecord, topology: StormTopology, component: StormComponent, window: WindowName, monotonic_ms: int
 ) -> tuple[StreamIn, ...]:
-    told = component.metrics(WINDOW_OF[window], monotonic_ms)
+    metrics = component.metrics(WINDOW_OF[window], monotonic_ms)
     imported = record.compiled.imported if record.compiled is not None and component.planned.kind == "receiver" else ()
     outside = {binding.stream: binding.event_stream for binding in imported}
     return tuple(
@@ -143,8 +143,8 @@ def _inputs(
             producers=() if component.planned.kind == "receiver" else topology.producers(component, stream),
             event_stream=outside.get(stream, ""),
             grouping=component.planned.grouping(stream),
-            received=told.received.get(stream, 0),
-            received_per_second=per_second(told.received.get(stream, 0), told.covered_ms / 1_000),
+            received=metrics.received.get(stream, 0),
+            received_per_second=per_second(metrics.received.get(stream, 0), metrics.covered_ms / 1_000),
         )
         for stream in component.planned.inputs
     )
@@ -153,7 +153,7 @@ def _inputs(
 def _outputs(
     record: PlanRecord, topology: StormTopology, component: StormComponent, window: WindowName, monotonic_ms: int
 ) -> tuple[StreamOut, ...]:
-    told = component.metrics(WINDOW_OF[window], monotonic_ms)
+    metrics = component.metrics(WINDOW_OF[window], monotonic_ms)
     leaves = component.planned.kind == "publisher"
     exported = record.compiled.exported if record.compiled is not None and leaves else ()
     outside = {binding.stream: binding.event_stream for binding in exported}
@@ -162,9 +162,9 @@ def _outputs(
             stream=stream,
             consumers=() if leaves else _consumers(topology, component, stream),
             event_stream=outside.get(stream, ""),
-            emitted=told.emitted.get(stream, 0),
-            transferred=component.transferred({stream: told.emitted.get(stream, 0)})[stream],
-            emitted_per_second=per_second(told.emitted.get(stream, 0), told.covered_ms / 1_000),
+            emitted=metrics.emitted.get(stream, 0),
+            transferred=component.transferred({stream: metrics.emitted.get(stream, 0)})[stream],
+            emitted_per_second=per_second(metrics.emitted.get(stream, 0), metrics.covered_ms / 1_000),
         )
         for stream in component.planned.outputs
     )

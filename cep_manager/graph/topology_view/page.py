@@ -73,24 +73,24 @@ def _head(overview: Overview, topology: StormTopology) -> TopologyHead:
 
 
 def _last_checkpoint(snapshot: ClusterSnapshot, record: PlanRecord) -> LastCheckpoint | None:
-    told = checkpoint_list(snapshot, record.key, record.epoch).checkpoints
-    one = next((one for one in reversed(told) if one.state == "complete"), None)
+    checkpoints = checkpoint_list(snapshot, record.key, record.epoch).checkpoints
+    one = next((one for one in reversed(checkpoints) if one.state == "complete"), None)
     return LastCheckpoint(one.checkpoint, one.began_ms, one.duration_ms, one.size_bytes) if one is not None else None
 
 
 def _total(topology: StormTopology, window: WindowName, monotonic_ms: int) -> WindowTotal:
-    told = [(stage, stage.metrics(WINDOW_OF[window], monotonic_ms)) for stage in topology.components]
-    received = added_up(metrics for stage, metrics in told if stage.planned.kind == "receiver")
-    emitted = added_up(metrics for stage, metrics in told if stage.planned.kind == "publisher")
-    covered_ms = max((metrics.covered_ms for _, metrics in told), default=0)
+    measured = [(stage, stage.metrics(WINDOW_OF[window], monotonic_ms)) for stage in topology.components]
+    received = added_up(metrics for stage, metrics in measured if stage.planned.kind == "receiver")
+    emitted = added_up(metrics for stage, metrics in measured if stage.planned.kind == "publisher")
+    covered_ms = max((metrics.covered_ms for _, metrics in measured), default=0)
     p50_ms, p95_ms, p99_ms = (percentile_ms(received.latencies, share) for share in (0.5, 0.95, 0.99))
     return WindowTotal(
         window=window,
         covered_ms=covered_ms,
         received=received.events_received(),
         emitted=emitted.events_emitted(),
-        transferred=sum(sum(stage.transferred(metrics.emitted).values()) for stage, metrics in told),
-        dropped=sum(metrics.dropped for _, metrics in told),
+        transferred=sum(sum(stage.transferred(metrics.emitted).values()) for stage, metrics in measured),
+        dropped=sum(metrics.dropped for _, metrics in measured),
         received_per_second=per_second(received.events_received(), covered_ms / 1_000),
         emitted_per_second=per_second(emitted.events_emitted(), covered_ms / 1_000),
         mean_ms=received.stay_latency_ms(),

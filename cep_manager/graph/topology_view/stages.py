@@ -19,7 +19,7 @@ RECENT_MS = 30 * 60_000
 
 def stage_of(component: StormComponent, window: WindowName, monotonic_ms: int, now_ms: int) -> StageView:
     """Return the stage's row; `now_ms` is the time of day."""
-    told = component.metrics(WINDOW_OF[window], monotonic_ms)
+    metrics = component.metrics(WINDOW_OF[window], monotonic_ms)
     reports = [executor.report for executor in component.executors]
     errors = errors_of(component, now_ms)
     return StageView(
@@ -27,7 +27,7 @@ def stage_of(component: StormComponent, window: WindowName, monotonic_ms: int, n
         kind=component.planned.kind,
         executors=len(component.executors),
         tasks=component.planned.parallel,
-        counts=counts_of(component, told, reports, component.capacity(monotonic_ms), errors[0] if errors else None),
+        counts=counts_of(component, metrics, reports, component.capacity(monotonic_ms), errors[0] if errors else None),
     )
 
 
@@ -35,40 +35,42 @@ def instance_counts(
     component: StormComponent, executor: StormExecutor, window: WindowName, monotonic_ms: int, now_ms: int
 ) -> StageCounts:
     """Return the metrics of one live instance."""
-    told = executor.metrics(WINDOW_OF[window], monotonic_ms)
+    metrics = executor.metrics(WINDOW_OF[window], monotonic_ms)
     error = error_of(executor, now_ms) if executor.report.last_error else None
-    return counts_of(component, told, [executor.report], executor.capacity(monotonic_ms), error)
+    return counts_of(component, metrics, [executor.report], executor.capacity(monotonic_ms), error)
 
 
 def counts_of(
     component: StormComponent,
-    told: WindowMetrics,
+    metrics: WindowMetrics,
     reports: Iterable[ComponentReport],
     capacity: float,
     last_error: StageError | None,
 ) -> StageCounts:
     """Return the metrics of instances of `component` that `told` sums up; `reports` are their latest reports."""
-    seconds = told.covered_ms / 1_000
+    seconds = metrics.covered_ms / 1_000
     held = [part for report in reports for part in report.held]
     receives = component.planned.kind == "receiver"
-    p50_ms, p95_ms, p99_ms = (percentile_ms(told.latencies, share) if receives else None for share in (0.5, 0.95, 0.99))
+    p50_ms, p95_ms, p99_ms = (
+        percentile_ms(metrics.latencies, share) if receives else None for share in (0.5, 0.95, 0.99)
+    )
     return StageCounts(
-        received=told.events_received(),
-        emitted=told.events_emitted(),
-        transferred=sum(component.transferred(told.emitted).values()),
-        received_per_second=per_second(told.events_received(), seconds),
-        emitted_per_second=per_second(told.events_emitted(), seconds),
+        received=metrics.events_received(),
+        emitted=metrics.events_emitted(),
+        transferred=sum(component.transferred(metrics.emitted).values()),
+        received_per_second=per_second(metrics.events_received(), seconds),
+        emitted_per_second=per_second(metrics.events_emitted(), seconds),
         capacity=round(capacity, 4),
-        execute_ms=told.execute_latency_ms(),
-        process_ms=told.stay_latency_ms(),
+        execute_ms=metrics.execute_latency_ms(),
+        process_ms=metrics.stay_latency_ms(),
         p50_ms=p50_ms,
         p95_ms=p95_ms,
         p99_ms=p99_ms,
         queued=sum(report.queued_events for report in reports),
         state_rows=sum(part.rows for part in held),
         state_bytes=sum(part.bytes for part in held),
-        dropped=told.dropped,
-        errors=told.errors,
+        dropped=metrics.dropped,
+        errors=metrics.errors,
         last_error=last_error,
     )
 

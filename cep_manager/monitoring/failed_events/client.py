@@ -74,18 +74,18 @@ class FailedEventStores:
     def replay(self, choice: FailedEventSelection) -> ReplayedEvents:
         """Send the chosen entries again to where they failed."""
         answers, silent = self._ask("POST", "/errors/replay", choice, _Replayed)
-        told = [answer for _, answer in answers]
+        results = [answer for _, answer in answers]
         refused = tuple(
             RefusedEntry(one.id, worker, one.code, one.reason) for worker, answer in answers for one in answer.refused
         )
         return ReplayedEvents(
             plan=self.key.plan,
             tenant=self.key.tenant,
-            replayed=sum(one.replayed for one in told),
-            events=sum(one.events for one in told),
+            replayed=sum(one.replayed for one in results),
+            events=sum(one.events for one in results),
             refused=refused,
-            under_way=sum(one.under_way for one in told),
-            left=sum(one.left for one in told),
+            under_way=sum(one.under_way for one in results),
+            left=sum(one.left for one in results),
             silent=silent,
         )
 

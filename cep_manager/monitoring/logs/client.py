@@ -1,4 +1,4 @@
-"""Asks processes at their insight doors: all at once, for a bounded time."""
+"""Asks processes at their inspection endpoints: all at once, for a bounded time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cep_common.errors import CepError, DecodeError
 from cep_common.ids import Endpoint
 from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, decode, encode
 from cep_common.protocol.registry import Message, Rejected
-from cep_common.security.roles import INSIGHT_DOORS, Role
+from cep_common.security.roles import INSPECTION_SOCKETS, Role
 from cep_common.sockets.transport import connecting_socket
 
 
@@ -48,7 +48,7 @@ def asking(context: zmq.Context[Any]) -> Ask:
             waiting: dict[Any, int] = {}
             for number, question in enumerate(questions):
                 try:
-                    socket = connecting_socket(context, INSIGHT_DOORS[question.role], MAXIMUM_CONTROL_BYTES)
+                    socket = connecting_socket(context, INSPECTION_SOCKETS[question.role], MAXIMUM_CONTROL_BYTES)
                     opened.callback(socket.close)
                     socket.connect(question.endpoint.url())
                     socket.send_multipart(encode(question.message, number.to_bytes(4, "big")), flags=zmq.NOBLOCK)

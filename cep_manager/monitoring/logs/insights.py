@@ -141,8 +141,8 @@ class Insights:
         }
         if outside:
             with self._turn():
-                told = self._ask(list(outside.values()))
-            for number, answer in zip(outside, told, strict=True):
+                reported = self._ask(list(outside.values()))
+            for number, answer in zip(outside, reported, strict=True):
                 answers[number] = answer
                 self._remember(_run(questions[number][0]), answer)
         return [UNKNOWN_PLACE if answer is None else answer for answer in answers]

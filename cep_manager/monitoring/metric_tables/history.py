@@ -87,8 +87,8 @@ def from_tables(read: Read, key: PlanKey, wanted: Wanted, interval_ms: int) -> P
 
 def from_points(points: Sequence[PlanPoint], key: PlanKey, wanted: Wanted, problem: str = "") -> PlanHistory:
     """Return the history as memory has it."""
-    told = ((point.at_ms, getattr(point, wanted.metric)) for point in points)
-    return _history(key, wanted, "memory", ((at_ms, value) for at_ms, value in told if value is not None), problem)
+    values = ((point.at_ms, getattr(point, wanted.metric)) for point in points)
+    return _history(key, wanted, "memory", ((at_ms, value) for at_ms, value in values if value is not None), problem)
 
 
 def _rates(counts: Sequence[tuple[int, float]], longest_ms: int) -> Iterable[tuple[int, float]]:
@@ -115,7 +115,7 @@ def _history(
             steps.setdefault(math.ceil((at_ms - wanted.since_ms) / wanted.step_ms), []).append(value)
     last = math.ceil((wanted.until_ms - wanted.since_ms) / wanted.step_ms)
     points = tuple(
-        (min(wanted.since_ms + step * wanted.step_ms, wanted.until_ms), _told(steps.get(step), series.greatest))
+        (min(wanted.since_ms + step * wanted.step_ms, wanted.until_ms), _aggregate(steps.get(step), series.greatest))
         for step in range(1, last + 1)
     )
     return PlanHistory(
@@ -123,7 +123,7 @@ def _history(
     )  # fmt: skip
 
 
-def _told(values: Sequence[float] | None, greatest: bool) -> float | None:
+def _aggregate(values: Sequence[float] | None, greatest: bool) -> float | None:
     if not values:
         return None
     return round(max(values) if greatest else sum(values) / len(values), 6)

@@ -29,18 +29,20 @@ def _plan(snapshot: ClusterSnapshot, key: PlanKey) -> PlanReading | None:
     level = record.statistics_level()
     live = [task for task in snapshot.tasks.get(key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms)]
     reports = {report.instance: report for task in live for report in task.latest.components}
-    told: dict[str, WindowMetrics] = {}
+    metrics: dict[str, WindowMetrics] = {}
     stages = []
     for planned in record.compiled.components:
         names = [name for index in range(planned.parallel) if (name := instance_name(planned.name, index)) in histories]
         mine = {name: window_metrics(histories[name], None, snapshot.now_ms) for name in names}
-        told[planned.name] = added_up(mine.values())
+        metrics[planned.name] = added_up(mine.values())
         busy = {name: (one.busy_ms, histories[name].heard_ms) for name, one in mine.items()}
-        stages.append(_stage(planned, told[planned.name], busy, [reports[name] for name in names if name in reports]))
+        stages.append(
+            _stage(planned, metrics[planned.name], busy, [reports[name] for name in names if name in reports])
+        )
     kinds = {planned.name: planned.kind for planned in record.compiled.components}
-    receivers = added_up(one for name, one in told.items() if kinds[name] == "receiver")
-    publishers = added_up(one for name, one in told.items() if kinds[name] == "publisher")
-    between = added_up(one for name, one in told.items() if kinds[name] in ("processor", "trigger"))
+    receivers = added_up(one for name, one in metrics.items() if kinds[name] == "receiver")
+    publishers = added_up(one for name, one in metrics.items() if kinds[name] == "publisher")
+    between = added_up(one for name, one in metrics.items() if kinds[name] in ("processor", "trigger"))
     return PlanReading(
         key=key,
         counts=level != "off",
@@ -58,14 +60,14 @@ def _plan(snapshot: ClusterSnapshot, key: PlanKey) -> PlanReading | None:
 
 
 def _stage(
-    planned: PlannedComponent, told: WindowMetrics, busy: dict[str, tuple[int, int]], reports: list[ComponentReport]
+    planned: PlannedComponent, metrics: WindowMetrics, busy: dict[str, tuple[int, int]], reports: list[ComponentReport]
 ) -> StageReading:
     return StageReading(
         component=planned.name,
-        received=told.events_received(),
-        emitted=told.events_emitted(),
-        dropped=told.dropped,
-        errors=told.errors,
+        received=metrics.events_received(),
+        emitted=metrics.events_emitted(),
+        dropped=metrics.dropped,
+        errors=metrics.errors,
         queued=sum(report.queued_events for report in reports),
         heard_ms=max((heard_ms for _, heard_ms in busy.values()), default=0),
         busy=busy,

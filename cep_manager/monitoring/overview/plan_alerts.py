@@ -11,7 +11,7 @@ from cep_common.protocol.drivers import CheckpointReport, TopologyReport
 from cep_manager.checkpoints.view import former_savepoint, unreadable_state
 from cep_manager.control.deployment.deployments import RUNS
 from cep_manager.history.windowed_metrics import CAPACITY_WINDOW_S, window_metrics
-from cep_manager.monitoring.degraded import DegradedPart, degraded_parts, told_full
+from cep_manager.monitoring.degraded import DegradedPart, degraded_parts, full_reason
 from cep_manager.monitoring.overview.alerts import RECENT_MS, Alert, AlertContext, AlertSeverity, Subject
 from cep_manager.monitoring.status import WorkerReports, plan_status, worker_reports
 from cep_manager.plans.record import PlanRecord
@@ -129,9 +129,9 @@ def _connections(case: PlanAlertContext) -> Iterator[Alert]:
 def _load(case: PlanAlertContext) -> Iterator[Alert]:
     picture, record = case.picture, case.record
     for instance, history in picture.snapshot.histories.get(record.key, {}).items():
-        told = window_metrics(history, CAPACITY_WINDOW_S, picture.snapshot.now_ms)
-        if told.busy_share() > BUSY and told.covered_ms >= COUNTED_MS:
-            what = f"{instance} spends {told.busy_share():.0%} of its time working: it cannot take much more"
+        metrics = window_metrics(history, CAPACITY_WINDOW_S, picture.snapshot.now_ms)
+        if metrics.busy_share() > BUSY and metrics.covered_ms >= COUNTED_MS:
+            what = f"{instance} spends {metrics.busy_share():.0%} of its time working: it cannot take much more"
             advice = "Rebalance the plan to more workers, or give the stage more instances with @dist(parallel='n')."
             yield _alert(record.key, AlertSeverity.WARNING, "capacity", what, advice)
     for worker, report in case.reports:
@@ -251,7 +251,7 @@ def _storage(case: PlanAlertContext) -> Iterator[Alert]:
         if prepared is not None and prepared.events and prepared.oldest_ms > PREPARED_MS and not _fails(case, name):
             sinks = prepared.released_events
             what = f"{prepared.events:,} results wait in {name} for their " + ("sinks" if sinks else "checkpoint")
-            what += f"; {told_full(prepared)}, and sources wait" if prepared.full else ""
+            what += f"; {full_reason(prepared)}, and sources wait" if prepared.full else ""
             since_ms = picture.now_ms - prepared.oldest_ms
             advice = (
                 "Its sinks take results more slowly than they come: speed them up, give the plan fewer results, or "

@@ -213,8 +213,8 @@ def _components(
             if name in reported
         ]
         number += component.parallel
-        told = tuple(histories[name] for name in names if name in histories)
-        yield StormComponent(component, tuple(executors), told, _consumers(component, planned))
+        found = tuple(histories[name] for name in names if name in histories)
+        yield StormComponent(component, tuple(executors), found, _consumers(component, planned))
 
 
 def _consumers(component: PlannedComponent, planned: tuple[PlannedComponent, ...]) -> dict[str, int]:

@@ -97,7 +97,7 @@ class _Schemas:
 
 def _operation(call: RestCall, schemas: _Schemas) -> Table:
     permission = CALLS.get(f"api.{call.name}", Permission.ADMINISTER)
-    told: Table = {
+    operation: Table = {
         "operationId": call.name,
         "summary": call.summary,
         "tags": [call.area],
@@ -106,11 +106,11 @@ def _operation(call: RestCall, schemas: _Schemas) -> Table:
         "x-permission": permission.value,
     }
     if permission is Permission.OPEN:
-        told["security"] = []
+        operation["security"] = []
     if call.body is not None:
         content = {media: {"schema": schemas.of(call.body.type)} for media in call.body.media}
-        told["requestBody"] = {"required": call.body.required, "content": content}
-    return told
+        operation["requestBody"] = {"required": call.body.required, "content": content}
+    return operation
 
 
 def _parameters(call: RestCall) -> list[Table]:
@@ -137,16 +137,16 @@ def _parameter(field: msgspec.structs.FieldInfo) -> Table:
 
 
 def _responses(call: RestCall, permission: Permission, schemas: _Schemas) -> Table:
-    told = {
+    answers = {
         str(status): {"description": _words(kind), **_content(kind, schemas)} for status, kind in call.answers.items()
     }
     failures = {**_failures(call), **(WITH_BODY if call.body is not None else {})}
     if permission is not Permission.OPEN:
         failures = {**EVERYWHERE, **failures} | {403: "; ".join(filter(None, (EVERYWHERE[403], failures.get(403))))}
     if call.method == "GET" and not isinstance(call.answers.get(200), Media):
-        told["304"] = {"description": "What is under the `ETag` in `If-None-Match` has not changed"}
+        answers["304"] = {"description": "What is under the `ETag` in `If-None-Match` has not changed"}
     body = {"content": {JSON: {"schema": schemas.of(Failure)}}}
-    return told | {
+    return answers | {
         str(status): {"description": text, **body}
         for status, text in sorted(failures.items())
         if status not in call.answers
@@ -160,12 +160,12 @@ def _failures(call: RestCall) -> Mapping[int, str]:
         kinds.insert(0, BadRequestError)
     if call.body is not None:
         kinds.append(MediaTypeError)
-    told: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for kind in dict.fromkeys(kinds):
         words = f"`{kind.code}`: {_first_line(kind)}"
         status = status_of(kind)
-        told[status] = f"{told[status]}; {words}" if status in told else words
-    return told
+        texts[status] = f"{texts[status]}; {words}" if status in texts else words
+    return texts
 
 
 def _words(kind: Any) -> str:

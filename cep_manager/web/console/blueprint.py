@@ -212,9 +212,9 @@ def _act(view: ManagerView, key: PlanKey, action: str) -> Outcome:
 def _take_savepoint(view: ManagerView, key: PlanKey) -> Outcome:
     """Take a savepoint and return the outcome in the form of the other actions; the plan itself does not change."""
     taken = view.take_savepoint(key, request.form.get("name", "").strip())
-    told = view.plan(key)
+    plan = view.plan(key)
     message = f"savepoint {taken.name} is being taken"
-    return Outcome(key.plan, key.tenant, told.topology, told.epoch, created=False, changed=True, message=message)
+    return Outcome(key.plan, key.tenant, plan.topology, plan.epoch, created=False, changed=True, message=message)
 
 
 def _read_host() -> PlanHost | None:

@@ -17,12 +17,12 @@ Values = list[dict[str, Any]]
 def stream_metrics(overview: Overview, topology: StormTopology, window: StormWindow) -> dict[str, Any]:
     """Return every component with its values by stream."""
     monotonic_ms = overview.snapshot.now_ms
-    told = [(component, component.metrics(window, monotonic_ms)) for component in topology.components]
+    measured = [(component, component.metrics(window, monotonic_ms)) for component in topology.components]
     return {
         "window": window.written,
         "window-hint": window.hint,
-        "spouts": [_spout(component, metrics) for component, metrics in told if component.is_spout],
-        "bolts": [_bolt(topology, component, metrics) for component, metrics in told if not component.is_spout],
+        "spouts": [_spout(component, metrics) for component, metrics in measured if component.is_spout],
+        "bolts": [_bolt(topology, component, metrics) for component, metrics in measured if not component.is_spout],
     }
 
 

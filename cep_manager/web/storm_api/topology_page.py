@@ -56,16 +56,16 @@ def _totals(topology: StormTopology, window: StormWindow, monotonic_ms: int) -> 
 
     Events are acknowledged where they came in; one that a stage dropped as too late has failed.
     """
-    told = [(component, component.metrics(window, monotonic_ms)) for component in topology.components]
-    spouts = added_up(metrics for component, metrics in told if component.planned.kind == "receiver")
+    measured = [(component, component.metrics(window, monotonic_ms)) for component in topology.components]
+    spouts = added_up(metrics for component, metrics in measured if component.planned.kind == "receiver")
     return {
         "windowPretty": window.hint,
         "window": window.written,
-        "emitted": sum(metrics.events_emitted() for _, metrics in told),
-        "transferred": sum(sum(component.transferred(metrics.emitted).values()) for component, metrics in told),
+        "emitted": sum(metrics.events_emitted() for _, metrics in measured),
+        "transferred": sum(sum(component.transferred(metrics.emitted).values()) for component, metrics in measured),
         "completeLatency": decimal(spouts.stay_latency_ms()),
         "acked": sum(spouts.latencies.values()),
-        "failed": sum(metrics.dropped for _, metrics in told),
+        "failed": sum(metrics.dropped for _, metrics in measured),
     }
 
 

@@ -178,8 +178,8 @@ class JsonEvents:
             raise EventsRejectedError("wrong-value", f"a value cannot be kept: {error}") from error
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
         if strange := strange_times(arrays[0], MOST_DETAILS):
-            told = self._time_key or self._time_attribute or TIMESTAMP
-            misfits = [InvalidEvent(first_index + row, told, WRONG_TIME) for row in strange]
+            attribute = self._time_key or self._time_attribute or TIMESTAMP
+            misfits = [InvalidEvent(first_index + row, attribute, WRONG_TIME) for row in strange]
             raise events_rejected(self._schema.stream, misfits, len(events))
         unreadable = unreadable_object(batch)
         if unreadable is not None:

@@ -150,9 +150,9 @@ class TextEvents:
         columns: list[list[str | None]] = [[] for _ in self._attributes]
         events = split_events(body, self._form.delimiter)
         for index, event in enumerate(events):
-            told = dict(_lines(event))
+            texts = dict(_lines(event))
             for (name, kind), column in zip(self._attributes, columns, strict=True):
-                text, problem = self._value(kind, told.get(name))
+                text, problem = self._value(kind, texts.get(name))
                 column.append(text)
                 if problem:
                     misfits.append(InvalidEvent(index, name, problem))

@@ -185,7 +185,7 @@ class _XmlValues:
         columns: list[list[str | None]] = [[] for _ in self._attributes]
         for index, event in enumerate(events):
             for (name, kind), node, column in zip(self._attributes, event, columns, strict=True):
-                text, problem = self._told(kind, node)
+                text, problem = self._text_of(kind, node)
                 column.append(text)
                 if problem and index not in told:
                     misfits.append(InvalidEvent(index, name, problem))
@@ -193,7 +193,7 @@ class _XmlValues:
                 raise events_rejected(self._stream, sorted(misfits, key=attrgetter("index")), count)
         return self._columns.batch([pa.array(column, pa.string()) for column in columns], now_ms, misfits)
 
-    def _told(self, kind: str, node: Any) -> tuple[str | None, str]:
+    def _text_of(self, kind: str, node: Any) -> tuple[str | None, str]:
         """Return the text of a node, and what is wrong with it, or nothing."""
         if node is None:
             return None, "" if self._lenient else f"is missing ({kind})"

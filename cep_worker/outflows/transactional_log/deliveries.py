@@ -86,7 +86,7 @@ class ConsumerDeliveries:
         self._deliveries: dict[Who, _ConsumerDelivery] = {}
         self._known = {(one.stream, one.name): one for one in (log.progress.consumers if log.progress else ())}
         """Consumers of which an earlier process told how far they are, and that have not come yet."""
-        self._told: dict[tuple[int, str], _ReportedRows] = {}
+        self._reported: dict[tuple[int, str], _ReportedRows] = {}
         self._counted_before: set[int] = set()
         """Files whose rows somebody else counts as delivered."""
         self._nowhere: set[str] = set()
@@ -293,7 +293,7 @@ class ConsumerDeliveries:
                          group.path, one.stream, release.unreadable_rows, release.problem)  # fmt: skip
             self._losses.note(release.unreadable_rows, f"{place_of(group.path)} released {one.stream}")
         lost = release.lost_rows + release.unreadable_rows
-        self._told_of(group, one.stream).lost[one.tap.name] = lost
+        self._reported_rows(group, one.stream).lost[one.tap.name] = lost
         one.release = None
         one.done, one.frames = group.ordinal, 0
         self._count(group, one.stream)
@@ -310,23 +310,23 @@ class ConsumerDeliveries:
             one.release, one.frames = None, 0
             self._changed()
 
-    def _told_of(self, group: ResultGroup, stream: str) -> _ReportedRows:
-        return self._told.setdefault((group.ordinal, stream), _ReportedRows())
+    def _reported_rows(self, group: ResultGroup, stream: str) -> _ReportedRows:
+        return self._reported.setdefault((group.ordinal, stream), _ReportedRows())
 
     def _count(self, group: ResultGroup, stream: str) -> None:
         """Count what all consumers of the stream have by now."""
         if group.ordinal in self._counted_before:
             return
         there = [one for one in self._deliveries.values() if one.stream == stream]
-        told = self._told_of(group, stream)
+        counted = self._reported_rows(group, stream)
         for one in there:
             if one.release is not None and one.release.group is group:
-                told.lost[one.tap.name] = one.release.lost_rows
+                counted.lost[one.tap.name] = one.release.lost_rows
         reached = min((one.rows_in(group) for one in there), default=group.stream_rows[stream])
-        delivered = reached - max(told.lost.values(), default=0)
-        if delivered > told.rows:
-            self._counts.delivered(stream, delivered - told.rows)
-            told.rows = delivered
+        delivered = reached - max(counted.lost.values(), default=0)
+        if delivered > counted.rows:
+            self._counts.delivered(stream, delivered - counted.rows)
+            counted.rows = delivered
 
     def _drop(self, verdict: Callable[[ResultGroup], CommitDecision], now_ms: int) -> Iterator[OSError]:
         """Delete the oldest files while nobody needs them."""
@@ -354,7 +354,7 @@ class ConsumerDeliveries:
                 yield error
                 return
             for stream in group.stream_rows:
-                self._told.pop((group.ordinal, stream), None)
+                self._reported.pop((group.ordinal, stream), None)
             self._counted_before.discard(group.ordinal)
 
     def _is_done(self, group: ResultGroup, now_ms: int) -> bool:

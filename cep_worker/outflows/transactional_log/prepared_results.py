@@ -213,11 +213,11 @@ class PreparedResults:
         self._log(opening).mark(checkpoint, durable)
         self._pump_later()
 
-    def learn(self, told: Sequence[PlanCheckpoints]) -> None:
+    def learn(self, checkpoints: Sequence[PlanCheckpoints]) -> None:
         """Apply the checkpoints of this plan, and of others of its name, to the epochs that they belong to."""
         speaks_of = self._deployments.speaks_of
         self.apply_checkpoints(
-            tuple(span for one in told for span in one.spans if speaks_of(one.deployed_ms, span.epoch))
+            tuple(span for one in checkpoints for span in one.spans if speaks_of(one.deployed_ms, span.epoch))
         )
 
     def apply_checkpoints(self, spans: tuple[CheckpointSpan, ...]) -> None:

@@ -288,9 +288,9 @@ class PublisherLog:
         if found.damaged_bytes:
             logger.error("prepared results are damaged: file=%s bytes=%d events=%d",
                          group.path, found.damaged_bytes, group.lost_rows)  # fmt: skip
-        told = _told_by(group, before) if before is not None else None
-        if before is not None and told is not None and told.position > before.position:
-            missing = told.position - before.position
+        received = _received_before(group, before) if before is not None else None
+        if before is not None and received is not None and received.position > before.position:
+            missing = received.position - before.position
             before.lost_rows += missing
             logger.error(
                 "prepared results are damaged, their file ends too early: file=%s events=%d", before.path, missing
@@ -298,19 +298,19 @@ class PublisherLog:
 
     def _was_dropped(self, group: ResultGroup) -> bool:
         """Return whether all consumers have had the group; the process ended before its file was deleted."""
-        told = self.progress
-        return told is not None and told.log == group.header.log and group.ordinal <= told.dropped
+        progress = self.progress
+        return progress is not None and progress.log == group.header.log and group.ordinal <= progress.dropped
 
     def _note_missing(self, group: ResultGroup, given_up_rows: int) -> None:
         """Count rows of missing or shortened files before the group.
 
         The group knows how many rows came before it; `given_up_rows` of these are counted already.
         """
-        before, told = (self.groups[-1] if self.groups else None), self.progress
+        before, progress = (self.groups[-1] if self.groups else None), self.progress
         if before is not None:
             known = before.all_rows if before.header.rows_before is not None else None
         else:
-            known = told.dropped_rows if told is not None and told.log == group.header.log else None
+            known = progress.dropped_rows if progress is not None and progress.log == group.header.log else None
         if known is None or group.header.rows_before is None:
             return
         missing = max(0, group.header.rows_before - known - given_up_rows)
@@ -318,7 +318,7 @@ class PublisherLog:
             return
         logger.error("prepared results are gone, files before this one are missing or cut: file=%s events=%d",
                      group.path, missing)  # fmt: skip
-        stood = told.rows if told is not None and told.log == group.header.log else 0
+        stood = progress.rows if progress is not None and progress.log == group.header.log else 0
         certain = missing if group.header.at_once else min(missing, max(0, stood - known - given_up_rows))
         self._note_lost(group.path, certain)
         # Whether the others were to be delivered is decided with their checkpoint.
@@ -326,13 +326,13 @@ class PublisherLog:
 
     def _note_missing_end(self, given_up_rows: int) -> None:
         """Count rows of missing newest files, or of a last file that ends too early."""
-        told = self.progress
+        progress = self.progress
         logs = {group.header.log for group in self.groups}
-        if told is None or (logs and told.log not in logs):
+        if progress is None or (logs and progress.log not in logs):
             return
-        self.dropped, self.dropped_rows = told.dropped, told.dropped_rows
-        there = self.groups[-1].all_rows if self.groups else told.dropped_rows
-        missing = told.rows - there - given_up_rows
+        self.dropped, self.dropped_rows = progress.dropped, progress.dropped_rows
+        there = self.groups[-1].all_rows if self.groups else progress.dropped_rows
+        missing = progress.rows - there - given_up_rows
         if missing > 0 and (not self.groups or self.groups[-1].header.rows_before is not None):
             logger.error("prepared results are gone, the newest files are missing or cut: folder=%s events=%d",
                          self.folder, missing)  # fmt: skip
@@ -346,15 +346,15 @@ class PublisherLog:
         before = self.groups[-1] if self.groups else None
         if before is None or before.checkpoint is not None or not before.frames:
             return
-        told = _told_by(group, before)
-        if told is not None and told.checkpoint:
+        reported = _received_before(group, before)
+        if reported is not None and reported.checkpoint:
             writer = GroupWriter.reopen(before)
             try:
-                writer.mark(told.checkpoint, told.position)
+                writer.mark(reported.checkpoint, reported.position)
             finally:
                 os.close(writer.descriptor)
             logger.warning("lost mark of prepared results restored: file=%s checkpoint=%d",
-                           before.path, told.checkpoint)  # fmt: skip
+                           before.path, reported.checkpoint)  # fmt: skip
         elif before.header.run() == group.header.run() and group.header.after != 0:
             self.groups.pop()
             logger.error("prepared results lost, their checkpoint is unknown, set aside: file=%s events=%d",
@@ -427,7 +427,7 @@ def _newest_mark(group: ResultGroup) -> ReceivedRows | None:
     return ReceivedRows(ordinal_of(group.path) - 1, header.after, header.position) if header.after else header.former
 
 
-def _told_by(group: ResultGroup, before: ResultGroup) -> ReceivedRows | None:
+def _received_before(group: ResultGroup, before: ResultGroup) -> ReceivedRows | None:
     """Return what `group` says about the end of `before`; checkpoint 0: unknown, or none."""
     header, ordinal = group.header, ordinal_of(before.path)
     if header.former is not None and header.former.ordinal == ordinal:

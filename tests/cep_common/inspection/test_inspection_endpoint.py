@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cep_common.inspection.config import LogConfig
-from cep_common.inspection.endpoint import Inspection, InspectionEndpoint, open_door
+from cep_common.inspection.endpoint import Inspection, InspectionEndpoint, open_inspection
 from cep_common.inspection.log_buffer import LogBuffer
 from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, decode, encode
 from cep_common.protocol.inspection import ConfigurationRead, LogRead, ReadConfiguration, ReadLog, Setting
@@ -17,7 +17,7 @@ from cep_common.protocol.registry import ListPlans, Message, Rejected
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.keys import write_keys
-from cep_common.security.roles import INSIGHT_DOORS, Role
+from cep_common.security.roles import INSPECTION_SOCKETS, Role
 from cep_common.sockets.transport import connecting_socket
 
 SETTING = Setting("http.port", "9080", "9080")
@@ -40,14 +40,14 @@ def context() -> Iterator[GuardedContext]:
 def ask(
     context: GuardedContext, door: InspectionEndpoint, role: Role, message: Message, within_ms: int = 5_000
 ) -> Message | None:
-    with connecting_socket(context, INSIGHT_DOORS[role], MAXIMUM_CONTROL_BYTES) as socket:
+    with connecting_socket(context, INSPECTION_SOCKETS[role], MAXIMUM_CONTROL_BYTES) as socket:
         socket.connect(door.address.endpoint.url())
         socket.send_multipart(encode(message, b"1"))
         return decode(socket.recv_multipart()).message if socket.poll(within_ms) else None
 
 
 def test_log_and_configuration_are_told_to_who_names_the_run(context: GuardedContext, insight: Inspection) -> None:
-    door = open_door(context, Role.WORKER, "127.0.0.1", LogConfig(), insight, advertised_host="localhost")
+    door = open_inspection(context, Role.WORKER, "127.0.0.1", LogConfig(), insight, advertised_host="localhost")
     assert door is not None
     run = door.address.run
     assert door.address.endpoint.host == "localhost"
@@ -70,7 +70,7 @@ def test_a_question_that_cannot_be_answered_ends_nothing(
     context: GuardedContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = Inspection(LogBuffer(100_000), (Setting("wal.folder", chr(0xD800), ""),))
-    door = open_door(context, Role.WORKER, "127.0.0.1", LogConfig(), broken)
+    door = open_inspection(context, Role.WORKER, "127.0.0.1", LogConfig(), broken)
     assert door is not None
     answer = ask(context, door, Role.WORKER, ReadConfiguration(door.address.run))
     assert isinstance(answer, Rejected)
@@ -85,11 +85,11 @@ def test_a_question_that_cannot_be_answered_ends_nothing(
 def test_a_process_without_a_free_port_works_without_a_door(
     context: GuardedContext, insight: Inspection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = open_door(context, Role.WORKER, "127.0.0.1", LogConfig(), insight)
+    first = open_inspection(context, Role.WORKER, "127.0.0.1", LogConfig(), insight)
     assert first is not None
     port = first.address.endpoint.port
     taken = LogConfig(first_port=port, last_port=port)
-    assert open_door(context, Role.WORKER, "127.0.0.1", taken, insight) is None
+    assert open_inspection(context, Role.WORKER, "127.0.0.1", taken, insight) is None
     assert "managers cannot read this process's log" in caplog.text
     first.close()
 

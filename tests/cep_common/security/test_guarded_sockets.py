@@ -18,7 +18,7 @@ from cep_common.protocol.registry import ListPlans, PlansListed
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import GuardedContext, is_loopback, open_context
 from cep_common.security.keys import write_keys
-from cep_common.security.roles import DOORS, Role, SocketKind, may_connect
+from cep_common.security.roles import SOCKET_RULES, Role, SocketKind, may_connect
 from cep_common.sockets.transport import ControlClient, ControlServer, connecting_socket, listening_socket
 
 MAXIMUM_BYTES = 1_000
@@ -61,7 +61,7 @@ def gets_through(
 
 @pytest.mark.parametrize("door", SocketKind)
 def test_a_door_opens_to_the_roles_of_the_table_and_to_no_other(door: SocketKind, acting_as: As) -> None:
-    with listening_socket(acting_as(DOORS[door].owner), door, "127.0.0.1", MAXIMUM_BYTES) as listening:
+    with listening_socket(acting_as(SOCKET_RULES[door].owner), door, "127.0.0.1", MAXIMUM_BYTES) as listening:
         listening.bind("tcp://127.0.0.1:*")
         with ExitStack() as knocking:
             for role in Role:

@@ -9,7 +9,15 @@ from cep_common.protocol.drivers import RegisterDriver
 from cep_common.protocol.message_types import message_types
 from cep_common.protocol.registry import ListPlans, RegisterEndpoint, RegisterWorker, RequestEndpoint
 from cep_common.protocol.tasks import RefreshTasks, RegisterTask
-from cep_common.security.roles import CONTROL_SENDERS, DOORS, INSIGHT_DOORS, Role, SocketKind, may_connect, may_send
+from cep_common.security.roles import (
+    CONTROL_SENDERS,
+    INSPECTION_SOCKETS,
+    SOCKET_RULES,
+    Role,
+    SocketKind,
+    may_connect,
+    may_send,
+)
 
 KEY = PlanKey(-1234, "P")
 WHERE = Endpoint("127.0.0.1", 1)
@@ -31,8 +39,8 @@ BY_ROLE = {
 
 
 def test_every_door_has_an_owner_and_visitors() -> None:
-    assert DOORS.keys() == set(SocketKind)
-    assert all(rule.visitors for rule in DOORS.values())
+    assert SOCKET_RULES.keys() == set(SocketKind)
+    assert all(rule.visitors for rule in SOCKET_RULES.values())
 
 
 def test_a_client_enters_workers_ingress_and_egress_and_nothing_else() -> None:
@@ -42,12 +50,12 @@ def test_a_client_enters_workers_ingress_and_egress_and_nothing_else() -> None:
 def test_a_manager_listens_to_results_at_workers_looks_into_every_process_and_enters_nothing_else() -> None:
     assert {door for door in SocketKind if may_connect(Role.MANAGER, door)} == {
         SocketKind.EGRESS,
-        *INSIGHT_DOORS.values(),
+        *INSPECTION_SOCKETS.values(),
     }
 
 
 def test_every_process_has_a_door_of_its_own_for_managers_alone() -> None:
-    doors = {role: DOORS[door] for role, door in INSIGHT_DOORS.items()}
+    doors = {role: SOCKET_RULES[door] for role, door in INSPECTION_SOCKETS.items()}
     assert {role: rule.owner for role, rule in doors.items()} == {role: role for role in Role if role != Role.CLIENT}
     assert {rule.visitors for rule in doors.values()} == {frozenset({Role.MANAGER})}
 

@@ -158,7 +158,7 @@ def test_what_was_told_is_kept_no_longer_than_it_is_good(world: World) -> None:
     for tenant in range(5):
         recent.keep(snapshot, tenant, system=False, told=told(world))
         snapshot = msgspec.structs.replace(snapshot, now_ms=snapshot.now_ms + GOOD_FOR_MS // 2)
-    assert sorted(tenant for tenant, _ in recent._told) == [3, 4]
+    assert sorted(tenant for tenant, _ in recent._overviews) == [3, 4]
 
 
 def test_without_plans_the_page_offers_samples_that_open_in_the_editor() -> None:

@@ -30,7 +30,7 @@ class FakeLink:
     secures = silent = False
 
     def __init__(
-        self, _context: Any, _door: Any, endpoint: Endpoint, *_: Any, patient: bool, shared: Any = None
+        self, _context: Any, _kind: Any, endpoint: Endpoint, *_: Any, patient: bool, shared: Any = None
     ) -> None:
         assert not patient
         self.endpoint, self.state, self.outbox = endpoint, LinkState.OPEN, Outbox(window_rows=100)

@@ -106,9 +106,9 @@ def test_checkpoints_are_taken_while_the_task_beats_and_the_next_attempt_begins_
     service: CheckpointService, task: FakeTask
 ) -> None:
     task.state = b"the window" * 10_000
-    until(lambda: service.told(KEY, 1).spans and service.told(KEY, 1).spans[-1].last >= 2, task)
+    until(lambda: service.view(KEY, 1).spans and service.view(KEY, 1).spans[-1].last >= 2, task)
     assert TopologyJoined(50, 2_000, (task.exchange,)) in task.told
-    told = service.told(KEY, 1)
+    told = service.view(KEY, 1)
     assert {one.state for one in told.checkpoints} <= {"complete", "taking"}
     assert told.checkpoints[0].size_bytes == len(task.state)
 
@@ -120,7 +120,7 @@ def test_checkpoints_are_taken_while_the_task_beats_and_the_next_attempt_begins_
     assert opened.number >= told.spans[-1].last
     manifest = task.store.read_manifest(opened.reference)
     assert read_state(task.store, manifest, "all#0") == task.state
-    until(lambda: service.told(KEY, 1).begun_from == opened.number)
+    until(lambda: service.view(KEY, 1).begun_from == opened.number)
     task.told.clear()
     until(lambda: [one for one in task.told if isinstance(one, Rejected)], task)
 
@@ -128,7 +128,7 @@ def test_checkpoints_are_taken_while_the_task_beats_and_the_next_attempt_begins_
 def test_a_run_that_is_told_again_what_it_has_begun_from_goes_on_with_its_newest_checkpoint(
     service: CheckpointService, task: FakeTask
 ) -> None:
-    until(lambda: service.told(KEY, 1).spans and service.told(KEY, 1).spans[-1].last, task)
+    until(lambda: service.view(KEY, 1).spans and service.view(KEY, 1).spans[-1].last, task)
     service.end_run(RUN, "the driver was lost")
     service.open_run(RunId(KEY, 2, 0), plan_xml(), 1, "none", beside=False, restore_epoch=1)
     (opened,) = until(service.events)
@@ -139,7 +139,7 @@ def test_a_run_that_is_told_again_what_it_has_begun_from_goes_on_with_its_newest
 def test_what_another_plan_of_the_name_had_is_told_of_and_is_a_savepoint_at_once(
     service: CheckpointService, task: FakeTask
 ) -> None:
-    until(lambda: service.told(KEY, 1).spans and service.told(KEY, 1).spans[-1].last, task)
+    until(lambda: service.view(KEY, 1).spans and service.view(KEY, 1).spans[-1].last, task)
     service.end_run(RUN, "its manager's database was replaced")
     deployed_later_ms = SystemClock().now_ms() + 60_000
     service.open_run(RunId(KEY, 1, 0, deployed_later_ms), plan_xml(), 1, "none", beside=False)
@@ -199,7 +199,7 @@ def test_a_run_that_is_drained_takes_a_last_checkpoint(service: CheckpointServic
     service.drain(RUN)
     assert until(service.events, task) == [Drained(RUN, "")]
     finals = [one for one in task.told if isinstance(one, BeginCheckpoint) and one.final]
-    assert [one.checkpoint for one in finals] == [service.told(KEY, 1).spans[-1].last]
+    assert [one.checkpoint for one in finals] == [service.view(KEY, 1).spans[-1].last]
 
 
 def test_a_run_that_can_begin_from_nothing_that_it_was_told_is_refused(service: CheckpointService) -> None:

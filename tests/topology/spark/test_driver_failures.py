@@ -14,20 +14,20 @@ def running(key: PlanKey = KEY) -> TopologyReport:
     return TopologyReport(key, 1, "running")
 
 
-def test_failures_of_a_plan_are_told_with_each_of_its_topologies_until_it_is_forgotten() -> None:
+def test_failures_of_a_plan_are_added_to_each_of_its_topologies_until_it_is_forgotten() -> None:
     failures = TopologyFailures()
     failures.note(KEY, Ending("task 1 was silent", "recalled"), 5_000)
     failures.note(KEY, Ending("task 0 was silent", "recalled"), 6_000)
-    (told,) = failures.told_with([running()])
+    (told,) = failures.added_to([running()])
     assert [(one.code, one.text, one.count, one.first_ms) for one in told.failures] == [
         ("recalled", "task 0 was silent", 2, 5_000)
     ]
     failures.note(KEY, Ending("ValueError: no such thing", "ValueError"), 7_000)
-    assert [(one.code, one.text) for one in failures.told_with([running()])[0].failures][1:] == [
+    assert [(one.code, one.text) for one in failures.added_to([running()])[0].failures][1:] == [
         ("ValueError", "no such thing")
     ]
     failures.forget(KEY)
-    assert failures.told_with([running()]) == (running(),)
+    assert failures.added_to([running()]) == (running(),)
 
 
 def test_with_very_many_failures_the_newest_are_told() -> None:
@@ -35,5 +35,5 @@ def test_with_very_many_failures_the_newest_are_told() -> None:
     keys = [PlanKey(-1234, f"Plan{number}") for number in range(MOST_IN_ALL + 6)]
     for number, key in enumerate(keys):
         failures.note(key, Ending("broken", "ValueError"), number)
-    told = failures.told_with(map(running, keys))
+    told = failures.added_to(map(running, keys))
     assert [bool(report.failures) for report in told] == [False] * 6 + [True] * MOST_IN_ALL

@@ -40,10 +40,10 @@ class FakeClient:
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(driver_module, "told_of", lambda *_: None)
+    monkeypatch.setattr(driver_module, "checkpoint_settings", lambda *_: None)
     made: Any = object.__new__(Driver)  # one with a session needs Spark
     made._config, made._runs, made._fence = DriverConfig(), TopologyRuns((1,), 500, 4_000, 60_000), OrderFence()
-    made._watch, made._door, made._checkpoints = SimpleNamespace(executors=()), None, None
+    made._watch, made._inspection, made._checkpoints = SimpleNamespace(executors=()), None, None
     made._hosts = SimpleNamespace(reports=lambda: (), shape=lambda: ())
     made._web_url, made._started_ms = "", 0
     made._content, made._number, made._known_number = None, 0, 0
@@ -76,9 +76,9 @@ def test_a_manager_that_does_not_know_them_is_told_all_of_them_at_once(driver: A
 
 
 def test_what_a_topology_has_come_to_is_told_in_the_turn_in_which_it_does(driver: Any) -> None:
-    driver._checkpoints = SimpleNamespace(told_version=1, told=lambda *_: CheckpointsView())
+    driver._checkpoints = SimpleNamespace(view_version=1, view=lambda *_: CheckpointsView())
     driver._failures, driver._last_reports = TopologyFailures(), ()
-    driver._stirred, driver._moved, driver._told_version, driver._next_beat_ms = False, False, 1, 60_000
+    driver._stirred, driver._moved, driver._view_version, driver._next_beat_ms = False, False, 1, 60_000
     driver._runs.submit(SubmitTopology(PlanKey(1, "p"), 1, "<query-plan/>", 1))
     assert [one.state for one in driver._reports(0)] == ["waiting"]
     driver._runs.on_time(0)

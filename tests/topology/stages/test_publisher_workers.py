@@ -27,7 +27,7 @@ class FakeLink:
     silent = False
 
     def __init__(
-        self, _context: Any, _door: Any, endpoint: Endpoint, opening: OpenLink, *_: Any, patient: bool, shared: Any
+        self, _context: Any, _kind: Any, endpoint: Endpoint, opening: OpenLink, *_: Any, patient: bool, shared: Any
     ) -> None:
         assert not patient
         self.opening = opening

@@ -33,7 +33,7 @@ class Savepoints:
         self._kept_back: dict[_Name, str] = {}
         """Why one that should be gone is still there."""
 
-    def told(self) -> tuple[SavepointReport, ...]:
+    def reports(self) -> tuple[SavepointReport, ...]:
         """Return the newest savepoints, and those that were requested last."""
         found = (
             msgspec.structs.replace(one, error=self._kept_back.get(name, ""))

@@ -124,10 +124,10 @@ class CheckpointService(threading.Thread):
         self._plans: dict[RunId, str] = {}
         self._begun_from: dict[tuple[PlanKey, int], int] = {}
         self._unreadable: dict[tuple[PlanKey, int], str] = {}
-        self._told: dict[tuple[PlanKey, int], CheckpointsView] = {}
-        self.told_version = 0
+        self._views: dict[tuple[PlanKey, int], CheckpointsView] = {}
+        self.view_version = 0
         """Grows when `told` says something else of any topology."""
-        self._told_savepoints: tuple[SavepointReport, ...] = ()
+        self._savepoint_reports: tuple[SavepointReport, ...] = ()
         self._news = True
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -187,9 +187,9 @@ class CheckpointService(threading.Thread):
         """
         self._order(lambda: self._tend("not removed", key, lambda archive: archive.forget(key, epoch, deployed_ms)))
 
-    def forget_told(self, key: PlanKey, epoch: int) -> None:
+    def forget_views(self, key: PlanKey, epoch: int) -> None:
         """Stop reporting that topology."""
-        self._order(lambda: self._forget_told(key, epoch))
+        self._order(lambda: self._forget_views(key, epoch))
 
     def events(self) -> list[Event]:
         """Return the events since the last call."""
@@ -198,15 +198,15 @@ class CheckpointService(threading.Thread):
             found.append(self._events.get())
         return found
 
-    def told(self, key: PlanKey, epoch: int) -> CheckpointsView:
+    def view(self, key: PlanKey, epoch: int) -> CheckpointsView:
         """Return the view of a topology's checkpoints, also between two of its attempts."""
-        told = self._told.get((key, epoch), CheckpointsView())
+        told = self._views.get((key, epoch), CheckpointsView())
         unreadable = self._unreadable.get((key, epoch), "")
         return msgspec.structs.replace(told, unreadable=unreadable) if unreadable else told
 
     def savepoints(self) -> tuple[SavepointReport, ...]:
         """Return the reports about savepoints."""
-        return self._told_savepoints
+        return self._savepoint_reports
 
     def store_problem(self) -> str:
         """Return why nothing can be stored or read now; empty: no problem is known."""
@@ -323,7 +323,7 @@ class CheckpointService(threading.Thread):
                 other = isinstance(answer, CheckpointUnreadableError) and answer.reason_code == OTHER_VERSION
                 if other:
                     self._unreadable[run.key, run.epoch] = answer.message
-                    self.told_version += 1
+                    self.view_version += 1
                 self._happen(RunRefused(run, answer.message, unfit, other))
                 return
             self._begin(run, tasks, answer)
@@ -407,7 +407,7 @@ class CheckpointService(threading.Thread):
         problem = format_problem(noted_formats(state for part in order.parts for state in part.states))
         if problem:
             self._unreadable[run.key, run.epoch] = f"checkpoint {order.checkpoint} cannot be used: {problem}"
-            self.told_version += 1
+            self.view_version += 1
         else:
             self._unreadable.pop((run.key, run.epoch), None)
 
@@ -443,19 +443,19 @@ class CheckpointService(threading.Thread):
             if run is None:
                 continue
             begun_from = self._begun_from.get((key, epoch), 0)
-            told = CheckpointsView(
+            checkpoints = CheckpointsView(
                 run.spans(), _history(run, ahead_ms), begun_from, run.failures, current=run.is_current()
             )
-            before = self._told.get((key, epoch))
-            if before is None or _differ(before, told):
-                self._told[key, epoch] = told
-                self.told_version += 1
-        self._told_savepoints = self._savepoints.told()
+            before = self._views.get((key, epoch))
+            if before is None or _differ(before, checkpoints):
+                self._views[key, epoch] = checkpoints
+                self.view_version += 1
+        self._savepoint_reports = self._savepoints.reports()
 
-    def _forget_told(self, key: PlanKey, epoch: int) -> None:
+    def _forget_views(self, key: PlanKey, epoch: int) -> None:
         self._coordinator.forget(key, epoch)
-        self._told.pop((key, epoch), None)
-        self.told_version += 1
+        self._views.pop((key, epoch), None)
+        self.view_version += 1
         self._begun_from.pop((key, epoch), None)
         self._unreadable.pop((key, epoch), None)
 
@@ -482,6 +482,6 @@ def _history(run: CheckpointedRun, ahead_ms: int) -> tuple[CheckpointReport, ...
 
 def _differ(before: CheckpointsView, now: CheckpointsView) -> bool:
     """Return whether there is news; a small adjustment of the clock is none."""
-    states = [[(one.checkpoint, one.state, one.error) for one in told.checkpoints] for told in (before, now)]
-    others = [(told.spans, told.begun_from, told.failed, told.current) for told in (before, now)]
+    states = [[(one.checkpoint, one.state, one.error) for one in reported.checkpoints] for reported in (before, now)]
+    others = [(reported.spans, reported.begun_from, reported.failed, reported.current) for reported in (before, now)]
     return states[0] != states[1] or others[0] != others[1]

@@ -76,7 +76,7 @@ class DirectoryBlobs:
         self._folder = folder
 
     def put(self, name: str, pieces: Sequence[Buffer]) -> None:
-        with _told(f"{self._folder}/{name}"):
+        with _as_checkpoint_error(f"{self._folder}/{name}"):
             path = self._folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_BEING_WRITTEN}")
@@ -89,11 +89,11 @@ class DirectoryBlobs:
             sync_folder(path.parent)
 
     def get(self, name: str) -> bytes:
-        with _told(f"{self._folder}/{name}"):
+        with _as_checkpoint_error(f"{self._folder}/{name}"):
             return (self._folder / name).read_bytes()
 
     def get_ranges(self, name: str, ranges: Sequence[Range]) -> list[bytes]:
-        with _told(f"{self._folder}/{name}"), (self._folder / name).open("rb") as file:
+        with _as_checkpoint_error(f"{self._folder}/{name}"), (self._folder / name).open("rb") as file:
             found = [os.pread(file.fileno(), length, offset) for offset, length in ranges]
         return _whole(name, ranges, found)
 
@@ -101,7 +101,7 @@ class DirectoryBlobs:
         found = {}
         for entry in self._entries(folder):
             if entry.is_file() and not entry.name.endswith(_BEING_WRITTEN):
-                with _told(entry.path), suppress(FileNotFoundError):  # it may just have been deleted
+                with _as_checkpoint_error(entry.path), suppress(FileNotFoundError):  # it may just have been deleted
                     found[entry.name] = entry.stat().st_size
         return found
 
@@ -109,11 +109,11 @@ class DirectoryBlobs:
         return tuple(sorted(entry.name for entry in self._entries(folder) if entry.is_dir()))
 
     def delete(self, name: str) -> None:
-        with _told(f"{self._folder}/{name}"):
+        with _as_checkpoint_error(f"{self._folder}/{name}"):
             (self._folder / name).unlink(missing_ok=True)
 
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
-        with _told(f"{self._folder}/{folder}"), suppress(FileNotFoundError):
+        with _as_checkpoint_error(f"{self._folder}/{folder}"), suppress(FileNotFoundError):
             return list(os.scandir(self._folder / folder))
         return []
 
@@ -134,7 +134,7 @@ class ObjectBlobs:
 
     def put(self, name: str, pieces: Sequence[Buffer]) -> None:
         path = f"{self._folder}/{name}"
-        with self._told(name):
+        with self._as_checkpoint_error(name):
             if self._has_folders and (parent := path.rpartition("/")[0]):
                 self._system.create_dir(parent, recursive=True)
             unfinished = f"{path}.{secrets.token_hex(4)}{_BEING_WRITTEN}"
@@ -146,11 +146,11 @@ class ObjectBlobs:
                 self._system.move(unfinished, path)
 
     def get(self, name: str) -> bytes:
-        with self._told(name), self._system.open_input_stream(f"{self._folder}/{name}") as stream:
+        with self._as_checkpoint_error(name), self._system.open_input_stream(f"{self._folder}/{name}") as stream:
             return bytes(stream.read())
 
     def get_ranges(self, name: str, ranges: Sequence[Range]) -> list[bytes]:
-        with self._told(name), self._system.open_input_file(f"{self._folder}/{name}") as file:
+        with self._as_checkpoint_error(name), self._system.open_input_file(f"{self._folder}/{name}") as file:
             found = [bytes(file.read_at(length, offset)) for offset, length in ranges]
         return _whole(name, ranges, found)
 
@@ -167,18 +167,20 @@ class ObjectBlobs:
         return tuple(sorted({first for first, *deeper in below if deeper}))
 
     def delete(self, name: str) -> None:
-        with self._told(name), suppress(FileNotFoundError):
+        with self._as_checkpoint_error(name), suppress(FileNotFoundError):
             self._system.delete_file(f"{self._folder}/{name}")
 
     def _list(self, folder: str, recursive: bool = False) -> list[_FileInfo]:
         path = f"{self._folder}/{folder}".rstrip("/")
-        with self._told(folder):
+        with self._as_checkpoint_error(folder):
             selector = FileSelector(path, allow_not_found=True, recursive=recursive)
             found: list[_FileInfo] = self._system.get_file_info(selector)
             return found
 
-    def _told(self, name: str) -> AbstractContextManager[None]:
-        return _told(f"{self._shown}/{name}".rstrip("/"), f" at {self._endpoint}" if self._endpoint else "")
+    def _as_checkpoint_error(self, name: str) -> AbstractContextManager[None]:
+        return _as_checkpoint_error(
+            f"{self._shown}/{name}".rstrip("/"), f" at {self._endpoint}" if self._endpoint else ""
+        )
 
 
 class _FileInfo(Protocol):
@@ -191,7 +193,7 @@ class _FileInfo(Protocol):
 
 
 @contextmanager
-def _told(where: str, server: str = "") -> Iterator[None]:
+def _as_checkpoint_error(where: str, server: str = "") -> Iterator[None]:
     """Errors of files as those of a store."""
     try:
         yield

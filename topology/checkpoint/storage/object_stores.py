@@ -84,8 +84,8 @@ def _endpoint(options: dict[str, str]) -> tuple[str | None, str]:
 
     The environment variables are those that other programs use.
     """
-    told = options.get("endpoint_override")
-    if told is None:
-        told = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), None)
-    scheme, _, host = told.rpartition("://") if told else ("", "", "")
+    endpoint = options.get("endpoint_override")
+    if endpoint is None:
+        endpoint = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), None)
+    scheme, _, host = endpoint.rpartition("://") if endpoint else ("", "", "")
     return host.rstrip("/") or None, options.get("scheme") or scheme or "https"

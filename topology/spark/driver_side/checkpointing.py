@@ -20,15 +20,15 @@ def start_checkpoints(config: DriverConfig, context: GuardedContext, clock: Cloc
 
     Raises StoreUnreachableError and PortInUseError, which name the keys to check.
     """
-    told = config.checkpoint
-    archive = Archive(open_store(told.place()), told.retained) if told.location else None
-    ports = (told.first_port, told.last_port)
+    settings = config.checkpoint
+    archive = Archive(open_store(settings.place()), settings.retained) if settings.location else None
+    ports = (settings.first_port, settings.last_port)
     service = CheckpointService(context, config.host, ports, config.timing(), archive, clock, config.priority)
     service.start()
     return service
 
 
-def told_of(config: DriverConfig, service: CheckpointService) -> CheckpointSettings:
+def checkpoint_settings(config: DriverConfig, service: CheckpointService) -> CheckpointSettings:
     """Return how checkpoints are taken, and whether they can be."""
     return msgspec.structs.replace(config.checkpoint.settings(), problem=service.store_problem())
 
@@ -37,16 +37,16 @@ def with_checkpoints(reports: Iterable[TopologyReport], service: CheckpointServi
     """Return the reports with what is known of checkpoints."""
     found = []
     for report in reports:
-        told = service.told(report.key, report.epoch)
+        checkpoints = service.view(report.key, report.epoch)
         found.append(
             msgspec.structs.replace(
                 report,
-                spans=told.spans,
-                checkpoints=told.checkpoints,
-                begun_from=told.begun_from,
-                failed_checkpoints=told.failed,
-                unreadable=told.unreadable,
-                current=told.current,
+                spans=checkpoints.spans,
+                checkpoints=checkpoints.checkpoints,
+                begun_from=checkpoints.begun_from,
+                failed_checkpoints=checkpoints.failed,
+                unreadable=checkpoints.unreadable,
+                current=checkpoints.current,
             )
         )
     return tuple(found)

@@ -161,15 +161,15 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def timing(self) -> Timing:
         """Return the settings of the coordinator of checkpoints."""
-        told = self.checkpoint
+        settings = self.checkpoint
         return Timing(
-            interval_ms=told.interval_ms,
-            timeout_ms=told.timeout_ms,
-            pause_ms=told.minimum_pause_ms,
-            heartbeat_ms=told.task_heartbeat_ms,
-            lease_ms=told.task_lease_ms,
+            interval_ms=settings.interval_ms,
+            timeout_ms=settings.timeout_ms,
+            pause_ms=settings.minimum_pause_ms,
+            heartbeat_ms=settings.task_heartbeat_ms,
+            lease_ms=settings.task_lease_ms,
             join_ms=JOIN_STARTS * self.restart.start_timeout_ms,
-            drain_ms=told.drain_ms,
+            drain_ms=settings.drain_ms,
         )
 
     def manager_endpoints(self) -> tuple[Endpoint, ...]:

@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError
 from cep_common.clock import Clock, SystemClock
 from cep_common.errors import PeerError, RequestRejectedError
 from cep_common.ids import PlanKey
-from cep_common.inspection.endpoint import Inspection, open_door
+from cep_common.inspection.endpoint import Inspection, open_inspection
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.nodes.files import DRAINED_FILE
 from cep_common.nodes.role_watch import RoleWatch
@@ -45,7 +45,7 @@ from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.coordination.service import RunOpened, RunRefused
 from topology.driver.fencing import OrderFence
 from topology.driver.lifecycle import HOLDS_SLOTS, Instruction, TopologyAction, TopologyRuns
-from topology.spark.driver_side.checkpointing import start_checkpoints, told_of, with_checkpoints
+from topology.spark.driver_side.checkpointing import checkpoint_settings, start_checkpoints, with_checkpoints
 from topology.spark.driver_side.config import DriverConfig
 from topology.spark.driver_side.executors import ExecutorWatch
 from topology.spark.driver_side.failures import TopologyFailures
@@ -117,7 +117,7 @@ class Driver:
         self._metrics = self._serve_metrics()
         self._checkpoints = start_checkpoints(config, self._context, clock)
         self._checkpoints.happened = self._wakeup.ring
-        self._door = open_door(self._context, Role.DRIVER, config.host, config.log, insight)
+        self._inspection = open_inspection(self._context, Role.DRIVER, config.host, config.log, insight)
         self._session = start_session(config.spark, config.host)
         self._spark = self._session.sparkContext
         self._web_url = self._spark.uiWebUrl or ""
@@ -134,7 +134,7 @@ class Driver:
         """What was told to the manager last, of that which is news at once."""
         self._next_beat_ms = self._next_news_ms = 0
         self._stirred = True
-        self._told_version = -1
+        self._view_version = -1
         self._content: object = None
         self._number = self._known_number = 0
         """Counts what is told of topologies and savepoints, and up to where the manager knows it."""
@@ -173,8 +173,8 @@ class Driver:
             self._checkpoints.close()
             if self._metrics is not None:
                 self._metrics.close()
-            if self._door is not None:
-                self._door.close()
+            if self._inspection is not None:
+                self._inspection.close()
             context.destroy(linger=0)
             self._watch.close()
             self._hosts.close()
@@ -246,13 +246,13 @@ class Driver:
 
     def _reports(self, now_ms: int) -> tuple[TopologyReport, ...]:
         """Return the report of each topology; those of the last turn as long as nothing has happened."""
-        version = self._checkpoints.told_version  # before the reports: they may be newer than it says, not older
+        version = self._checkpoints.view_version  # before the reports: they may be newer than it says, not older
         moves = any(run.state in MOVING for run in self._runs.runs.values())
         # One turn longer than they move: the last report said that they do.
         moved, self._moved = self._moved, moves
-        if self._stirred or moves or moved or version != self._told_version or now_ms >= self._next_beat_ms:
-            self._told_version = version
-            self._last_reports = self._failures.told_with(with_checkpoints(self._runs.reports(), self._checkpoints))
+        if self._stirred or moves or moved or version != self._view_version or now_ms >= self._next_beat_ms:
+            self._view_version = version
+            self._last_reports = self._failures.added_to(with_checkpoints(self._runs.reports(), self._checkpoints))
         return self._last_reports
 
     def _tend_hosts(self) -> None:
@@ -284,7 +284,7 @@ class Driver:
         cleared = ending.ending.code in NO_EVENT_ENDS
         self._do(self._runs.job_ended(ending.key, ending.epoch, reason, ending.ending.unfit, now_ms, cleared))
         if (ending.key, ending.epoch) not in self._runs.runs:
-            self._checkpoints.forget_told(ending.key, ending.epoch)
+            self._checkpoints.forget_views(ending.key, ending.epoch)
             self._forget(ending.key)
 
     def _follow_checkpoints(self, now_ms: int) -> None:
@@ -473,8 +473,8 @@ class Driver:
                 for one in self._watch.executors
                 if one.usable
             ),
-            insight=self._door.address if self._door is not None else None,
-            checkpointing=told_of(self._config, self._checkpoints),
+            insight=self._inspection.address if self._inspection is not None else None,
+            checkpointing=checkpoint_settings(self._config, self._checkpoints),
             up_ms=process_up_ms(),
             store_urls=self._config.stages.store_urls,
             stage_hosts=self._hosts.reports(),

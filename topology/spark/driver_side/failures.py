@@ -39,7 +39,7 @@ class TopologyFailures:
         """Remove a plan that is no longer deployed."""
         self._logs.pop(key, None)
 
-    def told_with(self, reports: Iterable[TopologyReport]) -> tuple[TopologyReport, ...]:
+    def added_to(self, reports: Iterable[TopologyReport]) -> tuple[TopologyReport, ...]:
         """Return the reports with the failures of their plans; if there are too many, only the newest of all plans."""
         found = tuple(reports)
         if not self._logs:

@@ -243,21 +243,21 @@ class Hosts:
             self._send(peer, RunTask(*name, msgspec.json.encode(self._hosted[seat].assignment)))
 
     def _ending(self, one: HostInstruction) -> Ending:
-        told: HostedTask | None = one.ended
+        hosted: HostedTask | None = one.ended
         address, process_id = self._places.get(one.host, ("", 0))
-        if told is None:
+        if hosted is None:
             died = self._died.get(one.host, CANCELLED)
             if one.reason == died.reason:
                 return died
             return Ending(one.reason, HOST_ENDED, host=address, process_id=process_id)  # the driver had it ended
-        if not told.code:
+        if not hosted.code:
             return CANCELLED
         return Ending(
-            told.reason,
-            told.code,
-            told.traceback,
-            told.instance,
+            hosted.reason,
+            hosted.code,
+            hosted.traceback,
+            hosted.instance,
             address,
             process_id,
-            told.unfit,
+            hosted.unfit,
         )

@@ -29,7 +29,7 @@ import zmq
 from cep_common.clock import SystemClock
 from cep_common.errors import ConfigError, DecodeError
 from cep_common.ids import PlanKey
-from cep_common.inspection.endpoint import Inspection, open_door
+from cep_common.inspection.endpoint import Inspection, open_inspection
 from cep_common.inspection.settings import settings_of
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, decode, encode
@@ -126,11 +126,11 @@ class StageHost:
         settings = self._settings
         self._context = open_context(settings.security, Role.STAGE, {"stages.host": address})
         opened.callback(self._context.destroy, linger=0)
-        door = open_door(self._context, Role.STAGE, address, assignment.log, insight)
-        self._address_of_insight = door.address if door is not None else None
-        if door is not None:
-            opened.callback(door.close)
-            door.answers_queries = self._ask
+        endpoint = open_inspection(self._context, Role.STAGE, address, assignment.log, insight)
+        self._address_of_insight = endpoint.address if endpoint is not None else None
+        if endpoint is not None:
+            opened.callback(endpoint.close)
+            endpoint.answers_queries = self._ask
         self._memory = HostMemory(settings.task_memory_bytes)
         ready = ReadySockets()
         self._links = HostLinks(self._context, address, settings.ports, ready, self._clock.monotonic_ms)
@@ -315,7 +315,7 @@ class StageHost:
         with self._lock:
             self._changed = False
             self._number += 1
-            tasks = tuple(self._told(task_id, one) for task_id, one in self._hosted.items())
+            tasks = tuple(self._report_of(task_id, one) for task_id, one in self._hosted.items())
             for one in self._hosted.values():
                 if one.ended is not None and one.reported is None:
                     one.reported = self._number
@@ -330,7 +330,7 @@ class StageHost:
         if self._lease_ms:
             HEARTBEAT_MONITOR.beat(self._lease_ms)
 
-    def _told(self, task_id: TaskId, one: _Hosted) -> HostedTask:
+    def _report_of(self, task_id: TaskId, one: _Hosted) -> HostedTask:
         state: HostedState = "running" if one.runs else "starting" if one.begun else "waiting"
         return one.ended or HostedTask(*task_id, state)
 
@@ -363,7 +363,7 @@ class StageHost:
         self._exit_ms = now_ms + self._settings.stop_timeout_ms
         self._loop.stop()
 
-    # ---- the thread of the door -------------------------------------------------------------------------------------
+    # ---- the thread of the inspection endpoint ---------------------------------------------------------------------
 
     def _ask(self, message: QueryRunningState) -> Message:
         with self._lock:

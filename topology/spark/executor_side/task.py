@@ -16,7 +16,7 @@ from pyspark import BarrierTaskContext
 from cep_common.clock import SystemClock
 from cep_common.errors import ConfigError
 from cep_common.inspection.config import LogConfig
-from cep_common.inspection.endpoint import Inspection, InspectionEndpoint, open_door
+from cep_common.inspection.endpoint import Inspection, InspectionEndpoint, open_inspection
 from cep_common.inspection.log_buffer import LogBuffer
 from cep_common.inspection.log_setup import start_log
 from cep_common.inspection.settings import settings_of
@@ -75,23 +75,23 @@ def start_task_log(config: LogConfig, name: str) -> LogBuffer:
 def _run(assignment: TaskAssignment, index: int, insight: Inspection, opened: ExitStack) -> None:
     host = address_of_task(assignment.settings, index)
     settings = msgspec.structs.replace(assignment.settings, host=host)
-    door: InspectionEndpoint | None = None
+    endpoint: InspectionEndpoint | None = None
     pa.set_cpu_count(assignment.cores)
     CallTimer().install()
     try:
         context = open_context(settings.security, Role.STAGE, {"stages.host": host})
         opened.callback(context.destroy, linger=0)
-        door = open_door(context, Role.STAGE, host, assignment.log, insight)
-        if door is not None:
-            opened.callback(door.close)
+        endpoint = open_inspection(context, Role.STAGE, host, assignment.log, insight)
+        if endpoint is not None:
+            opened.callback(endpoint.close)
         task, writer = build_task(assignment, index, settings, context)
-        if door is not None:
-            door.answers_queries = task.questions.ask
+        if endpoint is not None:
+            endpoint.answers_queries = task.questions.ask
         gc.collect()
         gc.freeze()  # what is here now stays: collections need not look at it while events wait
     except (SiddhiError, TopologyError, ConfigError) as failure:
         raise unfit(failure, assignment.key.plan) from failure
-    address = door.address if door is not None else None
+    address = endpoint.address if endpoint is not None else None
     control = TaskControl(task, settings, context, address, assignment.priority)
     agent = CheckpointAgent(
         task, assignment.coordinator, context, SystemClock(), writer, HEARTBEAT_MONITOR.beat, assignment.priority

@@ -35,8 +35,8 @@ class Checkpointing:
         self._instances = instances
         self._aligners = {name: Aligner.of(producers) for name, producers in _producers(topology, instances).items()}
         self._sources = [name for name, aligner in self._aligners.items() if not aligner.producers]
-        told = [one for one in instances.values() if isinstance(one, Receiver | Processor | Publisher)]
-        self._told: list[Receiver | Processor | Publisher | TaskLogs] = [*told, logs]
+        marked = [one for one in instances.values() if isinstance(one, Receiver | Processor | Publisher)]
+        self._marked: list[Receiver | Processor | Publisher | TaskLogs] = [*marked, logs]
         self._publishers = [instance for instance in instances.values() if isinstance(instance, Publisher)]
         self._processors = [one for one in instances.values() if isinstance(one, Processor) and one.stores]
         # Workers whose logs are not told what the last checkpoint holds send it again to the next run, which would take
@@ -105,13 +105,13 @@ class Checkpointing:
                 self._oldest = self._retained.get(oldest_known, 0)
                 self._began = {later: count for later, count in self._began.items() if later > checkpoint}
                 self._complete = max(self._complete, checkpoint)
-                for instance in self._told:
+                for instance in self._marked:
                     if isinstance(instance, Receiver):
                         instance.complete(checkpoint, oldest)
                     else:
                         instance.complete(checkpoint)
             else:
-                for instance in self._told:
+                for instance in self._marked:
                     instance.abandon(checkpoint)
                 self._part.abandon(checkpoint)
                 # Producers may wait behind markers that will never come; their bundles continue now.

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 PIECE_BYTES = 32 * 1024 * 1024
 FETCH_TIMEOUT_MS = 20_000
 LOOK_MS = 50
-"""How often the door looks whether it shall close."""
+"""How often the thread checks whether to close."""
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(dict[str, bytes])
@@ -45,7 +45,7 @@ class StateEndpoint(threading.Thread):
         states: Mapping[str, Parts],
     ) -> None:
         """Open the endpoint. Raise PortInUseError when no port is free."""
-        super().__init__(name="state door", daemon=True)
+        super().__init__(name="state endpoint", daemon=True)
         self._key = key
         self._epoch = epoch
         self._states = states

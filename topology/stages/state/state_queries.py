@@ -1,6 +1,6 @@
 """On-demand queries about what the processing stages of a running task hold.
 
-door's thread   parsed, analysed ──► question ──► waits ──────────────▶ reads the answer
+its own thread  parsed, analysed ──► question ──► waits ──────────────▶ reads the answer
 task's loop                          forks between two bundles, continues  │
 copy of the process                  └── answers, and ends ────────────────┘
 
@@ -121,7 +121,7 @@ def _decoded(data: bytes) -> Message:
 def _answered(question: _Question) -> Message:
     """Return the answer to a question; an error in one must not end the task."""
     try:
-        return _told(question)
+        return _answer_to(question)
     except SiddhiError as error:
         return Rejected("query-failed", "; ".join(one.message for one in error.problems))
     except Exception as error:
@@ -130,7 +130,7 @@ def _answered(question: _Question) -> Message:
         return Rejected("internal", reason)
 
 
-def _told(question: _Question) -> StateFound:
+def _answer_to(question: _Question) -> StateFound:
     found = question.processor.query(question.query)
     attributes = question.query.schema.attributes
     columns = tuple((name, type_.value) for name, type_ in attributes)

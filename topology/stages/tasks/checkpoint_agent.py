@@ -86,7 +86,7 @@ class CheckpointReporter:
         self._writing = writing or ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
         self._reports: list[Future[ReportPart]] = []
         self._begun = 0
-        self._told = 0, False
+        self._known = 0, False
         self._reported: ReportPart | None = None
         self._socket = connecting_socket(context, SocketKind.COORDINATOR, MAXIMUM_CONTROL_BYTES)
         self._socket.connect(coordinator.url())
@@ -106,13 +106,13 @@ class CheckpointReporter:
         checkpointing = self._task.checkpointing
         if self.busy or now_ms >= self._next_beat_ms:
             return True
-        return (checkpointing.settled, checkpointing.idle) != self._told
+        return (checkpointing.settled, checkpointing.idle) != self._known
 
     def speak(self, *, readable: bool) -> None:
         """Beat if it is time, follow what the driver says when the socket is `readable`, and report stored parts."""
         now_ms = self._clock.monotonic_ms()
         checkpointing = self._task.checkpointing
-        news = self._lease_ms and (checkpointing.settled, checkpointing.idle) != self._told
+        news = self._lease_ms and (checkpointing.settled, checkpointing.idle) != self._known
         if news or now_ms >= self._next_beat_ms:
             # From now rather than from the last beat: after a long pause one beat is enough.
             self._next_beat_ms = now_ms + self._heartbeat_ms
@@ -130,7 +130,7 @@ class CheckpointReporter:
     def _join(self) -> None:
         task, topology = self._task, self._task.topology
         origin = topology.key, topology.epoch, topology.attempt, task.index
-        self._told = settled, idle = task.checkpointing.settled, task.checkpointing.idle
+        self._known = settled, idle = task.checkpointing.settled, task.checkpointing.idle
         self._send(JoinTopology(*origin, task.endpoint, settled, hosted=self._hosted, idle=idle))
 
     def _receive(self) -> None:

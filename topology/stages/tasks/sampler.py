@@ -86,7 +86,9 @@ class Sampler:
             count = min(int(wanted), EVENTS_A_SECOND - sampled.told)
             if count > 0:
                 sampled.told += count
-                self._kept.extend(SampledEvent(instance, direction, stream, now_ms, one) for one in _told(batch, count))
+                self._kept.extend(
+                    SampledEvent(instance, direction, stream, now_ms, one) for one in _texts(batch, count)
+                )
 
     def take(self) -> tuple[SampledEvent, ...]:
         """Remove and return the oldest events, as many as one registration carries."""
@@ -98,7 +100,7 @@ class Sampler:
         return tuple(taken)
 
 
-def _told(batch: pa.RecordBatch, count: int) -> list[str]:
+def _texts(batch: pa.RecordBatch, count: int) -> list[str]:
     """Return `count` events from all over `batch`, as JSON."""
     places = pa.array([place * batch.num_rows // count for place in range(count)], pa.int64())
     rows = event_rows(batch.take(places))

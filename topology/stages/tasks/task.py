@@ -125,7 +125,7 @@ class Task:
         self._order: TaskOrder = "stand-by" if stands_by else "work"
         self._level: StatisticsLevel = "basic"
         self._released: tuple[str, ...] = ()
-        self._told_released: tuple[str, ...] = ()
+        self._followed_released: tuple[str, ...] = ()
         self._opened = False
         self.at_work = ""
         """The instance that works now: when the task fails, the one that did."""
@@ -307,7 +307,7 @@ class Task:
         self._take_in(readable, now_ms, monotonic_ms)
         self._logs.pump()
         self._drain(now_ms)
-        if self._released != self._told_released and self._works():
+        if self._released != self._followed_released and self._works():
             self._let_go(now_ms)
         # No timer fires before events that came earlier.
         for name, deadline_ms in self.pace.due_ms.items() if not self._work else ():
@@ -325,7 +325,7 @@ class Task:
 
     def _let_go(self, now_ms: int) -> None:
         """Stages continue without the first events that need not be waited for."""
-        self._told_released = self._released
+        self._followed_released = self._released
         for processor in self._instances.processors:
             processor.release(self._released)
             processor.on_time(now_ms)

@@ -95,8 +95,8 @@ def change_begun(view: ManagerView, kind: OperationKind, outcome: Outcome, statu
     """Return the answer to a command that changed a plan's form."""
     key = view.plan_key(outcome.tenant, outcome.plan)
     begun = change_of(view.overview().snapshot, kind, key, outcome.epoch) if outcome.changed else None
-    told = StartedOperation(**msgspec.structs.asdict(outcome), operation=begun.text() if begun is not None else "")
-    return _answer(told, begun, status)
+    started = StartedOperation(**msgspec.structs.asdict(outcome), operation=begun.text() if begun is not None else "")
+    return _answer(started, begun, status)
 
 
 def restart_begun(view: ManagerView, outcome: Outcome) -> Response:
@@ -108,8 +108,8 @@ def restart_begun(view: ManagerView, outcome: Outcome) -> Response:
 def undeployment_begun(view: ManagerView, done: Undeployed) -> Response:
     """Return the answer to undeploying: 202 while the plan is drained, 200 when it is gone."""
     begun = OperationId("undeploy", view.overview().now_ms, view.plan_key(done.tenant, done.plan))
-    told = StartedUndeployment(**msgspec.structs.asdict(done), operation=begun.text())
-    return _answer(told, begun, 202 if done.draining else 200)
+    started = StartedUndeployment(**msgspec.structs.asdict(done), operation=begun.text())
+    return _answer(started, begun, 202 if done.draining else 200)
 
 
 def savepoint_begun(view: ManagerView, taking: SavepointView) -> Response:

@@ -41,22 +41,22 @@ class OverviewQuery:
     """Caches the latest overviews: many pages ask at once, and one answer serves all."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[int, bool], tuple[ClusterSnapshot, SystemOverview]] = {}
+        self._overviews: dict[tuple[int, bool], tuple[ClusterSnapshot, SystemOverview]] = {}
 
     def at(self, snapshot: ClusterSnapshot, tenant: int, system: bool) -> SystemOverview | None:
         """Return the cached overview of this snapshot, or of one that is hardly older."""
-        before = self._told.get((tenant, system))
+        before = self._overviews.get((tenant, system))
         if before is None or not (before[0] is snapshot or 0 < snapshot.now_ms - before[0].now_ms < GOOD_FOR_MS):
             return None
         return before[1]
 
-    def keep(self, snapshot: ClusterSnapshot, tenant: int, system: bool, told: SystemOverview) -> None:
+    def keep(self, snapshot: ClusterSnapshot, tenant: int, system: bool, overview: SystemOverview) -> None:
         """Cache the overview of `snapshot`, and drop those that are too old, with their snapshots."""
         now_ms = snapshot.now_ms
-        kept = {key: one for key, one in tuple(self._told.items()) if now_ms - one[0].now_ms < GOOD_FOR_MS}
+        kept = {key: one for key, one in tuple(self._overviews.items()) if now_ms - one[0].now_ms < GOOD_FOR_MS}
         if len(kept) >= MOST_KEPT:
             kept.clear()
-        self._told = {**kept, (tenant, system): (snapshot, told)}
+        self._overviews = {**kept, (tenant, system): (snapshot, overview)}
 
 
 _recent: WeakKeyDictionary[ClusterPort, OverviewQuery] = WeakKeyDictionary()
@@ -64,20 +64,20 @@ _recent: WeakKeyDictionary[ClusterPort, OverviewQuery] = WeakKeyDictionary()
 
 def overview_of(view: ClusterPort, tenant: int, system: bool) -> SystemOverview:
     """Return the tenant's overview, with the `system` part if the caller may see it; at most a moment old."""
-    told = view.overview()
+    overview = view.overview()
     recent = _recent.setdefault(view, OverviewQuery())
-    known = recent.at(told.snapshot, tenant, system)
+    known = recent.at(overview.snapshot, tenant, system)
     if known is None:
-        known = _overview(view, told, tenant, system)
-        recent.keep(told.snapshot, tenant, system, known)
+        known = _overview(view, overview, tenant, system)
+        recent.keep(overview.snapshot, tenant, system, known)
     return known
 
 
-def _overview(view: ClusterPort, told: Overview, tenant: int, system: bool) -> SystemOverview:
+def _overview(view: ClusterPort, overview: Overview, tenant: int, system: bool) -> SystemOverview:
     picture = AlertContext(
-        told.now_ms,
-        told.snapshot,
-        told.manager,
+        overview.now_ms,
+        overview.snapshot,
+        overview.manager,
         view.election(),
         view.cluster().file_problems,
         view.metric_tables().problem,

@@ -28,23 +28,23 @@ def checkpoint_pages(console: Blueprint, view: ManagerView) -> None:
 
 
 def _list_pages(console: Blueprint, view: ClusterPort) -> None:
-    def told() -> dict[str, Any]:
+    def page_data() -> dict[str, Any]:
         overview = checkpoint_overview(view.overview().snapshot, read_tenant(request))
         return {"plans": present_overview(overview), "settings": present_settings(overview.settings)}
 
     @console.get("/checkpoints")
     @page
     def show_checkpoints() -> Page:
-        return render_template("checkpoints.html", **told())
+        return render_template("checkpoints.html", **page_data())
 
     @console.get("/fragments/checkpoints")
     @fragment
     def checkpoints_fragment() -> Page:
-        return render_template("fragments/checkpoints.html", **told())
+        return render_template("fragments/checkpoints.html", **page_data())
 
 
 def _plan_pages(console: Blueprint, view: ManagerView) -> None:
-    def told(name: str) -> dict[str, Any]:
+    def page_data(name: str) -> dict[str, Any]:
         key = view.plan_key(read_tenant(request), name)
         return {"told": present_checkpoints(view.checkpoints(key), view.savepoints(key))}
 
@@ -52,12 +52,12 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
     @page
     def show_plan_checkpoints(name: str) -> Page:
         notice = DEEDS.get(request.args.get("done", ""), "").format(plan=name, name=request.args.get("savepoint", ""))
-        return render_template("plan_checkpoints.html", notice=notice, **told(name))
+        return render_template("plan_checkpoints.html", notice=notice, **page_data(name))
 
     @console.get("/fragments/plans/<name>/checkpoints")
     @fragment
     def plan_checkpoints_fragment(name: str) -> Page:
-        return render_template("fragments/plan_checkpoints.html", **told(name))
+        return render_template("fragments/plan_checkpoints.html", **page_data(name))
 
 
 def _deeds(console: Blueprint, view: ManagerView) -> None:

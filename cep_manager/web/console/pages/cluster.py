@@ -14,7 +14,7 @@ from cep_manager.web.ports import ManagerView
 def cluster_pages(console: Blueprint, view: ManagerView) -> None:
     """Add the page and its fragment."""
 
-    def told() -> dict[str, Any]:
+    def page_data() -> dict[str, Any]:
         cluster = view.cluster()
         driver = view.overview().snapshot.driver
         return {
@@ -28,7 +28,7 @@ def cluster_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/cluster")
     @page
     def show_cluster() -> Page:
-        return render_template("cluster.html", notice=notice_of_deed(), **told())
+        return render_template("cluster.html", notice=notice_of_deed(), **page_data())
 
     @console.post("/cluster/switch-nodes")
     @page
@@ -57,4 +57,4 @@ def cluster_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/fragments/cluster")
     @fragment
     def cluster_fragment() -> Page:
-        return render_template("fragments/cluster.html", **told())
+        return render_template("fragments/cluster.html", **page_data())

@@ -29,11 +29,11 @@ def failed_event_pages(console: Blueprint, view: ManagerView) -> None:
     """Add the page, and what replays and discards one entry or all."""
 
     def rendered(key: PlanKey, notice: str = "", problems: tuple[str, ...] = ()) -> str:
-        told = view.failed_events(key, SHOWN_ENTRIES, shown_to_workers(request))
+        failed = view.failed_events(key, SHOWN_ENTRIES, shown_to_workers(request))
         return render_template(
-            "plan_errors.html", plan=key.plan, found=told.found, notice=notice,
-            problems=tuple(dict.fromkeys((*problems, *_silent(told.silent)))),
-            entries=[_entry(one) for one in told.entries],
+            "plan_errors.html", plan=key.plan, found=failed.found, notice=notice,
+            problems=tuple(dict.fromkeys((*problems, *_silent(failed.silent)))),
+            entries=[_entry(one) for one in failed.entries],
         )  # fmt: skip
 
     @console.get("/plans/<name>/errors")
@@ -48,21 +48,21 @@ def failed_event_pages(console: Blueprint, view: ManagerView) -> None:
     def replay_plan_errors(name: str) -> Page:
         key = _key(view, name)
         try:
-            told = view.replay_errors(key, _choice(), shown_to_workers(request))
+            failed = view.replay_errors(key, _choice(), shown_to_workers(request))
         except CepError as error:
             return rendered(key, problems=(error.message,)), status_of(error)
-        refused = tuple(f"{one.id} stays: {one.reason}" for one in told.refused)
-        return rendered(key, _replayed(told), (*refused, *_silent(told.silent)))
+        refused = tuple(f"{one.id} stays: {one.reason}" for one in failed.refused)
+        return rendered(key, _replayed(failed), (*refused, *_silent(failed.silent)))
 
     @console.post("/plans/<name>/errors/discard")
     @page
     def discard_plan_errors(name: str) -> Page:
         key = _key(view, name)
-        told = view.discard_errors(key, _choice(), shown_to_workers(request))
-        if told.silent:
-            return rendered(key, _discarded(told.discarded), _silent(told.silent))
+        failed = view.discard_errors(key, _choice(), shown_to_workers(request))
+        if failed.silent:
+            return rendered(key, _discarded(failed.discarded), _silent(failed.silent))
         # A page that is loaded again is not to discard again what nobody has seen yet.
-        return redirect(link("console.show_plan_errors", name=name, discarded=told.discarded), code=303)
+        return redirect(link("console.show_plan_errors", name=name, discarded=failed.discarded), code=303)
 
 
 def _key(view: PlanPort, name: str) -> PlanKey:
@@ -92,12 +92,12 @@ def _silent(workers: tuple[SilentWorker, ...]) -> tuple[str, ...]:
     return tuple(f"{one.worker}: {one.problem}" for one in workers)
 
 
-def _replayed(told: ReplayedEvents) -> str:
-    parts = [f"{count(told.replayed)} entries were replayed ({count(told.events)} events)."]
-    if told.under_way:
-        parts.append(f"{count(told.under_way)} are with their sinks, which try yet.")
-    if told.left:
-        parts.append(f"There was no time for {count(told.left)}: replay again.")
+def _replayed(replayed: ReplayedEvents) -> str:
+    parts = [f"{count(replayed.replayed)} entries were replayed ({count(replayed.events)} events)."]
+    if replayed.under_way:
+        parts.append(f"{count(replayed.under_way)} are with their sinks, which try yet.")
+    if replayed.left:
+        parts.append(f"There was no time for {count(replayed.left)}: replay again.")
     return " ".join(parts)
 
 

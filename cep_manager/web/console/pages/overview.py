@@ -17,13 +17,13 @@ def overview_pages(console: Blueprint, view: ClusterPort) -> None:
     @console.get("/")
     @page
     def show_overview() -> Page:
-        return render_template("overview.html", overview=_told(view), samples=samples())
+        return render_template("overview.html", overview=_texts(view), samples=samples())
 
     @console.get("/fragments/overview")
     @fragment
     def overview_fragment() -> Page:
-        return render_template("fragments/overview.html", overview=_told(view), samples=samples())
+        return render_template("fragments/overview.html", overview=_texts(view), samples=samples())
 
 
-def _told(view: ClusterPort) -> OverviewText:
+def _texts(view: ClusterPort) -> OverviewText:
     return present_overview(asked_overview(view))

@@ -35,7 +35,7 @@ def plan_list_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/fragments/plans")
     @fragment
     def list_fragment() -> Page:
-        return render_template("fragments/plans.html", plans=_told(view), samples=samples(), wanted=_wanted())
+        return render_template("fragments/plans.html", plans=_texts(view), samples=samples(), wanted=_wanted())
 
     @console.post(f"/plan-list/<any({', '.join(BULK_ACTIONS)}):action>")
     @page
@@ -52,11 +52,11 @@ def plan_list_pages(console: Blueprint, view: ManagerView) -> None:
         if action == "undeploy" and request.form.get("confirmed") != "yes":
             return _ask(view, tenant, names)
         failures = _do(names, lambda name: _act(view, view.plan_key(tenant, name), action))
-        told = f"{len(names) - len(failures)} of {len(names)} plans were {DONE[action]}."
+        text = f"{len(names) - len(failures)} of {len(names)} plans were {DONE[action]}."
         if not failures:
             return redirect(link("console.list_plans", notice=f"all-{action}", plans=len(names), **_query()), code=303)
         more = f" (and {len(failures) - MOST_TOLD} more)" if len(failures) > MOST_TOLD else ""
-        return _list_page(view, f"{told} Not changed: {'; '.join(failures[:MOST_TOLD])}{more}")
+        return _list_page(view, f"{text} Not changed: {'; '.join(failures[:MOST_TOLD])}{more}")
 
 
 def _act(view: PlanChangePort, key: PlanKey, action: str) -> None:
@@ -93,11 +93,11 @@ def _ask(view: ClusterPort, tenant: int, names: list[str]) -> Page:
 
 def _list_page(view: ClusterPort, notice: str) -> Page:
     return render_template(
-        "plans.html", plans=_told(view), samples=samples(), notice=notice, wanted=_wanted(), query=_query()
+        "plans.html", plans=_texts(view), samples=samples(), notice=notice, wanted=_wanted(), query=_query()
     )
 
 
-def _told(view: ClusterPort) -> PlanLists:
+def _texts(view: ClusterPort) -> PlanLists:
     number = request.args.get("page", "")
     first = (max(1, int(number[:6])) - 1) * PAGE if number.isascii() and number.isdigit() else 0
     snapshot = view.overview().snapshot

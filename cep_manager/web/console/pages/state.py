@@ -49,10 +49,10 @@ def state_pages(console: Blueprint, view: ManagerView) -> None:
             return _rendered(held, query, failure=error.message), status_of(error)
 
 
-def _rendered(held: StateList, query: str, **told: Any) -> str:
+def _rendered(held: StateList, query: str, **shown: Any) -> str:
     sources = [{"told": one, "question": _first_question(one)} for one in held.sources]
     return render_template(
-        "plan_state.html", plan=held.plan, sources=sources, query=query, most=MOST_QUERY_CHARACTERS, **told
+        "plan_state.html", plan=held.plan, sources=sources, query=query, most=MOST_QUERY_CHARACTERS, **shown
     )
 
 

@@ -63,13 +63,13 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/plans/<name>")
     @page
     def show_plan(name: str) -> Page:
-        told = _told(view, name)
+        shown = _topology_view(view, name)
         plan = view.plan(_key(view, name))
         compiled = _record(view.overview(), _key(view, name)).compiled
         queries = {stage.name: stage.queries for stage in compiled.components} if compiled is not None else {}
         return render_template(
             "plan.html",
-            **_of_page(told, _apps(view, name)),
+            **_of_page(shown, _apps(view, name)),
             text=plan_lines(siddhi_lines(shown_text(plan.text)), queries),
             query_plan=_query_plan(view, _key(view, name)),
             notice=notice_of_deed(name),
@@ -85,7 +85,7 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/fragments/plans/<name>")
     @fragment
     def plan_fragment(name: str) -> Page:
-        return render_template("fragments/plan.html", **_of_page(_told(view, name), _apps(view, name)))
+        return render_template("fragments/plan.html", **_of_page(_topology_view(view, name), _apps(view, name)))
 
 
 def _stage_pages(console: Blueprint, view: ManagerView) -> None:
@@ -129,7 +129,7 @@ def _undeploying(console: Blueprint, view: ManagerView) -> None:
         return redirect(link("console.list_plans", notice=notice, plan=name, **dropped), code=303)
 
 
-def _told(view: ManagerView, name: str) -> TopologyView:
+def _topology_view(view: ManagerView, name: str) -> TopologyView:
     overview, key = view.overview(), _key(view, name)
     _record(overview, key)
     return topology_view(overview, key, _window())
@@ -149,37 +149,37 @@ def _record(overview: Overview, key: PlanKey) -> PlanRecord:
     return record
 
 
-def _of_head(told: TopologyHead) -> dict[str, Any]:
+def _of_head(head: TopologyHead) -> dict[str, Any]:
     return {
         **_WORDS,
-        "told": told,
-        "summary": summary(told),
+        "told": head,
+        "summary": summary(head),
         "most_workers": MOST_WORKERS,
-        "actions": actions(told.status, stages=told.tasks > 0),
+        "actions": actions(head.status, stages=head.tasks > 0),
     }
 
 
-def _of_page(told: TopologyView, apps: tuple[ChildApp, ...]) -> dict[str, Any]:
+def _of_page(topology: TopologyView, apps: tuple[ChildApp, ...]) -> dict[str, Any]:
     return {
         "apps": apps[:MOST_APPS],
         "apps_left_out": max(0, len(apps) - MOST_APPS),
-        **_of_head(told),
-        "tables": stage_tables(told),
-        "connections": connection_texts(told.connections),
+        **_of_head(topology),
+        "tables": stage_tables(topology),
+        "connections": connection_texts(topology.connections),
     }
 
 
 def _of_stage(view: ManagerView, name: str, component: str) -> dict[str, Any]:
     overview, key = view.overview(), _key(view, name)
     record = _record(overview, key)
-    told = component_view(overview, key, component, _window())
+    shown = component_view(overview, key, component, _window())
     return {
         **_WORDS,
-        "told": told,
-        "columns": COMPONENT_COLUMNS[told.stage.kind],
-        "bars": histogram_bars(told.latencies, *PICTURE),
+        "told": shown,
+        "columns": COMPONENT_COLUMNS[shown.stage.kind],
+        "bars": histogram_bars(shown.latencies, *PICTURE),
         "picture": PICTURE,
-        "queries": [(query, siddhi_lines(shown_text(query_text(record.text, query)))) for query in told.queries],
+        "queries": [(query, siddhi_lines(shown_text(query_text(record.text, query)))) for query in shown.queries],
     }
 
 

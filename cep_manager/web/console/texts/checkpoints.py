@@ -155,35 +155,37 @@ class PlanCheckpointRow(msgspec.Struct, frozen=True):
     savepoints: int
 
 
-def present_checkpoints(told: CheckpointList, savepoints: SavepointList) -> CheckpointPage:
+def present_checkpoints(checkpoints: CheckpointList, savepoints: SavepointList) -> CheckpointPage:
     """Return the page of a plan."""
-    newest_first = told.checkpoints[::-1]
+    newest_first = checkpoints.checkpoints[::-1]
     rows = tuple(map(_row, newest_first))
     complete = next((row for row in rows if row.state == STATES["complete"][0]), None)
-    summary = told.summary
+    summary = checkpoints.summary
     return CheckpointPage(
-        plan=told.plan,
-        epoch=told.epoch,
-        attempt=told.attempt,
-        begun_from=f"No. {told.begun_from}" if told.begun_from else "no checkpoint",
-        begun_note=f"another plan's state is savepoint {told.kept_savepoint}" if told.kept_savepoint else "",
+        plan=checkpoints.plan,
+        epoch=checkpoints.epoch,
+        attempt=checkpoints.attempt,
+        begun_from=f"No. {checkpoints.begun_from}" if checkpoints.begun_from else "no checkpoint",
+        begun_note=f"another plan's state is savepoint {checkpoints.kept_savepoint}"
+        if checkpoints.kept_savepoint
+        else "",
         newest=complete,
         taking=next((row.number for row in rows if row.tone == "busy"), 0),
         complete=count(summary.complete),
         troubled=_troubled(summary),
         rows=rows[:SHOWN_ROWS],
         hidden=max(0, len(rows) - SHOWN_ROWS),
-        chart=_chart(told.checkpoints[-SHOWN_BARS:]) if told.checkpoints else None,
+        chart=_chart(checkpoints.checkpoints[-SHOWN_BARS:]) if checkpoints.checkpoints else None,
         spreads=_spreads(summary),
         savepoints=tuple(map(_savepoint, reversed(savepoints.savepoints))),
-        settings=present_settings(told.settings),
-        nothing="" if told.checkpoints else _nothing(told.settings),
+        settings=present_settings(checkpoints.settings),
+        nothing="" if checkpoints.checkpoints else _nothing(checkpoints.settings),
     )
 
 
-def present_overview(told: CheckpointOverview) -> tuple[PlanCheckpointRow, ...]:
+def present_overview(overview: CheckpointOverview) -> tuple[PlanCheckpointRow, ...]:
     """Return the list of all plans, those that want looking at first."""
-    rows = tuple(map(_plan_row, told.plans))
+    rows = tuple(map(_plan_row, overview.plans))
     return tuple(sorted(rows, key=lambda row: (row.tone not in ("bad", "warn"), row.plan)))
 
 
@@ -224,28 +226,28 @@ def _row(one: CheckpointView) -> CheckpointRow:
     )
 
 
-def _plan_row(told: PlanCheckpointSummary) -> PlanCheckpointRow:
-    newest = _row(told.newest) if told.newest is not None else None
-    problem = _row(told.newest_problem) if told.newest_problem is not None else None
+def _plan_row(summary: PlanCheckpointSummary) -> PlanCheckpointRow:
+    newest = _row(summary.newest) if summary.newest is not None else None
+    problem = _row(summary.newest_problem) if summary.newest_problem is not None else None
     if problem is not None and (newest is None or problem.number > newest.number):
         state, tone = f"the last {problem.state}", problem.tone
     elif newest is None:
-        state, tone = ("being taken", "busy") if told.taking else ("none yet", "wait")
+        state, tone = ("being taken", "busy") if summary.taking else ("none yet", "wait")
     else:
         state, tone = "good", "good"
-    spread = told.summary.duration_ms
+    spread = summary.summary.duration_ms
     return PlanCheckpointRow(
-        plan=told.plan,
+        plan=summary.plan,
         state=state,
         tone=tone,
         newest=newest,
         typical=latency(spread.p50) if spread is not None else UNKNOWN,
         longest=latency(spread.maximum) if spread is not None else UNKNOWN,
-        complete=count(told.summary.complete),
-        failed=told.summary.failed,
-        abandoned=told.summary.abandoned,
+        complete=count(summary.summary.complete),
+        failed=summary.summary.failed,
+        abandoned=summary.summary.abandoned,
         problem=problem,
-        savepoints=told.savepoints,
+        savepoints=summary.savepoints,
     )
 
 

@@ -88,27 +88,29 @@ class OverviewText(msgspec.Struct, frozen=True):
     spark_url: str
 
 
-def present_overview(told: SystemOverview) -> OverviewText:
+def present_overview(overview: SystemOverview) -> OverviewText:
     """Return the overview page."""
-    now = told.metrics
-    worst = told.alerts[0].severity if told.alerts else None
-    system = told.system
+    now = overview.metrics
+    worst = overview.alerts[0].severity if overview.alerts else None
+    system = overview.system
     leader = next((one for one in system.managers if one.role == "leader"), None) if system is not None else None
     return OverviewText(
-        health=_health(worst, len(told.alerts)),
+        health=_health(worst, len(overview.alerts)),
         health_tone=SEVERITY_TONES[worst] if worst is not None else "good",
         received=short(now.received_per_second),
         emitted=short(now.emitted_per_second),
-        received_spark=spark(told.traffic, told.traffic.received_per_second),
-        emitted_spark=spark(told.traffic, told.traffic.emitted_per_second),
+        received_spark=spark(overview.traffic, overview.traffic.received_per_second),
+        emitted_spark=spark(overview.traffic, overview.traffic.emitted_per_second),
         p99=latency(now.p99_ms),
         p50=latency(now.p50_ms),
         capacity=percent(now.capacity),
         waiting=short(now.waiting_events),
         oldest=duration(now.oldest_ms) if now.oldest_ms else "",
-        plans=sum(told.plans.values()),
-        states=tuple(StateCount(state, STATE_TONES[PlanState(state)], plans) for state, plans in told.plans.items()),
-        alerts=tuple(_alert(one) for one in told.alerts),
+        plans=sum(overview.plans.values()),
+        states=tuple(
+            StateCount(state, STATE_TONES[PlanState(state)], plans) for state, plans in overview.plans.items()
+        ),
+        alerts=tuple(_alert(one) for one in overview.alerts),
         system=system,
         slots_used=system.slots_total - system.slots_free if system is not None else 0,
         leader=f"{leader.control.host}:{leader.control.port}" if leader is not None else "",

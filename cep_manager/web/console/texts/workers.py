@@ -147,45 +147,45 @@ class WorkerPage(msgspec.Struct, frozen=True):
     log: str
 
 
-def present_worker_row(told: WorkerDetails) -> WorkerRow:
+def present_worker_row(worker: WorkerDetails) -> WorkerRow:
     """Return a line of the list."""
-    state, tone = STATES[told.state]
-    if told.state == "live" and not told.synchronised:
+    state, tone = STATES[worker.state]
+    if worker.state == "live" and not worker.synchronised:
         state, tone = BEHIND
-    failing = [one for one in told.connectors if one.error]
-    full = [wal for plan in told.plans for wal in plan.write_ahead_logs if wal.problem]
+    failing = [one for one in worker.connectors if one.error]
+    full = [wal for plan in worker.plans for wal in plan.write_ahead_logs if wal.problem]
     problems = []
     if full:
         problems.append(f"{plural(len(full), 'log', 'logs')} full")
     if failing:
         problems.append(f"{plural(len(failing), 'source or sink', 'sources and sinks')} failing")
-    unlinked = sum(not one.connected for plan in told.plans for one in plan.inflow)
+    unlinked = sum(not one.connected for plan in worker.plans for one in plan.inflow)
     if unlinked:
         problems.append(f"{plural(unlinked, 'stream', 'streams')} without a receiver")
-    problems += _damage(told)
+    problems += _damage(worker)
     if problems and tone == "good":
         tone = "warn"
     return WorkerRow(
-        name=told.worker,
+        name=worker.worker,
         state=state,
         tone=tone,
-        host=told.host,
-        process=str(told.process_id),
-        up=duration(told.up_ms) if told.state != "lost" else UNKNOWN,
-        plans=len(told.plans),
+        host=worker.host,
+        process=str(worker.process_id),
+        up=duration(worker.up_ms) if worker.state != "lost" else UNKNOWN,
+        plans=len(worker.plans),
         problem=", ".join(problems),
-        received=rate(told.events_in_per_s),
-        emitted=rate(told.events_out_per_s),
-        waiting=count(told.waiting_events),
-        wal=size(told.wal_bytes),
-        prepared=count(told.prepared_results),
-        memory=size(told.memory_bytes),
-        cpu=percent(told.cpu),
-        errors=count(told.errors),
+        received=rate(worker.events_in_per_s),
+        emitted=rate(worker.events_out_per_s),
+        waiting=count(worker.waiting_events),
+        wal=size(worker.wal_bytes),
+        prepared=count(worker.prepared_results),
+        memory=size(worker.memory_bytes),
+        cpu=percent(worker.cpu),
+        errors=count(worker.errors),
     )
 
 
-def present_worker(told: WorkerDetails) -> WorkerPage:
+def present_worker(worker: WorkerDetails) -> WorkerPage:
     """Return the page of a worker."""
     connectors = [
         ConnectorRow(
@@ -199,21 +199,21 @@ def present_worker(told: WorkerDetails) -> WorkerPage:
             waiting=count(one.waiting_events) if one.direction == "sink" else UNKNOWN,
             dropped=count(one.dropped_events) if one.direction == "sink" else UNKNOWN,
         )
-        for one in told.connectors
+        for one in worker.connectors
     ]
     return WorkerPage(
-        row=present_worker_row(told),
-        silent=f"last heard {duration(told.silent_ms)} ago" if told.state == "lost" else "",
+        row=present_worker_row(worker),
+        silent=f"last heard {duration(worker.silent_ms)} ago" if worker.state == "lost" else "",
         facts=(
-            ("Host", f"{told.host}, process {told.process_id}"),
-            ("Up for", duration(told.up_ms)),
-            ("HTTP in", told.http_address or UNKNOWN),
-            ("ZeroMQ in", _address(told.ingress)),
-            ("ZeroMQ out", _address(told.egress)),
-            ("Processor time", duration(told.cpu_ms)),
-            ("Accepted events", FSYNC.get(told.fsync, UNKNOWN)),
+            ("Host", f"{worker.host}, process {worker.process_id}"),
+            ("Up for", duration(worker.up_ms)),
+            ("HTTP in", worker.http_address or UNKNOWN),
+            ("ZeroMQ in", _address(worker.ingress)),
+            ("ZeroMQ out", _address(worker.egress)),
+            ("Processor time", duration(worker.cpu_ms)),
+            ("Accepted events", FSYNC.get(worker.fsync, UNKNOWN)),
         ),
-        parts=tuple(map(_part, told.plans)),
+        parts=tuple(map(_part, worker.plans)),
         connectors=tuple(connectors),
         listeners=tuple(
             ListenerRow(
@@ -223,16 +223,16 @@ def present_worker(told: WorkerDetails) -> WorkerPage:
                 count(one.under_way_rows),
                 duration(one.lag_ms),
             )
-            for one in told.listeners
+            for one in worker.listeners
         ),
-        log=f"worker:{told.worker}",
+        log=f"worker:{worker.worker}",
     )
 
 
-def _damage(told: WorkerDetails) -> list[str]:
+def _damage(worker: WorkerDetails) -> list[str]:
     """Describe what was lost or set aside of the files on the worker's disk."""
-    write_ahead_logs = [wal for plan in told.plans for wal in plan.write_ahead_logs]
-    prepared = [plan.prepared for plan in told.plans if plan.prepared is not None]
+    write_ahead_logs = [wal for plan in worker.plans for wal in plan.write_ahead_logs]
+    prepared = [plan.prepared for plan in worker.plans if plan.prepared is not None]
     events, results = sum(one.lost_events for one in write_ahead_logs), sum(one.lost_events for one in prepared)
     aside = sum(one.damaged_file_bytes for one in write_ahead_logs) + sum(one.damaged_file_bytes for one in prepared)
     found = []
@@ -254,12 +254,12 @@ def _prepared_problem(prepared: PreparedResultsReport) -> str:
     return "; ".join(found)
 
 
-def _part(told: WorkerPlanView) -> PlanPart:
-    prepared = told.prepared
+def _part(plan: WorkerPlanView) -> PlanPart:
+    prepared = plan.prepared
     return PlanPart(
-        plan=told.plan,
-        tenant=told.tenant,
-        epoch=told.epoch,
+        plan=plan.plan,
+        tenant=plan.tenant,
+        epoch=plan.epoch,
         inflow=tuple(
             InflowRow(
                 stream=one.stream,
@@ -271,11 +271,11 @@ def _part(told: WorkerPlanView) -> PlanPart:
                 waiting=count(one.waiting_events),
                 under_way=_share(one.under_way_rows, one.window_rows),
             )
-            for one in told.inflow
+            for one in plan.inflow
         ),
         outflow=tuple(
             (one.stream, rate(one.events_per_s), count(one.delivered_events), count(one.waiting_events))
-            for one in told.outflow
+            for one in plan.outflow
         ),
         publishers=tuple(
             PublisherRow(
@@ -284,9 +284,9 @@ def _part(told: WorkerPlanView) -> PlanPart:
                 tone="wait" if one.waits else "good",
                 under_way=_share(one.under_way_rows, one.window_rows),
             )
-            for one in told.publishers
+            for one in plan.publishers
         ),
-        write_ahead_logs=tuple(map(_wal, told.write_ahead_logs)),
+        write_ahead_logs=tuple(map(_wal, plan.write_ahead_logs)),
         prepared=(
             f"{plural(prepared.events, 'result', 'results')} ({size(prepared.size_bytes)}), the oldest for "
             f"{duration(prepared.oldest_ms)}"
@@ -296,8 +296,8 @@ def _part(told: WorkerPlanView) -> PlanPart:
             else ""
         ),
         prepared_problem=_prepared_problem(prepared) if prepared is not None else "",
-        last_error=told.last_error,
-        errors=count(sum(one.count for one in told.errors)),
+        last_error=plan.last_error,
+        errors=count(sum(one.count for one in plan.errors)),
     )
 
 
