@@ -45,10 +45,6 @@ class PlanKey(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):
     def __lt__(self, other: PlanKey) -> bool:
         return (self.tenant, self.plan, self.id) < (other.tenant, other.plan, other.id)
 
-    def same_name(self, other: PlanKey) -> bool:
-        """Return whether both keys have the same name, too."""
-        return self == other and self.plan == other.plan
-
     def topology(self) -> str:
         """Return the name of the plan's topology, such as `KnockOnDelays[-1234]`."""
         return f"{self.plan}[{self.tenant}]"

@@ -101,7 +101,7 @@ class ManagerFacade:
         self.restore_aside, self.discard_aside = stores.restore_aside, stores.discard_aside
         self.election, self.switch_nodes = nodes.election, nodes.switch_nodes
         self.order_node, self.restart_nodes = nodes.order_node, nodes.restart_nodes
-        self._broadcaster = broadcaster = Broadcaster(config.live_at_once())
+        broadcaster = Broadcaster(config.live_at_once())
         self.watch, self.end_streams = broadcaster.watch, broadcaster.close
         own = manager_id(config.control_endpoint())
         self._insights = Insights(self._known_processes, asking(service.context), own, insight)

@@ -42,6 +42,9 @@ from siddhi.language import ast
 def build(app: model.AnalysedApp) -> QueryPlan:
     """Return the query plan of `app`.
 
+    Args:
+        app: An analysed app without errors.
+
     Raises:
         QueryPlanError: With every reason why the plan cannot be distributed as it is.
     """
@@ -53,7 +56,11 @@ def build(app: model.AnalysedApp) -> QueryPlan:
 
 
 def build_surveyed(plan: Survey) -> QueryPlan:
-    """Return the query plan of a surveyed plan without errors."""
+    """Return the query plan of a surveyed plan without errors.
+
+    Args:
+        plan: A survey of a plan without errors.
+    """
     app, header = plan.app, plan.header
     return QueryPlan(
         name=header.name,

@@ -47,7 +47,11 @@ class Examination:
     compiled: Compiled | None = None
 
     def problems(self, severity: Severity) -> tuple[Problem, ...]:
-        """Return the problems of one severity, in order."""
+        """Return the problems of one severity, in order.
+
+        Args:
+            severity: Errors or warnings.
+        """
         return tuple(found.problem for found in self.findings if found.severity is severity)
 
 
@@ -58,6 +62,12 @@ def examine(
 
     A text that cannot be parsed has that one error; otherwise errors of the language and of distribution are reported
     together. Resources that `reaches` does not allow are an error, too, and so is a text of more than `most_words`.
+
+    Args:
+        text: The execution plan.
+        registry: What plans may call.
+        reaches: What sources, sinks and stores may reach, by process.
+        most_words: The largest text that is accepted.
     """
     try:
         check_words(text, most_words)

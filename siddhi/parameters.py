@@ -17,20 +17,44 @@ ANY = frozenset(AttributeType)
 
 
 def constant(name: str, types: frozenset[AttributeType], description: str = "") -> Parameter:
-    """Return a parameter that takes a constant only."""
+    """Return a parameter that takes a constant only.
+
+    Args:
+        name: Name of the parameter in the documentation and in errors.
+        types: The types that it takes.
+        description: One line for the documentation and the editor.
+    """
     return Parameter(name, types, description, constant=True)
 
 
 def value(name: str, types: frozenset[AttributeType], description: str = "") -> Parameter:
-    """Return a parameter that takes any expression of one of `types`."""
+    """Return a parameter that takes any expression of one of `types`.
+
+    Args:
+        name: Name of the parameter in the documentation and in errors.
+        types: The types that it takes.
+        description: One line for the documentation and the editor.
+    """
     return Parameter(name, types, description)
 
 
 def attribute(name: str, types: frozenset[AttributeType], description: str = "") -> Parameter:
-    """Return a parameter that takes a plain attribute of the input only."""
+    """Return a parameter that takes a plain attribute of the input only.
+
+    Args:
+        name: Name of the parameter in the documentation and in errors.
+        types: The types that it takes.
+        description: One line for the documentation and the editor.
+    """
     return Parameter(name, types, description, attribute=True)
 
 
 def takes(*parameters: Parameter, repeats: bool = False, only_3x: bool = False) -> Overload:
-    """Return an overload with these parameters; with `repeats` the last one may be repeated any number of times."""
+    """Return an overload with these parameters; with `repeats` the last one may be repeated any number of times.
+
+    Args:
+        *parameters: The parameters, in order.
+        repeats: The last parameter may be repeated.
+        only_3x: The overload exists in execution plans (Siddhi 3.x) only.
+    """
     return Overload(parameters, repeats, only_3x)

@@ -83,11 +83,19 @@ class Overload:
     only_3x: bool = False
 
     def parameter_at(self, position: int) -> Parameter:
-        """Return the parameter for the argument at `position`, from 0; the last one repeats."""
+        """Return the parameter for the argument at `position`, from 0; the last one repeats.
+
+        Args:
+            position: Position of the argument, from 0.
+        """
         return self.parameters[min(position, len(self.parameters) - 1)]
 
     def takes(self, count: int) -> bool:
-        """Return whether the overload can have `count` arguments."""
+        """Return whether the overload can have `count` arguments.
+
+        Args:
+            count: Number of arguments.
+        """
         return count == len(self.parameters) or (self.repeats and count > len(self.parameters))
 
 
@@ -125,11 +133,19 @@ class Declaration:
         return f"{self.namespace}:{self.name}" if self.namespace else self.name
 
     def overloads_of(self, *, dialect_3x: bool) -> tuple[Overload, ...]:
-        """Return the overloads that are open to texts of a dialect."""
+        """Return the overloads that are open to texts of a dialect.
+
+        Args:
+            dialect_3x: For an execution plan (Siddhi 3.x); otherwise for an app.
+        """
         return tuple(overload for overload in self.overloads if dialect_3x or not overload.only_3x)
 
     def signatures(self, *, dialect_3x: bool = False) -> tuple[str, ...]:
-        """Return each overload as people write it: `sum(value: int | long)`."""
+        """Return each overload as people write it: `sum(value: int | long)`.
+
+        Args:
+            dialect_3x: For an execution plan (Siddhi 3.x); otherwise for an app.
+        """
         overloads = self.overloads_of(dialect_3x=dialect_3x)
         return tuple(f"{self.full_name}({_parameters(overload)})" for overload in overloads)
 
@@ -156,7 +172,11 @@ class Registry:
             self.add_script_language(language)
 
     def copy(self, scripts: ScriptPolicy) -> Registry:
-        """Return a copy of this registry with another policy on script languages."""
+        """Return a copy of this registry with another policy on script languages.
+
+        Args:
+            scripts: Which script languages are allowed.
+        """
         made = Registry(scripts=scripts)
         made._languages, made._by_key = dict(self._languages), dict(self._by_key)
         made._by_3x_spelling = dict(self._by_3x_spelling)
@@ -164,6 +184,9 @@ class Registry:
 
     def add_script_language(self, language: ScriptLanguage) -> None:
         """Add the language.
+
+        Args:
+            language: The language to add.
 
         Raises:
             ValueError: there is one of that name.
@@ -173,7 +196,11 @@ class Registry:
         self._languages[language.name] = language
 
     def script_language(self, name: str) -> ScriptLanguage | None:
-        """Return the language of that name, in lower case, or None."""
+        """Return the language of that name, in lower case, or None.
+
+        Args:
+            name: The name as it is written.
+        """
         return self._languages.get(name)
 
     def script_languages(self) -> tuple[str, ...]:
@@ -182,6 +209,9 @@ class Registry:
 
     def add(self, declaration: Declaration) -> None:
         """Add the declaration.
+
+        Args:
+            declaration: What to add.
 
         Raises:
             ValueError: its kind, namespace and name are taken.
@@ -197,6 +227,12 @@ class Registry:
 
         Siddhi 3 looks up the class of a built-in by its name with a capital in front, so in that dialect the first
         letter of a name without namespace may have either case.
+
+        Args:
+            kind: What is called: a function, aggregator, window or stream function.
+            namespace: Its namespace; empty for built-ins.
+            name: The name as it is written.
+            dialect_3x: For an execution plan (Siddhi 3.x); otherwise for an app.
         """
         key = (kind, namespace, name)
         found = self._by_key.get(key) or (self._by_3x_spelling.get(key) if dialect_3x else None)
@@ -205,7 +241,12 @@ class Registry:
         return found
 
     def names(self, kind: Kind, namespace: str = "") -> tuple[str, ...]:
-        """Return all names of one kind in one namespace."""
+        """Return all names of one kind in one namespace.
+
+        Args:
+            kind: What is called: a function, aggregator, window or stream function.
+            namespace: Its namespace; empty for built-ins.
+        """
         return tuple(n for (k, ns, n) in self._by_key if k is kind and ns == namespace)
 
     def __iter__(self) -> Iterator[Declaration]:

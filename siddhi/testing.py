@@ -102,6 +102,9 @@ def restored(runtime: AppRuntime) -> AppRuntime:
     """Return a new runtime of the same app that continues from a snapshot of `runtime`.
 
     Pass it to `run_case` as `between` to test that a plan survives restarts at any point.
+
+    Args:
+        runtime: An engine whose state is to be restored.
     """
     saved = runtime.snapshot()
     fresh = AppRuntime(runtime.app)

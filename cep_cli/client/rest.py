@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import time
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
-import requests
-from urllib3.exceptions import NewConnectionError
 
+from cep_cli.client.connection import ManagerConnection
 from cep_cli.errors import CommandRefusedError
-from cep_common.errors import PeerError
 from cep_common.ids import SUPER_TENANT
-from cep_common.security.tokens import bearer
-from cep_common.web.client import Answer, AnswerError, WebClient
 
-TIMEOUT_S = 30
-MOST_ANSWER_BYTES = 64 * 2**20
-HUNG_S = 2.0
-"""With several managers to choose from, one that does not say within this time that it is up is passed over."""
 PREVIEW_TIMEOUT_S = 620
 """Longer than a manager lets a preview of an edit take (`trial.timeout_ms`)."""
 RULES_TIMEOUT_S = 1_800
 """Plans of a rule set are compiled one after the other, some 10 ms to 5 s each."""
-LEADER_WITHIN_S, AGAIN_S = 6.0, 0.2
-"""How long a command waits for a manager to lead, and how often it asks. A standby takes over in less than 4 s."""
-
-SENT_ON, UNAVAILABLE = 307, 503
 
 
 class ManagerClient:
@@ -55,11 +41,22 @@ class ManagerClient:
             token: Access token; empty: none.
             basic: Name and password, used where there is no token.
         """
-        self._shown = bearer(token) if token or basic is None else {"Authorization": _basic(*basic)}
-        self._urls = tuple(one.strip().rstrip("/") for one in url.split(","))
-        self.url = self._urls[0]
-        self.tenant = tenant
-        self.token = token
+        self._connection = ManagerConnection(url, tenant, token, basic)
+
+    @property
+    def url(self) -> str:
+        """The manager that answered last, `http://host:port`."""
+        return self._connection.url
+
+    @property
+    def tenant(self) -> int:
+        """The tenant on whose behalf the client calls."""
+        return self._connection.tenant
+
+    @property
+    def token(self) -> str:
+        """The access token, or nothing."""
+        return self._connection.token
 
     def deploy(self, text: str, replace: bool, savepoint: str = "") -> Any:
         """Deploy the plan in `text` and return the outcome.
@@ -70,7 +67,7 @@ class ManagerClient:
             savepoint: Name of the savepoint to start from; empty: start from the plan's own state, if any.
         """
         begin = {"from": savepoint} if savepoint else {}
-        return self._call("POST", "/plans", body=text.encode(), replace=str(replace).lower(), **begin)
+        return self._connection.call("POST", "/plans", body=text.encode(), replace=str(replace).lower(), **begin)
 
     def deploy_renamed(self, plan: str, text: str, savepoint: str = "") -> Any:
         """Rename `plan` to the name in `text`, deploy that text and return the outcome.
@@ -81,19 +78,27 @@ class ManagerClient:
             savepoint: As for `deploy`.
         """
         begin = {"from": savepoint} if savepoint else {}
-        return self._call("PUT", f"/plans/{quote(plan)}", body=text.encode(), rename="true", **begin)
+        return self._connection.call("PUT", f"/plans/{quote(plan)}", body=text.encode(), rename="true", **begin)
 
     def preview_edit(self, plan: str, text: str) -> Any:
         """Return which state of `plan` would be kept if `text` replaced it; nothing is deployed.
 
         Takes up to `PREVIEW_TIMEOUT_S`.
+
+        Args:
+            plan: Name of the plan.
+            text: A plan in SiddhiQL.
         """
         path = f"/plans/{quote(plan)}/edit-preview"
-        return self._do("POST", path, text.encode(), {}, PREVIEW_TIMEOUT_S)
+        return self._connection.request("POST", path, text.encode(), {}, PREVIEW_TIMEOUT_S)
 
     def explain(self, plan: str) -> Any:
-        """Explain how the engine runs the queries of `plan`."""
-        return self._do("GET", f"/plans/{quote(plan)}/explanation", None, {}, PREVIEW_TIMEOUT_S)
+        """Explain how the engine runs the queries of `plan`.
+
+        Args:
+            plan: Name of the plan.
+        """
+        return self._connection.request("GET", f"/plans/{quote(plan)}/explanation", None, {}, PREVIEW_TIMEOUT_S)
 
     def act(self, plan: str, action: str, **body: Any) -> Any:
         """Run an action on the plan and return its outcome.
@@ -104,12 +109,19 @@ class ManagerClient:
                 `statistics-level` or `release`.
             body: Parameters of the action.
         """
-        return self._call("POST", f"/plans/{quote(plan)}/{action}", body=msgspec.json.encode(body) if body else None)
+        return self._connection.call(
+            "POST", f"/plans/{quote(plan)}/{action}", body=msgspec.json.encode(body) if body else None
+        )
 
     def restart(self, plan: str, savepoint: str = "") -> Any:
-        """Restart the plan, from `savepoint` if one is named, and return the outcome."""
+        """Restart the plan, from `savepoint` if one is named, and return the outcome.
+
+        Args:
+            plan: Name of the plan.
+            savepoint: Name of the savepoint; empty for the newest checkpoint.
+        """
         begin = {"from": savepoint} if savepoint else {}
-        return self._call("POST", f"/plans/{quote(plan)}/restart", body=None, **begin)
+        return self._connection.call("POST", f"/plans/{quote(plan)}/restart", body=None, **begin)
 
     def undeploy(self, plan: str, discard: bool = False) -> Any:
         """Undeploy the plan and return the outcome.
@@ -118,7 +130,7 @@ class ManagerClient:
             plan: Name of the plan.
             discard: Drop the events that wait, rather than process them first.
         """
-        return self._call("DELETE", f"/plans/{quote(plan)}", discard=str(discard).lower())
+        return self._connection.call("DELETE", f"/plans/{quote(plan)}", discard=str(discard).lower())
 
     def deploy_rules(
         self, name: str, files: list[dict[str, str]], revision: str = "", dry_run: bool = False, remove: bool = True
@@ -154,15 +166,24 @@ class ManagerClient:
         return self._rules("DELETE", name, None, dry_run=_flag(dry_run))
 
     def rule_set(self, name: str) -> Any:
-        """Return the deployed plans of a rule set."""
-        return self._call("GET", f"/rule-sets/{quote(name)}")
+        """Return the deployed plans of a rule set.
+
+        Args:
+            name: Its name.
+        """
+        return self._connection.call("GET", f"/rule-sets/{quote(name)}")
 
     def _rules(self, method: str, name: str, body: bytes | None, **parameters: str) -> Any:
-        return self._do(method, f"/rule-sets/{quote(name)}", body, parameters, RULES_TIMEOUT_S)
+        return self._connection.request(method, f"/rule-sets/{quote(name)}", body, parameters, RULES_TIMEOUT_S)
 
     def samples(self, plan: str, stage: str = "") -> Any:
-        """Return the sampling in progress of the plan, or of one of its stages, and the samples."""
-        return self._call("GET", f"/plans/{quote(plan)}/samples", component=stage)
+        """Return the sampling in progress of the plan, or of one of its stages, and the samples.
+
+        Args:
+            plan: Name of the plan.
+            stage: Name of the stage; empty for all.
+        """
+        return self._connection.call("GET", f"/plans/{quote(plan)}/samples", component=stage)
 
     def query(self, plan: str, query: str, limit: int) -> Any:
         """Run an on-demand query on a table, named window or aggregation of the running plan.
@@ -173,35 +194,60 @@ class ManagerClient:
             limit: How many rows to return at most.
         """
         body = msgspec.json.encode({"query": query, "limit": limit})
-        return self._call("POST", f"/plans/{quote(plan)}/query", body=body)
+        return self._connection.call("POST", f"/plans/{quote(plan)}/query", body=body)
 
     def checkpoints(self, plan: str) -> Any:
-        """Return the plan's newest checkpoints."""
-        return self._call("GET", f"/plans/{quote(plan)}/checkpoints")
+        """Return the plan's newest checkpoints.
+
+        Args:
+            plan: Name of the plan.
+        """
+        return self._connection.call("GET", f"/plans/{quote(plan)}/checkpoints")
 
     def exceptions(self, plan: str | None) -> Any:
-        """Return the errors of the plan, or with None of all plans of the tenant."""
-        return self._call("GET", f"/plans/{quote(plan)}/exceptions" if plan else "/exceptions")
+        """Return the errors of the plan, or with None of all plans of the tenant.
+
+        Args:
+            plan: Name of the plan.
+        """
+        return self._connection.call("GET", f"/plans/{quote(plan)}/exceptions" if plan else "/exceptions")
 
     def failed_events(self, plan: str, limit: int) -> Any:
-        """Return at most `limit` entries of failed events of the plan that workers keep."""
-        return self._call("GET", f"/plans/{quote(plan)}/errors", limit=str(limit))
+        """Return at most `limit` entries of failed events of the plan that workers keep.
+
+        Args:
+            plan: Name of the plan.
+            limit: How many entries at most.
+        """
+        return self._connection.call("GET", f"/plans/{quote(plan)}/errors", limit=str(limit))
 
     def set_aside(self) -> Any:
         """Return the data that workers have set aside of plans that are missing."""
-        return self._call("GET", "/wal")
+        return self._connection.call("GET", "/wal")
 
     def restore_aside(self, id_: str) -> Any:
-        """Restore the data that is set aside as `id_` and return the outcome."""
-        return self._call("POST", f"/wal/{quote(id_)}/restore")
+        """Restore the data that is set aside as `id_` and return the outcome.
+
+        Args:
+            id_: Its id, as in the list.
+        """
+        return self._connection.call("POST", f"/wal/{quote(id_)}/restore")
 
     def discard_aside(self, id_: str) -> Any:
-        """Delete the data that is set aside as `id_` and return the outcome."""
-        return self._call("POST", f"/wal/{quote(id_)}/discard")
+        """Delete the data that is set aside as `id_` and return the outcome.
+
+        Args:
+            id_: Its id, as in the list.
+        """
+        return self._connection.call("POST", f"/wal/{quote(id_)}/discard")
 
     def adopt_worker(self, worker: str) -> Any:
-        """Make a worker of another system join this one and return the outcome."""
-        return self._call("POST", f"/workers/{quote(worker)}/adopt")
+        """Make a worker of another system join this one and return the outcome.
+
+        Args:
+            worker: Name of the worker.
+        """
+        return self._connection.call("POST", f"/workers/{quote(worker)}/adopt")
 
     def replay_errors(self, plan: str, choice: dict[str, Any]) -> Any:
         """Send failed events again to where they failed, and return the outcome.
@@ -210,36 +256,53 @@ class ManagerClient:
             plan: Name of the plan.
             choice: Which entries; see `docs/rest.md`.
         """
-        return self._call("POST", f"/plans/{quote(plan)}/errors/replay", body=msgspec.json.encode(choice))
+        return self._connection.call("POST", f"/plans/{quote(plan)}/errors/replay", body=msgspec.json.encode(choice))
 
     def discard_errors(self, plan: str, choice: dict[str, Any]) -> Any:
-        """Delete failed events and return how many entries are gone; `choice` as for `replay_errors`."""
-        return self._call("POST", f"/plans/{quote(plan)}/errors/discard", body=msgspec.json.encode(choice))
+        """Delete failed events and return how many entries are gone; `choice` as for `replay_errors`.
+
+        Args:
+            plan: Name of the plan.
+            choice: Which entries; see `replay_errors`.
+        """
+        return self._connection.call("POST", f"/plans/{quote(plan)}/errors/discard", body=msgspec.json.encode(choice))
 
     def overview(self) -> Any:
         """Return the overview of the system, with its alerts."""
-        return self._call("GET", "/overview")
+        return self._connection.call("GET", "/overview")
 
     def workers(self) -> Any:
         """Return all workers."""
-        return self._call("GET", "/workers")
+        return self._connection.call("GET", "/workers")
 
     def clear_checkpoints(self, plan: str) -> Any:
-        """Order the removal of the plan's checkpoints, but not its savepoints."""
-        return self._call("DELETE", f"/plans/{quote(plan)}/checkpoints")
+        """Order the removal of the plan's checkpoints, but not its savepoints.
+
+        Args:
+            plan: Name of the plan.
+        """
+        return self._connection.call("DELETE", f"/plans/{quote(plan)}/checkpoints")
 
     def operations(self) -> list[Any]:
         """Return the newest long actions, newest first."""
-        found: list[Any] = self._call("GET", "/operations")["operations"]
+        found: list[Any] = self._connection.call("GET", "/operations")["operations"]
         return found
 
     def operation(self, operation: str) -> Any:
-        """Return the progress of a long action."""
-        return self._call("GET", f"/operations/{quote(operation, safe='')}")
+        """Return the progress of a long action.
+
+        Args:
+            operation: Id of the operation.
+        """
+        return self._connection.call("GET", f"/operations/{quote(operation, safe='')}")
 
     def savepoints(self, plan: str) -> list[Any]:
-        """Return the plan's savepoints, oldest first."""
-        savepoints: list[Any] = self._call("GET", f"/plans/{quote(plan)}/savepoints")["savepoints"]
+        """Return the plan's savepoints, oldest first.
+
+        Args:
+            plan: Name of the plan.
+        """
+        savepoints: list[Any] = self._connection.call("GET", f"/plans/{quote(plan)}/savepoints")["savepoints"]
         return savepoints
 
     def take_savepoint(self, plan: str, name: str) -> Any:
@@ -250,48 +313,70 @@ class ManagerClient:
             name: Name of the savepoint; empty: named after the time.
         """
         body = msgspec.json.encode({"name": name})
-        return self._call("POST", f"/plans/{quote(plan)}/savepoints", body=body)
+        return self._connection.call("POST", f"/plans/{quote(plan)}/savepoints", body=body)
 
     def delete_savepoint(self, plan: str, name: str) -> None:
-        """Order the removal of a savepoint."""
-        self._call("DELETE", f"/plans/{quote(plan)}/savepoints/{quote(name)}")
+        """Order the removal of a savepoint.
+
+        Args:
+            plan: Name of the plan.
+            name: Its name.
+        """
+        self._connection.call("DELETE", f"/plans/{quote(plan)}/savepoints/{quote(name)}")
 
     def plans(self) -> list[Any]:
         """Return every plan of the tenant with its status."""
-        plans: list[Any] = self._call("GET", "/plans")["plans"]
+        plans: list[Any] = self._connection.call("GET", "/plans")["plans"]
         return plans
 
     def plan(self, plan: str) -> Any:
-        """Return one plan with its text and status."""
-        return self._call("GET", f"/plans/{quote(plan)}")
+        """Return one plan with its text and status.
+
+        Args:
+            plan: Name of the plan.
+        """
+        return self._connection.call("GET", f"/plans/{quote(plan)}")
 
     def child_apps(self, plan: str) -> Any:
-        """Return what each instance of the plan's execution groups runs."""
-        return self._call("GET", f"/plans/{quote(plan)}/apps")
+        """Return what each instance of the plan's execution groups runs.
+
+        Args:
+            plan: Name of the plan.
+        """
+        return self._connection.call("GET", f"/plans/{quote(plan)}/apps")
 
     def topology(self, plan: str) -> Any:
-        """Return the plan's live graph."""
-        return self._call("GET", f"/plans/{quote(plan)}/topology")
+        """Return the plan's live graph.
+
+        Args:
+            plan: Name of the plan.
+        """
+        return self._connection.call("GET", f"/plans/{quote(plan)}/topology")
 
     def nodes(self) -> Any:
         """Return the two nodes of `cep node`."""
-        return self._call("GET", "/nodes")["nodes"]
+        return self._connection.call("GET", "/nodes")["nodes"]
 
     def switch_nodes(self) -> Any:
         """Make the active node hand over to the other one."""
-        return self._call("POST", "/nodes/switch")
+        return self._connection.call("POST", "/nodes/switch")
 
     def restart_nodes(self) -> Any:
         """Restart both nodes, one after the other."""
-        return self._call("POST", "/nodes/restart")["nodes"]
+        return self._connection.call("POST", "/nodes/restart")["nodes"]
 
     def order_node(self, name: str, action: str) -> Any:
-        """Restart a node, or shut it down: `action` is `restart` or `shutdown`."""
-        return self._call("POST", f"/nodes/{quote(name)}/{action}")
+        """Restart a node, or shut it down: `action` is `restart` or `shutdown`.
+
+        Args:
+            name: Its name.
+            action: `restart` or `shutdown`.
+        """
+        return self._connection.call("POST", f"/nodes/{quote(name)}/{action}")
 
     def cluster(self) -> Any:
         """Return the processes of the system."""
-        return self._call("GET", "/cluster")
+        return self._connection.call("GET", "/cluster")
 
     def critical_alerts(self) -> list[Any]:
         """Return critical alerts about workers and managers, not plans; empty for a token that may not see them."""
@@ -311,11 +396,18 @@ class ManagerClient:
 
     def account(self) -> Any:
         """Return the caller's account as the manager sees it."""
-        return self._call("GET", "/account")
+        return self._connection.call("GET", "/account")
 
     def change_password(self, former: str, password: str) -> None:
-        """Change the caller's password and end all sessions of the caller."""
-        self._call("POST", "/account/password", body=msgspec.json.encode({"former": former, "password": password}))
+        """Change the caller's password and end all sessions of the caller.
+
+        Args:
+            former: The present password.
+            password: The new password.
+        """
+        self._connection.call(
+            "POST", "/account/password", body=msgspec.json.encode({"former": former, "password": password})
+        )
 
     def make_token(self, name: str, role: str, days: int) -> str:
         """Create a personal token of the caller and return it; it cannot be read again later.
@@ -326,148 +418,51 @@ class ManagerClient:
             days: How long it is valid.
         """
         body = msgspec.json.encode({"name": name, "role": role, "days": days})
-        return str(self._call("POST", "/account/tokens", body=body)["token"])
+        return str(self._connection.call("POST", "/account/tokens", body=body)["token"])
 
     def revoke_token(self, name: str) -> None:
-        """Revoke a personal token of the caller."""
-        self._call("DELETE", f"/account/tokens/{quote(name, safe='')}")
+        """Revoke a personal token of the caller.
+
+        Args:
+            name: Its name.
+        """
+        self._connection.call("DELETE", f"/account/tokens/{quote(name, safe='')}")
 
     def processes(self) -> list[Any]:
         """Return every process of the system."""
-        processes: list[Any] = self._call("GET", "/processes")["processes"]
+        processes: list[Any] = self._connection.call("GET", "/processes")["processes"]
         return processes
 
     def log(self, process: str, **wanted: str) -> Any:
-        """Return log records of a process; `wanted` are the query parameters of the call (see docs/rest.md)."""
-        return self._call("GET", f"/processes/{quote(process, safe='')}/log", None, **wanted)
+        """Return log records of a process; `wanted` are the query parameters of the call (see docs/rest.md).
+
+        Args:
+            process: Id of the process, as in the list of processes.
+            **wanted: Query parameters of the call; see `docs/rest.md`.
+        """
+        return self._connection.call("GET", f"/processes/{quote(process, safe='')}/log", None, **wanted)
 
     def search_logs(self, **wanted: str) -> Any:
         """Return the newest log records of all processes; `wanted` as for `log`."""
-        return self._call("GET", "/log", None, **wanted)
+        return self._connection.call("GET", "/log", None, **wanted)
 
     def users(self) -> list[Any]:
         """Return all users, where the manager has accounts."""
-        users: list[Any] = self._call("GET", "/users")["users"]
+        users: list[Any] = self._connection.call("GET", "/users")["users"]
         return users
 
     def configuration(self, process: str) -> Any:
-        """Return the configuration that a process runs with."""
-        return self._call("GET", f"/processes/{quote(process, safe='')}/configuration")
+        """Return the configuration that a process runs with.
+
+        Args:
+            process: Id of the process, as in the list of processes.
+        """
+        return self._connection.call("GET", f"/processes/{quote(process, safe='')}/configuration")
 
     def is_healthy(self) -> bool:
         """Return whether the manager answers and its control loop runs; raises nothing."""
-        try:
-            with WebClient() as client:
-                return client.request("GET", f"{self.url}/api/v1/health", timeout_s=TIMEOUT_S).status == 200
-        except requests.RequestException:
-            return False
-
-    def _call(self, method: str, path: str, body: bytes | None = None, **parameters: str) -> Any:
-        return self._do(method, path, body, parameters, TIMEOUT_S)
-
-    def _do(self, method: str, path: str, body: bytes | None, parameters: dict[str, str], timeout_s: float) -> Any:
-        deadline = time.monotonic() + LEADER_WITHIN_S
-        answer = self._ask(method, path, body, parameters, timeout_s)
-        while _is_of_no_leader(answer) and time.monotonic() < deadline:
-            if answer.status == SENT_ON:
-                self._turn_to(answer.headers["Location"])
-            else:
-                time.sleep(AGAIN_S)
-            answer = self._ask(method, path, body, parameters, timeout_s)
-        if answer.status >= 300:
-            raise CommandRefusedError(_refusal(answer), answer.status, _details(answer))
-        try:
-            return answer.json() if answer.content() else None
-        except AnswerError as error:
-            raise PeerError(f"the answer of the manager at {self.url} cannot be used: {error}") from error
-
-    def _ask(self, method: str, path: str, body: bytes | None, parameters: dict[str, str], timeout_s: float) -> Answer:
-        """Return the answer of the manager that was asked last, or of another one when that one does not answer."""
-        problem: requests.RequestException | None = None
-        for url in dict.fromkeys((self.url, *self._urls)):
-            may_be_done = False
-            try:
-                with WebClient(MOST_ANSWER_BYTES) as client:
-                    if len(self._urls) > 1:
-                        client.request("GET", f"{url}/api/v1/health", timeout_s=HUNG_S)
-                    may_be_done = method != "GET"
-                    answer = client.request(
-                        method,
-                        f"{url}/api/v1{path}",
-                        params={"tenant": str(self.tenant), **parameters},
-                        data=body,
-                        headers={"Content-Type": "text/plain; charset=utf-8", **self._shown},
-                        timeout_s=timeout_s,
-                    )
-            except requests.RequestException as error:
-                problem = error
-                if may_be_done and not _was_not_sent(error):
-                    break
-                continue
-            self.url = url
-            return answer
-        where = ", ".join(dict.fromkeys((self.url, *self._urls)))
-        raise PeerError(
-            f"no manager answers at {where} ({type(problem).__name__}); start one with `cep up` or name it with "
-            "--manager"
-        ) from problem
-
-    def _turn_to(self, location: str) -> None:
-        """Call the manager at `location` from now on.
-
-        Raises:
-            CommandRefusedError: that would send a token unencrypted.
-        """
-        there = urlsplit(location)
-        if self._shown and self.url.startswith("https:") and there.scheme != "https":
-            raise CommandRefusedError(
-                f"{self.url} names {there.scheme}://{there.netloc} as the leader, which is not HTTPS"
-            )
-        if self.url == f"{there.scheme}://{there.netloc}":
-            time.sleep(AGAIN_S)
-        self.url = f"{there.scheme}://{there.netloc}"
-
-
-def _basic(name: str, password: str) -> str:
-    return f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"
-
-
-def _is_of_no_leader(answer: Answer) -> bool:
-    """Return whether a manager that does not lead answered."""
-    if answer.status not in (SENT_ON, UNAVAILABLE):
-        return False
-    try:
-        return bool(answer.json()["code"] == "not-leader")
-    except (AnswerError, KeyError, TypeError):
-        return False
-
-
-def _was_not_sent(error: requests.RequestException) -> bool:
-    """Return whether the connection was refused, so that the request has reached no manager."""
-    cause = error.args[0] if error.args else None
-    return isinstance(getattr(cause, "reason", None), NewConnectionError)
+        return self._connection.is_healthy()
 
 
 def _flag(flag: bool) -> str:
     return str(flag).lower()
-
-
-def _details(answer: Answer) -> dict[str, Any]:
-    try:
-        return dict(answer.json().get("details") or {})
-    except (AnswerError, AttributeError):
-        return {}
-
-
-def _refusal(answer: Answer) -> str:
-    try:
-        failure = answer.json()
-    except AnswerError:
-        return f"the manager answered {answer.status}"
-    lines = [f"{failure['message']} [{failure['code']}]"]
-    for problem in (failure.get("details") or {}).get("problems", ()):
-        where = f"line {problem['line']}, column {problem['column']}: " if problem["line"] else ""
-        lines.append(f"  {where}{problem['message']} [{problem['code']}]")
-        if problem.get("hint"):
-            lines.append(f"    hint: {problem['hint']}")
-    return "\n".join(lines)

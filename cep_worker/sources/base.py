@@ -56,7 +56,11 @@ class EventSource(Protocol):
         """Events that it has brought since it started."""
 
     def retry(self, now_ms: int) -> None:
-        """Offer again what waited for room in the inflows, at monotonic time `now_ms`."""
+        """Offer again what waited for room in the inflows, at monotonic time `now_ms`.
+
+        Args:
+            now_ms: Monotonic time in ms.
+        """
 
     def reroute(self, declared: DeclaredConnector, now_ms: int) -> None:
         """Follow a change of the deployed plans.
@@ -67,7 +71,11 @@ class EventSource(Protocol):
         """
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due by time, such as polling or reconnecting, at monotonic time `now_ms`."""
+        """Do what is due by time, such as polling or reconnecting, at monotonic time `now_ms`.
+
+        Args:
+            now_ms: Monotonic time in ms.
+        """
 
     def close(self) -> None:
         """Stop taking events and release all resources. Events that were submitted remain the worker's."""

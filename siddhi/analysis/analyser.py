@@ -23,6 +23,10 @@ def analyse(app: ast.App, registry: Registry | None = None) -> AnalysedApp:
     """Return the app with every name resolved and every expression typed.
 
     `registry` holds what the app may call; None means the built-ins. SiddhiAnalysisError holds all problems.
+
+    Args:
+        app: The app as it was parsed.
+        registry: What plans may call; by default the built-ins and all installed extensions.
     """
     problems = Problems()
     settings = app_settings(app, problems)

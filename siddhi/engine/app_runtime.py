@@ -191,7 +191,11 @@ class AppRuntime:
         self._junctions[stream].listeners.append(listener)
 
     def add_failure_listener(self, listener: FailureListener) -> None:
-        """Call `listener` for events that fail from now on, instead of logging them."""
+        """Call `listener` for events that fail from now on, instead of logging them.
+
+        Args:
+            listener: Called with the failed events, on the caller's thread.
+        """
         self._steps.failures.listeners.append(listener)
 
     def add_query_callback(self, query: str, listener: Listener) -> model.Schema:
@@ -360,7 +364,11 @@ class AppRuntime:
         return inlet
 
     def advance_time(self, now_ms: int) -> None:
-        """Move the clock to `now_ms` (it never goes back) and fire every timer due until then at its own time."""
+        """Move the clock to `now_ms` (it never goes back) and fire every timer due until then at its own time.
+
+        Args:
+            now_ms: The time in ms since 1970.
+        """
         clock = self._clock
         time = max(clock.shown, now_ms)
         if self._awaits_clock:
@@ -434,7 +442,11 @@ class AppRuntime:
         self.go_on(saved)
 
     def go_on(self, saved: SavedApp) -> None:
-        """Continue from `saved`, which may come from an app with another text but the same parts."""
+        """Continue from `saved`, which may come from an app with another text but the same parts.
+
+        Args:
+            saved: What `save` returned.
+        """
         self._take_up_clock(saved)
         self.state.restore(saved)
 
@@ -443,6 +455,9 @@ class AppRuntime:
 
         Parts that are the same in both apps, by name and definition, take over their state; all others begin, as at a
         start, at the snapshot's clock.
+
+        Args:
+            data: What `snapshot` returned.
 
         Returns:
             Which parts were taken over and which begin.
@@ -482,7 +497,11 @@ class AppRuntime:
         return AppExplanation(self._steps.explain())
 
     def watch_queries(self, watch: QueryWatch | None) -> None:
-        """Report the working time of each query to `watch` from now on; None: measure nothing."""
+        """Report the working time of each query to `watch` from now on; None: measure nothing.
+
+        Args:
+            watch: Called with the name of each query and its working time.
+        """
         self._steps.watch = watch
 
     def _parts_that_hold(self) -> Iterator[tuple[str, str, HasStateSize]]:

@@ -33,6 +33,14 @@ def aggregator(
     """Declare an aggregator; its first argument may change from event to event.
 
     The parameters are those of `function`.
+
+    Args:
+        namespace: Namespace of the extension.
+        name: Name of the aggregator.
+        summary: One line for the documentation and the editor.
+        result: The type of its value, or a function from the arguments to it.
+        *overloads: The forms that a call may have; see `takes`.
+        check: Called with the arguments of a call; raises CallError.
     """
     return Declaration(Kind.AGGREGATOR, name, summary, overloads, namespace, result=_rule(result), check=check)
 

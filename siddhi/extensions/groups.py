@@ -60,17 +60,30 @@ class RowAggregator(Aggregator, Generic[Group]):
 
     @abstractmethod
     def add(self, group: Group, item: object) -> None:
-        """Add `item`, which has entered the window, to the group."""
+        """Add `item`, which has entered the window, to the group.
+
+        Args:
+            group: What `empty` or `load` returned.
+            item: The value of the first argument, or of all of several; None is null.
+        """
 
     @abstractmethod
     def remove(self, group: Group, item: object) -> None:
-        """Remove `item`, which has left the window, from the group; it was added before."""
+        """Remove `item`, which has left the window, from the group; it was added before.
+
+        Args:
+            group: What `empty` or `load` returned.
+            item: The value of the first argument, or of all of several; None is null.
+        """
 
     @abstractmethod
     def result(self, group: Group) -> object:
         """Return the aggregate of the group's items, None for null.
 
         Called for every row, after its `add` or `remove`.
+
+        Args:
+            group: What `empty` or `load` returned.
         """
 
     @abstractmethod
@@ -78,11 +91,18 @@ class RowAggregator(Aggregator, Generic[Group]):
         """Return the group's state as plain values, lists, dictionaries and numpy arrays, for a snapshot.
 
         It must not share anything with the group that later calls change.
+
+        Args:
+            group: What `empty` or `load` returned.
         """
 
     @abstractmethod
     def load(self, state: State) -> Group:
-        """Return the group that `save` gave this state of."""
+        """Return the group that `save` gave this state of.
+
+        Args:
+            state: What `save` returned.
+        """
 
     def update(self, rows: AggregateInput) -> Value:
         fresh = None if rows.fresh is None else rows.fresh.tolist()

@@ -45,37 +45,65 @@ def parse(text: str, variables: Mapping[str, str] | None = None) -> ast.App:
     """Return the app that `text` writes, `${NAME}`s replaced from `variables` first.
 
     Positions are positions in the text after that replacement (`substitute_variables`).
+
+    Args:
+        text: What to parse.
+        variables: Values for `${NAME}`.
     """
     return cast("ast.App", _parse(substitute_variables(text, variables or {}), "app"))
 
 
 def parse_definition(text: str) -> ast.Definition:
-    """Return the one definition that `text` writes, with its annotations."""
+    """Return the one definition that `text` writes, with its annotations.
+
+    Args:
+        text: What to parse.
+    """
     return cast("ast.Definition", _parse(text, "single_definition"))
 
 
 def parse_stream_definition(text: str) -> ast.StreamDefinition:
-    """Return the one stream definition that `text` writes, with its annotations."""
+    """Return the one stream definition that `text` writes, with its annotations.
+
+    Args:
+        text: What to parse.
+    """
     return cast("ast.StreamDefinition", _parse(text, "single_stream_definition"))
 
 
 def parse_query(text: str) -> ast.Query:
-    """Return the one query that `text` writes, with its annotations."""
+    """Return the one query that `text` writes, with its annotations.
+
+    Args:
+        text: What to parse.
+    """
     return cast("ast.Query", _parse(text, "single_query"))
 
 
 def parse_expression(text: str) -> ast.Expression:
-    """Return the expression that `text` writes."""
+    """Return the expression that `text` writes.
+
+    Args:
+        text: What to parse.
+    """
     return cast("ast.Expression", _parse(text, "single_expression"))
 
 
 def parse_time(text: str) -> ast.TimeConstant:
-    """Return the time that `text` writes, such as `1 min 30 sec`."""
+    """Return the time that `text` writes, such as `1 min 30 sec`.
+
+    Args:
+        text: What to parse.
+    """
     return cast("ast.TimeConstant", _parse(text, "single_time"))
 
 
 def parse_on_demand_query(text: str) -> ast.OnDemandQuery:
-    """Return the on-demand query that `text` writes."""
+    """Return the on-demand query that `text` writes.
+
+    Args:
+        text: What to parse.
+    """
     return cast("ast.OnDemandQuery", _parse(text, "on_demand_query"))
 
 

@@ -52,19 +52,6 @@ def print_element(element: ast.ExecutionElement) -> str:
     return _annotated(element.annotations, f"partition with ({keys})\nbegin\n{queries}\nend")
 
 
-def print_on_demand_query(query: ast.OnDemandQuery) -> str:
-    """Return one on-demand query, without the `;`."""
-    lines: list[str] = []
-    if query.source is not None:
-        alias = f" as {name_text(query.alias)}" if query.alias is not None else ""
-        lines.append(f"from {name_text(query.source)}{alias}{_join_tail(query.on, query.within, query.per)}")
-    if query.selection is not None:
-        lines += _selection(query.selection)
-    if query.output is not None:
-        lines.append(_output(query.output))
-    return "\n".join(lines)
-
-
 # ---- annotations and definitions ------------------------------------------------------------------------------------
 
 

@@ -22,8 +22,6 @@ def test_keys_of_one_plan_are_equal_under_every_name_that_it_had() -> None:
     assert {first, renamed, other} == {renamed, other}
     assert first != other
     assert first != PlanKey(8, "Storms")
-    assert not first.same_name(renamed)
-    assert first.same_name(PlanKey(7, "Storms", "Storms"))
     assert (first.identity, renamed.identity, other.identity) == ("Storms", "Storms", "Storms~2")
 
 

@@ -54,10 +54,6 @@ class Pack(msgspec.Struct, frozen=True):
     size_bytes: int
     chunks: tuple[tuple[str, int, int], ...]
 
-    def live_bytes(self) -> int:
-        """How much of it the checkpoint needs."""
-        return sum(length for _, _, length in self.chunks)
-
 
 class Manifest(msgspec.Struct, frozen=True):
     """One complete checkpoint of a plan, taken at `taken_ms` (time of day) by attempt `attempt` of `epoch`.

@@ -116,7 +116,7 @@ def test_the_next_of_several_managers_is_asked_where_nobody_listens(start: Any) 
 
 
 def test_a_manager_that_hangs_is_passed_over_and_asked_for_nothing(start: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("cep_cli.client.rest.HUNG_S", 0.2)
+    monkeypatch.setattr("cep_cli.client.connection.HUNG_S", 0.2)
     awake = threading.Event()
 
     def hangs(path: str) -> Answer:
@@ -134,7 +134,7 @@ def test_a_manager_that_hangs_is_passed_over_and_asked_for_nothing(start: Any, m
 def test_a_token_is_not_sent_in_the_clear_after_it_was_sent_encrypted() -> None:
     client = ManagerClient("https://10.0.0.5:9080", 7, TOKEN)
     with pytest.raises(CommandRefusedError, match="not HTTPS"):
-        client._turn_to("http://10.0.0.6:9080/api/v1/plans")
+        client._connection._turn_to("http://10.0.0.6:9080/api/v1/plans")
 
 
 MANAGERS = [

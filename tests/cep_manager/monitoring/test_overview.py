@@ -145,7 +145,7 @@ def test_the_page_shows_what_the_call_tells(client: FlaskClient) -> None:
 
 def test_many_who_ask_at_once_are_told_the_same_for_a_moment(world: World) -> None:
     recent, first = OverviewQuery(), world.snapshot()
-    recent.keep(first, SUPER_TENANT, system=True, told=told(world))
+    recent.keep(first, SUPER_TENANT, system=True, overview=told(world))
     assert recent.at(first, SUPER_TENANT, system=True) is not None
     assert recent.at(first, 7, system=True) is recent.at(first, SUPER_TENANT, system=False) is None
     for later_ms, known in ((GOOD_FOR_MS - 1, True), (GOOD_FOR_MS, False), (0, False)):
@@ -156,7 +156,7 @@ def test_many_who_ask_at_once_are_told_the_same_for_a_moment(world: World) -> No
 def test_what_was_told_is_kept_no_longer_than_it_is_good(world: World) -> None:
     recent, snapshot = OverviewQuery(), world.snapshot()
     for tenant in range(5):
-        recent.keep(snapshot, tenant, system=False, told=told(world))
+        recent.keep(snapshot, tenant, system=False, overview=told(world))
         snapshot = msgspec.structs.replace(snapshot, now_ms=snapshot.now_ms + GOOD_FOR_MS // 2)
     assert sorted(tenant for tenant, _ in recent._overviews) == [3, 4]
 

@@ -56,7 +56,8 @@ def test_tables_of_the_first_version_are_brought_up_to_date_once(path: Path) -> 
         assert UserStore(database).users() == ()
         database.close()
     again = open_file(path)
-    assert PlanStore(again).key_of(7, "Gone").same_name(PlanKey(7, "Gone"))
+    gone = PlanStore(again).key_of(7, "Gone")
+    assert (gone, gone.plan) == (PlanKey(7, "Gone"), "Gone")
     changed = leading_store(again).change(KEY, "update", "second", None, StoredVersion("text", 6, 4), now_ms=10)
     assert changed is not None
     assert (changed.epoch, changed.former) == (5, StoredVersion("text", 6, 4))

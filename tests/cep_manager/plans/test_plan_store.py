@@ -269,7 +269,7 @@ def test_a_plan_has_its_first_name_again(store: PlanStore) -> None:
     store.rename(KEY, "Gales", "text", now_ms=6)
     back = store.rename(KEY, "Storms", "text", now_ms=7)
     assert back is not None
-    assert back.key.same_name(KEY)
+    assert (back.key, back.key.plan) == (KEY, KEY.plan)
     assert back.former_names == ("Gales",)
     assert store.key_of(KEY.tenant, "Gales").identity == "Gales"
 

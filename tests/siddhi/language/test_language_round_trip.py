@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from siddhi.analysis.analyser import analyse
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType
-from siddhi.language.parser import parse, parse_definition, parse_expression, parse_on_demand_query, parse_query
+from siddhi.language.parser import parse, parse_definition, parse_expression, parse_query
 from siddhi.language.print_expressions import print_expression
 from siddhi.language.printer import (
     print_app,
     print_definition,
     print_element,
-    print_on_demand_query,
 )
 
 PLANS = sorted((Path(__file__).parent / "plans").glob("*.siddhiql"))
@@ -111,18 +110,3 @@ _EXPRESSIONS = st.recursive(
 @given(_EXPRESSIONS)
 def test_a_printed_expression_reads_back_as_the_same_expression(expression: ast.Expression) -> None:
     assert parse_expression(print_expression(expression)) == expression
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from T on v > 3 select k, sum(v) as total group by k having total > 2L order by total desc limit 3",
-        "from A within '2024-**-** **:**:**' per 'hours'",
-        "select 'a' as k, 1 as v update or insert into T set T.v = v on T.k == k",
-        "delete T on T.k == 'a'",
-        "select 1 as v insert into T",
-    ],
-)
-def test_a_printed_on_demand_query_reads_back_as_the_same_query(text: str) -> None:
-    query = parse_on_demand_query(text)
-    assert parse_on_demand_query(print_on_demand_query(query)) == query

@@ -19,7 +19,7 @@ from topology.stages.kinds.processor import Processor
 from topology.stages.state.restoring import initial_states, keeps_state, wanted
 
 
-class Stateful(Protocol):
+class StateHolder(Protocol):
     """An instance of a stage whose state can be read."""
 
     def snapshot(self) -> Parts:
@@ -35,7 +35,7 @@ class TaskState:
     def __init__(
         self,
         topology: Topology,
-        instances: Mapping[str, Stateful],
+        instances: Mapping[str, StateHolder],
         processors: Collection[Processor],
         scripts: ScriptPolicy,
     ) -> None:

@@ -325,6 +325,12 @@ def row_function(
 
 
 def constant_function(namespace: str, name: str, constant: float) -> None:
-    """Register a function without arguments that always gives `constant`."""
+    """Register a function without arguments that always gives `constant`.
+
+    Args:
+        namespace: Namespace of the extension.
+        name: Name of the function.
+        constant: The value of each call.
+    """
     column: AnyArray = np.float64(constant)  # type: ignore[assignment] # a scalar stands for all rows
     FUNCTIONS.register(name, namespace)(partial(ColumnFunction, compute=lambda: column))

@@ -49,15 +49,29 @@ class Emission:
     chunk: int = 0
 
     def current(self, slot: int, timestamp: int) -> None:
-        """Emit the row in `slot` as current."""
+        """Emit the row in `slot` as current.
+
+        Args:
+            slot: Where the row is kept.
+            timestamp: Timestamp of the emitted row, in ms.
+        """
         self._emit(slot, CURRENT, timestamp)
 
     def expired(self, slot: int, timestamp: int | None = None) -> None:
-        """Emit the row in `slot` as expired, with `timestamp`, by default the present clock."""
+        """Emit the row in `slot` as expired, with `timestamp`, by default the present clock.
+
+        Args:
+            slot: Where the row is kept.
+            timestamp: Timestamp of the emitted row, in ms.
+        """
         self._emit(slot, EXPIRED, self.clock if timestamp is None else timestamp)
 
     def reset(self, slot: int) -> None:
-        """Emit a reset with the values of the row in `slot`; aggregates start over."""
+        """Emit a reset with the values of the row in `slot`; aggregates start over.
+
+        Args:
+            slot: Where the row is kept.
+        """
         self._emit(slot, RESET, self.clock)
 
     def new_chunk(self) -> None:
@@ -99,20 +113,43 @@ class RowWindow(WindowOperator):
 
     @abstractmethod
     def arrive(self, event: Arrival, out: Emission) -> None:
-        """Process an arriving event: keep its slot or `release` it, and emit rows to `out`."""
+        """Process an arriving event: keep its slot or `release` it, and emit rows to `out`.
+
+        Args:
+            event: The event; its slot is already filled.
+            out: Where to emit rows.
+        """
 
     def fire(self, due: int, out: Emission) -> None:
-        """Process a timer that was set for `due` (ms); `out.clock` may be later."""
+        """Process a timer that was set for `due` (ms); `out.clock` may be later.
+
+        Args:
+            due: The time in ms.
+            out: Where to emit rows.
+        """
 
     def end_chunk(self, out: Emission) -> None:
-        """Process the end of a chunk, after the `arrive` of its last event."""
+        """Process the end of a chunk, after the `arrive` of its last event.
+
+        Args:
+            out: Where to emit rows.
+        """
 
     def accepted(self, batch: EventBatch, _step: Step) -> EventBatch:
-        """Return the rows of `batch` that can arrive; record all others as failed in the step."""
+        """Return the rows of `batch` that can arrive; record all others as failed in the step.
+
+        Args:
+            batch: The rows that arrive.
+            _step: The step in progress.
+        """
         return batch
 
     def prepare(self, batch: EventBatch) -> None:
-        """Prepare for the rows of `batch`, none of which has arrived yet."""
+        """Prepare for the rows of `batch`, none of which has arrived yet.
+
+        Args:
+            batch: The rows that arrive.
+        """
 
     @abstractmethod
     def held(self) -> list[int]:
@@ -126,12 +163,20 @@ class RowWindow(WindowOperator):
         return self.contents()
 
     def schedule(self, due: int) -> None:
-        """Set a timer for `due` (ms); one that is already due fires directly after the row that sets it."""
+        """Set a timer for `due` (ms); one that is already due fires directly after the row that sets it.
+
+        Args:
+            due: The time in ms.
+        """
         heappush(self._timers, (due, self._set_timers, self._step, self._order, self._clock))
         self._set_timers += 1
 
     def release(self, slot: int) -> None:
-        """Free the slot once this step's output has been taken, so the row can still be emitted in this step."""
+        """Free the slot once this step's output has been taken, so the row can still be emitted in this step.
+
+        Args:
+            slot: Where the row is kept.
+        """
         self._released.append(slot)
 
     def _set_earlier(self, dues: Iterable[int]) -> None:
