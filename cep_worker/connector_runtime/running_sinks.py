@@ -35,7 +35,7 @@ from cep_worker.runtime.worker_metrics import ConnectorMetrics, connector_metric
 from cep_worker.sinks.base import EventSink, SinkContext, TopicMetrics
 from cep_worker.sinks.distribution import RoundRobinSink, shared_out, threaded_in
 from cep_worker.sinks.threaded import ThreadedSink
-from query_plan.connectors.distribution import Share, share_of
+from query_plan.connectors.distribution import DestinationShare, share_of
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -80,7 +80,7 @@ class _SinkTap:
         sink: ResultConsumer,
         attributes: Attributes,
         failed: Callable[[pa.RecordBatch, str], int],
-        share: Share | None = None,
+        share: DestinationShare | None = None,
     ) -> None:
         self._share = share
         self._attributes = attributes

@@ -19,7 +19,7 @@ from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.sinks.base import EventSink, SinkContext, TopicMetrics
 from cep_worker.sinks.threaded import ThreadedSink
-from query_plan.connectors.distribution import Share, destinations_of
+from query_plan.connectors.distribution import DestinationShare, destinations_of
 from siddhi.column_names import column_name
 from siddhi.engine.columnar.java_order import string_hashes
 
@@ -33,7 +33,7 @@ _NULL = "null"
 _BITS = 32
 
 
-def shared_out(batch: pa.RecordBatch, share: Share, kinds: Sequence[tuple[str, str]]) -> pa.RecordBatch:
+def shared_out(batch: pa.RecordBatch, share: DestinationShare, kinds: Sequence[tuple[str, str]]) -> pa.RecordBatch:
     """Return the events of `batch` that belong to the destination, as Siddhi shares them out.
 
     The hash code is Java's, of the key as a text: other programs find the destination by the same rule.
@@ -146,12 +146,12 @@ class RoundRobinSink:
         given = [(one, part) for one, part in zip(takers, parts, strict=True) if part.num_rows]
         if not given:
             receipt.settle()
-        shared = _Parts(receipt, len(given))
+        shared = _DestinationParts(receipt, len(given))
         for one, part in given:
             one.sink.offer(part, None, shared.receipt(), frame)
 
     def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
-        shared = _Parts(receipt, len(self._destinations))
+        shared = _DestinationParts(receipt, len(self._destinations))
         for one in self._destinations:
             one.sink.commit(group, shared.receipt())
 
@@ -245,7 +245,7 @@ def threaded_in(sink: EventSink | None) -> list[ThreadedSink]:
     return [sink] if isinstance(sink, ThreadedSink) else []
 
 
-class _Parts:
+class _DestinationParts:
     """The parts of a frame at several destinations: it is delivered when all are, and has lost what they have lost."""
 
     def __init__(self, receipt: DeliveryReceipt, count: int) -> None:

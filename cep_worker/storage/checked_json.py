@@ -70,8 +70,8 @@ def checked(data: bytes, kind: type[Kind]) -> Kind | None:
 
     What an earlier version wrote has no checksum.
     """
-    text, seal, told = data.rpartition(_SEAL)
-    if seal and told.strip() != f"{crc32(text):08x}".encode():
+    text, seal, checksum = data.rpartition(_SEAL)
+    if seal and checksum.strip() != f"{crc32(text):08x}".encode():
         return None
     try:
         return msgspec.json.decode(text if seal else data, type=kind)

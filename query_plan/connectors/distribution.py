@@ -32,7 +32,7 @@ _MOST_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class DestinationShare:
     """Of the events whose `key` has a hash code, those whose hash code leaves `index` when divided by `count`."""
 
     key: str
@@ -96,10 +96,10 @@ def separated(sink: Connector) -> tuple[Connector, ...]:
     )
 
 
-def share_of(options: Mapping[str, str]) -> Share | None:
+def share_of(options: Mapping[str, str]) -> DestinationShare | None:
     """Return which events the sink of one destination gets; None: all."""
     written = _SHARE.fullmatch(options.get(SHARE, ""))
-    return Share(options[KEY], int(written[1]), int(written[2])) if written and KEY in options else None
+    return DestinationShare(options[KEY], int(written[1]), int(written[2])) if written and KEY in options else None
 
 
 def distribution_faults(options: Mapping[str, str], attributes: Sequence[str]) -> Iterator[Fault]:

@@ -185,7 +185,7 @@ class Concat(_Joined):
         return [piece for piece in found if piece is not None]
 
 
-class Template(_Joined):
+class FilledTemplate(_Joined):
     """The template of the first argument with the texts of the others by their numbers."""
 
     of_row = staticmethod(_fill_template)
@@ -225,7 +225,7 @@ def _parts(template: str, count: int) -> tuple[tuple[int | None, str], ...] | No
 def _template(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> ExpressionNode:
     if arguments[1].type is AttributeType.OBJECT:
         return RowFunction(call, arguments, pool, compute=_fill_template_by_key, nulls=Nulls.PASS)
-    return Template(call, arguments, pool)
+    return FilledTemplate(call, arguments, pool)
 
 
 def _locate(part: str, text: str, start: int = 0) -> int:

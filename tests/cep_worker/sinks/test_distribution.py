@@ -15,7 +15,7 @@ from worker_world import ALERTS, PLAN, World, alerts, until
 from cep_common.protocol.registry import CheckpointSpan, DeployedPlan, PlanCheckpoints
 from cep_worker.sinks import distribution
 from cep_worker.sinks.distribution import shared_out
-from query_plan.connectors.distribution import Share
+from query_plan.connectors.distribution import DestinationShare
 from query_plan.connectors.reading import read_connectors
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
@@ -61,7 +61,7 @@ def http(strategy: str, hooks: list[Hook]) -> DeployedPlan:
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_events_are_shared_out_by_javas_hash_code_of_the_key(count: int) -> None:
     batch = alerts(*((n, carrier, n) for n, carrier in enumerate(CARRIERS)))
-    found = [shared_out(batch, Share("carrier", index, count), ALERTS) for index in range(count)]
+    found = [shared_out(batch, DestinationShare("carrier", index, count), ALERTS) for index in range(count)]
     wanted: list[list[str]] = [[] for _ in range(count)]
     for carrier in CARRIERS:
         wanted[abs(java_hash(carrier)) % count].append(carrier)
@@ -70,7 +70,7 @@ def test_events_are_shared_out_by_javas_hash_code_of_the_key(count: int) -> None
 
 def test_a_key_without_value_has_a_destination_too() -> None:
     batch = alerts((1, "UA", 1)).set_column(2, "carrier", pa.array([None], pa.string()))
-    rows = [shared_out(batch, Share("carrier", index, 5), ALERTS).num_rows for index in range(5)]
+    rows = [shared_out(batch, DestinationShare("carrier", index, 5), ALERTS).num_rows for index in range(5)]
     assert rows.index(1) == abs(java_hash("null")) % 5
     assert sum(rows) == 1
 
