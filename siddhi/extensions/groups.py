@@ -80,7 +80,7 @@ class RowAggregator(Aggregator, Generic[Group]):
     def result(self, group: Group) -> object:
         """Return the aggregate of the group's items, None for null.
 
-        Called for every row, after its `add` or `remove`.
+        Called after the `add` or `remove` of a row whose result is read.
 
         Args:
             group: What `empty` or `load` returned.
@@ -106,19 +106,22 @@ class RowAggregator(Aggregator, Generic[Group]):
 
     def update(self, rows: AggregateInput) -> Value:
         fresh = None if rows.fresh is None else rows.fresh.tolist()
-        results: list[object] = []
+        read = None if rows.read is None else rows.read.tolist()
+        results: list[object] = [None] * len(rows.kinds)
         lists = self._lists(rows)
         items = list(zip(*lists, strict=True)) if self.whole_rows else lists[0]
         lines = zip(self._kinds(rows, lists, items).tolist(), rows.groups.tolist(), items, strict=True)
+        groups, add, remove, result = self.groups, self.add, self.remove, self.result
         for row, (kind, number, item) in enumerate(lines):
-            if number not in self.groups or (fresh is not None and fresh[row]):
-                self.groups[number] = self.empty()
-            group = self.groups[number]
+            if number not in groups or (fresh is not None and fresh[row]):
+                groups[number] = self.empty()
+            group = groups[number]
             if kind == CURRENT:
-                self.add(group, item)
+                add(group, item)
             elif kind == EXPIRED:
-                self.remove(group, item)
-            results.append(self.result(group))
+                remove(group, item)
+            if read is None or read[row]:
+                results[row] = result(group)
         return from_list(results, self.type, self.pool)
 
     def _lists(self, rows: AggregateInput) -> list[list[object]]:
@@ -149,8 +152,10 @@ class RowAggregator(Aggregator, Generic[Group]):
         ]
         reasons: dict[int, str] = {}
         for row in np.flatnonzero(counted).tolist():
-            too_deep = any(nests_too_deeply(column[row]) for column in objects)
-            reason = TOO_DEEP if too_deep else self.refused(items[row])
+            reason = self.refused(items[row])
+            for column in objects:
+                if nests_too_deeply(column[row]):
+                    reason = TOO_DEEP
             if reason is not None:
                 reasons[row] = reason
         if not reasons:

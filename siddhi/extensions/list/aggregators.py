@@ -31,8 +31,11 @@ class ListCollect(RowAggregator[list[object]]):
         return [item]
 
     def add(self, group: list[object], item: object) -> None:
+        if not self.distinct:
+            group.extend(self.items(item))
+            return
         for come in self.items(item):
-            if not self.distinct or not holds(group, come):
+            if not holds(group, come):
                 group.append(come)
 
     def remove(self, group: list[object], item: object) -> None:
@@ -60,4 +63,8 @@ class ListMerge(ListCollect):
         return list(item)
 
     def remove(self, group: list[object], item: Any) -> None:
-        group[:] = [held for held in group if not holds(item, held)]
+        try:
+            alike = set(item)  # equal as Python has it, which takes 1 and true for one
+            group[:] = [held for held in group if held not in alike or not holds(item, held)]
+        except TypeError:  # lists and maps have no hash
+            group[:] = [held for held in group if not holds(item, held)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain, repeat
+
 from siddhi.analysis import model
 from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.operators.base.operator import OperatorContext
@@ -36,9 +39,12 @@ class GroupConcat(RowAggregator[dict[str, int]]):
 
     def result(self, group: dict[str, int]) -> object:
         separator, distinct, order = self.options
-        texts = list(group) if order is None else sorted(group, reverse=str(order).upper() == "DESC")
+        texts: Iterable[str] = group
+        if order is not None:
+            texts = sorted(group, reverse=str(order).upper() == "DESC")
         if not distinct:
-            texts = [text for text in texts for _ in range(group[text])]
+            counts = group.values() if order is None else map(group.__getitem__, texts)
+            texts = chain.from_iterable(map(repeat, texts, counts))
         return str(separator).join(texts)
 
     def save(self, group: dict[str, int]) -> State:

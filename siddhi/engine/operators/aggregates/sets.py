@@ -34,20 +34,23 @@ class UnionSet(Aggregator):
         sets = np.array([isinstance(value, frozenset | set) for value in rows.values], dtype=np.bool_)
         rows.evaluation.fail(counted & ~sets, "the aggregator 'unionSet' was given no set")
         sets &= ~rows.evaluation.from_first(counted & ~sets)
-        results: list[object] = []
+        results: list[object] = [None] * len(kinds)
+        read = None if rows.read is None else rows.read.tolist()
+        fits = sets.tolist()
         for row, group in enumerate(rows.groups.tolist()):
             if rows.fresh is not None and rows.fresh[row]:
                 self.counts.pop(group, None)
             counts = self.counts.setdefault(group, {})
-            if sets[row] and kinds[row] == CURRENT:
+            if fits[row] and kinds[row] == CURRENT:
                 for element in map(_as_one, rows.values[row]):
                     counts[element] = counts.get(element, 0) + 1
-            elif sets[row] and kinds[row] == EXPIRED:
+            elif fits[row] and kinds[row] == EXPIRED:
                 for element in map(_as_one, rows.values[row]):
                     counts[element] = counts.get(element, 0) - 1
                     if counts[element] <= 0:
                         del counts[element]
-            results.append(frozenset(counts))
+            if read is None or read[row]:
+                results[row] = frozenset(counts)
         return Value(objects(results))
 
     def distinct_values(self) -> int:

@@ -23,13 +23,20 @@ class AggregateInput:
 
     `groups` are dense group ids below `group_count`; `fresh`, if not None, marks rows whose group restarts (its state
     is dropped before the row counts). `values` and `valid` are the first argument, None without one; `others` are the
-    arguments behind it.
+    arguments behind it. `read` masks the rows whose results are read, None for all.
     """
 
-    __slots__ = ("evaluation", "fresh", "group_count", "groups", "kinds", "others", "valid", "values")
+    __slots__ = ("evaluation", "fresh", "group_count", "groups", "kinds", "others", "read", "valid", "values")
 
-    def __init__(self, evaluation: Evaluation, argument: Value | None, others: tuple[Value, ...] = ()) -> None:
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        argument: Value | None,
+        others: tuple[Value, ...] = (),
+        read: BoolArray | None = None,
+    ) -> None:
         self.evaluation = evaluation
+        self.read = read
         size = evaluation.size
         kinds: Int8Array = evaluation.batch.kinds
         if evaluation.active is not None:
@@ -95,9 +102,13 @@ AGGREGATORS: Implementations[AggregatorFactory] = Implementations("aggregator")
 
 
 class AggregateNode(ExpressionNode):
-    """One occurrence of an aggregate in a query, with a state of its own."""
+    """One occurrence of an aggregate in a query, with a state of its own.
+
+    `is_output` says that it is a whole output.
+    """
 
     stateful = True
+    is_output = False
 
     def __init__(self, call: model.Aggregate, arguments: tuple[ExpressionNode, ...], context: OperatorContext) -> None:
         self.type = call.type
@@ -110,4 +121,5 @@ class AggregateNode(ExpressionNode):
     def evaluate(self, evaluation: Evaluation) -> Value:
         argument = None if self.argument is None else self.argument.evaluate(evaluation)
         others = tuple(other.evaluate(evaluation) for other in self.others)
-        return self.aggregator.update(AggregateInput(evaluation, argument, others))
+        read = evaluation.read if self.is_output else None
+        return self.aggregator.update(AggregateInput(evaluation, argument, others, read))

@@ -76,10 +76,11 @@ class Evaluation:
 
     `active` masks the rows that count (None: all): only these change the state of aggregates and only these can fail.
     `groups` gives each row's dense group id, `group_count` how many there are; `fresh` marks rows whose group
-    restarts. `outputs` are the query's own output values so far.
+    restarts. `outputs` are the query's own output values so far. `read` masks the rows whose outputs anyone reads
+    (None: all): an aggregate that is an output may leave out its value in all others.
     """
 
-    __slots__ = ("active", "batch", "failed", "fresh", "group_count", "groups", "outputs", "reasons", "size")
+    __slots__ = ("active", "batch", "failed", "fresh", "group_count", "groups", "outputs", "read", "reasons", "size")
 
     def __init__(
         self,
@@ -96,6 +97,7 @@ class Evaluation:
         self.group_count = group_count
         self.fresh = fresh
         self.outputs: dict[str, Value] = {}
+        self.read: BoolArray | None = None
         self.failed: BoolArray | None = None
         self.reasons = _NO_REASONS
 

@@ -26,6 +26,7 @@ from siddhi.engine.columnar.state_tree import Codes, State
 from siddhi.engine.jit.arrays import BoolArray, Int64Array
 from siddhi.engine.jit.kernels import grown, kernel_array, state_kernel
 from siddhi.engine.operators.base.operator import Operator, OperatorContext, Step
+from siddhi.engine.operators.expressions.aggregation import AggregateNode
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, to_column, together
 from siddhi.engine.operators.expressions.leaves import ColumnNode
@@ -135,6 +136,7 @@ class Selector(Operator):
         self._forgets = (empties or not self.aggregates) and not (limiter and self.groups.partitioned)
         self._look_at = MIN_FORGOTTEN_GROUPS
         self.collapse = collapse and (self.grouped or selection.aggregates)
+        self._leaves_out = self._left_out(nodes)
         rows_of_groups = self.grouped and not self.collapse
         self.order_by = () if rows_of_groups else tuple(map(_hidden, itertools.count(), selection.order_by))
         self.limit = selection.limit
@@ -154,6 +156,16 @@ class Selector(Operator):
         self.pool = context.pool
         self._seen: Int64Array = np.zeros(9, dtype=np.int64)
         self._slots: Int64Array = np.zeros(8, dtype=np.int64)
+
+    def _left_out(self, nodes: Sequence[ExpressionNode]) -> bool:
+        """Return whether aggregates may leave out results that nobody reads, and mark those that are whole outputs.
+
+        What `having` or `order by` makes of an output must not fail for want of it.
+        """
+        outputs = [node for node in nodes if isinstance(node, AggregateNode) and node.by_row]
+        for node in outputs:
+            node.is_output = True
+        return bool(outputs) and (self.having is None or not self.having.can_fail)
 
     @property
     def can_fail(self) -> bool:
@@ -230,12 +242,26 @@ class Selector(Operator):
         if self.aggregates:
             fresh = self.groups.fresh(batch, np.zeros(batch.size, dtype=np.int64) if groups is None else groups)
         evaluation = Evaluation(batch, batch.event_rows(), groups, self.groups.count, fresh)
+        if self._leaves_out and not self._unselected:
+            evaluation.read = self._read(batch, groups)
         if self._may_stop:
             self._evaluate_until_failures(evaluation)
             return evaluation
         for name, _, node in self.outputs:
             evaluation.outputs[name] = node.evaluate(evaluation)
         return evaluation
+
+    def _read(self, batch: EventBatch, groups: Int64Array | None) -> BoolArray:
+        """Return the rows whose outputs can come out.
+
+        Of a group in a chunk that is the last row, unless that may fail or not pass, so that another takes its place.
+        """
+        read = self._wanted(batch)
+        if self.collapse and batch.chunks is not None and self.having is None and not self.can_fail and read.any():
+            positions = self._collapsed(np.flatnonzero(read), batch, groups)
+            read = np.zeros(batch.size, dtype=np.bool_)
+            read[positions] = True
+        return read
 
     def _evaluate_until_failures(self, evaluation: Evaluation) -> None:
         """Evaluate the outputs so that no aggregate sees what is behind a failed row in its chunk.
