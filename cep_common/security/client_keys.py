@@ -21,7 +21,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
@@ -41,6 +40,9 @@ MOST_BYTES = 65_536
 LOOK_S = 0.25
 """How long the contents of the folder are cached: every open link looks its name up once a second."""
 
+LONGEST_NAME = 1_024
+"""No stream has a longer name: matching takes longer the longer the name is, which a client chooses."""
+
 _LINE = re.compile(r'\s+(tenant|send|listen|public-key) = "([^"\n]*)"\s*')
 _KEY = re.compile(r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")
 
@@ -52,7 +54,7 @@ _File = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class ClientKey:
-    """What the holder of a key may do. Streams are patterns with `*` and `?`, as clients name them."""
+    """What the holder of a key may do. Streams are patterns of names as clients write them (see `matches`)."""
 
     name: str
     public: bytes
@@ -67,10 +69,40 @@ class ClientKey:
         patterns = self.send if action == "send" else self.listen
         version = stream.rfind(":", stream.rfind("/") + 1)
         names = (stream, stream[:version]) if version > 0 else (stream,)
-        if any(fnmatchcase(name, pattern) for name in names for pattern in patterns):
+        if any(matches(name, pattern) for name in names for pattern in patterns):
             return ""
         verb = "send to" if action == "send" else "listen to"
         return f"the key {self.name} may not {verb} {stream}; it may {verb}: {', '.join(patterns) or 'nothing'}"
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Return whether the name of a stream fits the pattern.
+
+    `?` is any character and `*` any number of them, without `/`, which ends the name of a plan; `**` includes it.
+    """
+    if len(name) > LONGEST_NAME:
+        return False
+    # Whether the parts so far can end before each character: an expression would try every way to share the
+    # characters among several stars.
+    ends = bytearray(len(name) + 1)
+    ends[0] = 1
+    for part in re.split(r"(\*{2,}|[*?])", pattern):
+        if part.startswith("**"):
+            first = ends.find(1)
+            ends[first:] = bytes([first >= 0]) * len(ends[first:])
+        elif part == "*":
+            for place, character in enumerate(name):
+                ends[place + 1] |= ends[place] and character != "/"
+        elif part:
+            fits = [end for end in range(len(name)) if ends[end] and _begins(name, part, end)]
+            ends = bytearray(len(ends))
+            for end in fits:
+                ends[end + len(part)] = 1
+    return bool(ends[-1])
+
+
+def _begins(name: str, part: str, place: int) -> bool:
+    return name[place] != "/" if part == "?" else name.startswith(part, place)
 
 
 class ClientKeys:

@@ -2,9 +2,9 @@
 
 A script is the body of a function of `data`, the list of its arguments, as in Siddhi's extension `script:javascript`.
 It sees the language alone: no files, no network, no processes and no timers, and nothing of this process. Memory and
-stack are bounded, and time where a script loops by mistake. A script can evade the time limit on purpose (QuickJS
-drops it where it keeps an exception for later, as promises do, and does not check it in functions of its own, such as
-`sort`), so only trusted users should be allowed to deploy scripts.
+stack are bounded, and time, also in functions of the engine that go through long lists or texts. A script can evade
+the time limit on purpose (QuickJS drops it where it keeps an exception for later, as promises do), so only trusted
+users should be allowed to deploy scripts.
 
 Nothing of a script runs outside of a call, nor while it is checked: what it returns or throws becomes a text within the
 call.
@@ -30,10 +30,39 @@ LONGEST_BODY = 65_536
 """Characters: reading a longer one could hold up who checks it."""
 LARGEST_RESULT = 1_048_576
 """Characters of an object written as JSON."""
+MOST_STEPS = 20_000_000
+"""What one function of the engine may do at once: compare so many characters, or go through a tenth as many items."""
 
-_MAKE = (
-    """
+_MAKE = """
 (body) => {
+  const stringify = JSON.stringify, apply = Reflect.apply;
+  const put = (place, name, value) =>
+    Object.defineProperty(place, name, { value, writable: true, enumerable: false, configurable: true });
+  // The engine looks at the time between the steps of a script, not within its own functions: these get no more than
+  // they can do in a moment, and the one that writes JSON makes a step of each value.
+  const guard = (place, name, cost) => {
+    const native = place[name];
+    if (typeof native !== "function") return;
+    const { guarded } = {
+      guarded(...given) {
+        if (cost(this, given) > MOST_STEPS) throw new RangeError(`${name} would take too long: its data is too large`);
+        return apply(native, this, given);
+      },
+    };
+    put(place, name, guarded);
+  };
+  const items = (it) => 10 * (it?.length ?? 0);
+  for (const name of Object.getOwnPropertyNames(Array.prototype))
+    if (!["constructor", "push", "pop", "at", "length"].includes(name)) guard(Array.prototype, name, items);
+  guard(Array, "from", (_, [source]) => items(source));
+  const search = (it, [sought]) => (it?.length ?? 0) * (typeof sought === "string" ? sought.length : 0);
+  for (const name of ["indexOf", "lastIndexOf", "includes", "split", "replace", "replaceAll"])
+    guard(String.prototype, name, search);
+  put(JSON, "stringify", (value, replacer, space) => {
+    if (typeof replacer === "function") return stringify(value, replacer, space);
+    const text = stringify(value, (_, inner) => inner, space);
+    return replacer === undefined || replacer === null ? text : stringify(value, replacer, space);
+  });
   delete Error.prepareStackTrace;
   delete Error.stackTraceLimit;
   for (const kind of [Error, InternalError]) {  // else a script could say how the end of its own call is told
@@ -51,7 +80,7 @@ _MAKE = (
   const written = (answer) => {
     const kind = Object.prototype.toString.call(answer).slice(8, -1);
     if (!["Object", "Array", "Date"].includes(kind)) return `!it returned a ${kind}`;
-    const text = JSON.stringify(answer) ?? "null";
+    const text = stringify(answer, (_, inner) => inner) ?? "null";
     return text.length > LARGEST ? "!it returned an object of more than LARGEST characters" : `{${text}`;
   };
   const tagged = (answer) => {
@@ -88,8 +117,7 @@ _MAKE = (
   });
   return made === true ? (...data) => bounded(() => tagged(script(data))) : null;
 }
-"""
-).replace("LARGEST", str(LARGEST_RESULT))
+""".replace("LARGEST", str(LARGEST_RESULT)).replace("MOST_STEPS", str(MOST_STEPS))
 """Makes a function of a script's body that gives numbers, bools and undefined as they are, and else a text: `=` and a
 text, `{` and JSON, `!` and what is wrong; or null of a body that ends its function and begins another one, as QuickJS
 reads it between the first and the last line of a function."""

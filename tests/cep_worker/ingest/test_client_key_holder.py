@@ -290,6 +290,18 @@ def test_no_name_or_pattern_writes_another_bound(name: str, send: str) -> None:
         ("P/*", "P/Departures", True),
         ("P/*", "Q/Departures", False),
         ("*", "anything", True),
+        ("*", "P/Departures", False),
+        ("Late*", "LateFlights/Departures", False),
+        ("Late*", "LateFlights:1.0.0", True),
+        ("P?Departures", "P/Departures", False),
+        ("*/Departures", "P/Departures", True),
+        ("**", "P/Departures", True),
+        ("P**s", "P/Departures", True),
+        ("[PQ]/Departures", "P/Departures", False),
+        ("**", "", True),
+        ("P/**/?", "P//x", True),
+        ("*a" * 30 + "b", "a" * 1_000, False),
+        ("*" * 3 + "b", "a" * 1_000_000 + "b", False),
     ],
 )
 def test_patterns_are_those_of_names(pattern: str, stream: str, may: bool) -> None:

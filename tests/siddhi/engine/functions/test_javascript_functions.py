@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from siddhi.language.parser import parse
 from siddhi.registry import Registry
 from siddhi.scripts import javascript
 from siddhi.scripts.installed import script_languages
-from siddhi.scripts.javascript import compile_javascript
+from siddhi.scripts.javascript import JavaScriptError, compile_javascript
 from siddhi.testing import record_batch
 
 answers = partial(script_answers, "JavaScript")
@@ -176,6 +177,39 @@ def test_a_call_that_takes_too_much_fails_and_the_next_one_does_not(body: str, w
     with pytest.raises(javascript.JavaScriptError, match=words):
         script([True])
     assert script([False]) == 5
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return new Array(1e8).join('abc').length;", "join would take too long"),
+        ("return Array.prototype.indexOf.call({length: 4e9}, 1);", "indexOf would take too long"),
+        ("return Array.from({length: 1e9}).length;", "from would take too long"),
+        ("return 'a'.repeat(4e6).indexOf('a'.repeat(2e6) + 'b');", "indexOf would take too long"),
+        ("return 'a'.repeat(4e6).split('a'.repeat(2e6) + 'b').length;", "split would take too long"),
+        ("let a = [1]; for (let i = 0; i < 40; i++) a = [a, a]; return JSON.stringify(a).length;", "it took more than"),
+        ("let a = {b: 1}; for (let i = 0; i < 40; i++) a = {b: a, c: a}; return JSON.stringify(a, ['b', 'c']).length;",
+         "it took more than"),
+        ("let a = [1]; for (let i = 0; i < 40; i++) a = [a, a]; return a;", "it took more than"),
+        ("return new Array(4294967295);", "it took more than"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("little_time")
+def test_functions_of_the_engine_take_no_longer_than_a_script_may(body: str, words: str) -> None:
+    began_s = time.process_time()
+    with pytest.raises(JavaScriptError, match=words):
+        compile_javascript(body)([])
+    assert time.process_time() - began_s < 3.0
+
+
+def test_what_guards_the_functions_of_the_engine_changes_nothing_else() -> None:
+    body = """
+        const found = [[3, 1, 2].sort().join("-"), "a,b".split(",").length, "abcb".replace("b", (x) => x + x)];
+        const nested = {a: [1, {b: null}], toJSON() { return {c: this.a}; }};
+        return [...found, JSON.stringify(nested), JSON.stringify({a: 1, b: 2}, ["a"]), JSON.stringify([1], null, 1),
+                Array.from("ab", (x) => x + x).length, [[1, [2]]].flat().length, String([[1, [2]], 3])].join(" ");
+    """
+    assert compile_javascript(body)([]) == '1-2-3 2 abbcb {"c":[1,{"b":null}]} {"a":1} [\n 1\n] 2 2 1,2,3'
 
 
 def test_the_thread_that_calls_a_script_may_change() -> None:
