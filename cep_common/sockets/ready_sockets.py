@@ -21,7 +21,7 @@ Source = Any
 
 
 class ReadySockets:
-    """Belongs to one thread, as the sockets in it do."""
+    """Sockets that are waited for together. Belongs to one thread, as the sockets in it do."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()

@@ -74,7 +74,7 @@ class ConnectionServer(Protocol):
 
 
 class ClientConnection(asyncio.Protocol):
-    """Belongs to the thread of the server's loop, but for `lost` and `writable`."""
+    """One client's HTTP connection. Belongs to the thread of the server's loop, but for `lost` and `writable`."""
 
     def __init__(self, server: ConnectionServer) -> None:
         self._server = server

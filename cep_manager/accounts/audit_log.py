@@ -33,7 +33,7 @@ DAY_MS = 86_400_000
 
 
 class AuditLog:
-    """Any thread may use it."""
+    """The record of what people have changed. Any thread may use it."""
 
     def __init__(self, database: Database, days: int) -> None:
         """Keep rows for `days` days, but at most `MOST_ROWS`."""

@@ -37,7 +37,7 @@ OF_ADDRESS = LoginAllowance(20, 15_000)
 
 
 class LoginRateLimit:
-    """One thread at a time uses it."""
+    """The buckets of login attempts. One thread at a time may use it."""
 
     def __init__(
         self,

@@ -30,7 +30,10 @@ class StoredSession(msgspec.Struct, frozen=True):
 
 
 class SessionStore:
-    """Any thread may use it. All methods raise PlanStoreError when the database cannot be used."""
+    """The sessions of people who have logged in. Any thread may use it.
+
+    All methods raise PlanStoreError when the database cannot be used.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -17,7 +17,7 @@ from cep_manager.persistence.database import Database
 
 
 class UserStore:
-    """Any thread may use it.
+    """The users of the system. Any thread may use it.
 
     All methods raise PlanStoreError when the database cannot be used; nothing has changed then.
     """

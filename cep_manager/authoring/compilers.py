@@ -48,7 +48,7 @@ BUSY = "as many plans are being compiled as may be at once; try again in some se
 
 
 class PlanCompilers:
-    """Any thread may call; each call waits for its process."""
+    """The processes that compile plans. Any thread may call; each call waits for its process."""
 
     def __init__(self, config: CompileConfig, scripts: ScriptPolicy, kafka: KafkaConfig | None = None) -> None:
         """Prepare the compilers; processes start when they are first needed."""
@@ -183,7 +183,7 @@ class _Idle:
 
 
 class _Process:
-    """One thread at a time asks it."""
+    """A process that compiles plans. One thread at a time may ask it."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(

@@ -37,7 +37,7 @@ LEAVES_MS = 90_000
 
 
 class NodeAgent:
-    """One thread for the files, and one for the database, from `start` to `close`."""
+    """Keeps the state of a node in files and database, each with a thread of its own, from `start` to `close`."""
 
     def __init__(self, config: ManagerNode, store: NodeStore, leadership: Leadership, clock: Clock) -> None:
         self._folder = Path(config.folder)

@@ -19,6 +19,7 @@ from cep_common.sockets.multiplexing import SharedConnections
 from cep_common.sockets.probe import GreetingProbe
 from cep_worker.inflows.backlog import Backlog
 from cep_worker.inflows.batching import QueuedBatch, ReadyFrame
+from cep_worker.inflows.link_watch import ServerClock, StallDetector
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.storage.records import BatchOrigin
 from topology.events.frames import arrow_schema, encode_batch
@@ -49,10 +50,6 @@ ASK_MS = 500
 """A server that has acknowledged nothing for so long is asked whether its process runs …"""
 SILENT_MS = 1_500
 """… and proves nothing by its end after so long if it did not. Less than the lease of a task."""
-SET_MS = 1_000
-"""A clock was set if it has advanced by this much more or less than the monotonic time."""
-STALLED_MS = 2_000
-"""A full window from which the server has taken nothing for so long: what is accepted goes to the log meanwhile."""
 
 
 def _ignore() -> None:
@@ -98,18 +95,11 @@ class ReceiverLink:
         self._changed = changed
         self._room = room
         self._wall_ms = wall_ms
-        self._asked_ms = 0
-        """The time of day at which the present link was asked for."""
-        self._ahead_ms = 0
-        """How far the clock of the link's server is ahead, as far as that is certain."""
+        self._clock = ServerClock()
         self._ticked_ms = 0
         self._alone_ms: int | None = None
         """Since when the frame that was sent alone is under way."""
-        self._offset_ms: int | None = None
-        """This side's time of day less the monotonic time."""
-        self._full_since: tuple[int, int] | None = None
-        """Since when the window is full, and with which oldest frame."""
-        self._stalled = False
+        self._stall = StallDetector()
         self._greeting = GreetingProbe()
         self._paused = False
         self._link: LinkSender | None = None
@@ -170,7 +160,7 @@ class ReceiverLink:
 
     def has_room(self) -> bool:
         """Return whether a batch may be prepared."""
-        return self._backlog.has_room(self.connected and not self._stalled and not self._paused)
+        return self._backlog.has_room(self.connected and not self._stall.stalled and not self._paused)
 
     def prepare(self, batch: pa.RecordBatch, body: Any = None, origin: BatchOrigin | None = None) -> Any:
         """Reserve room for `batch` and its `origin`, and return its Arrow IPC form if that is needed.
@@ -215,7 +205,7 @@ class ReceiverLink:
         self._leave()
         self.opening = msgspec.structs.replace(self.opening, attempt=attempt)
         self._connected_ms = now_ms
-        self._asked_ms = self._wall_ms()
+        self._clock.ask(self._wall_ms())
         self._link = LinkSender(
             self._context, self._kind, endpoint, self.opening, now_ms, patient=False, shared=self._shared
         )
@@ -248,7 +238,7 @@ class ReceiverLink:
         """Beat, send what was held back to be joined, and notice a link that is not established."""
         self._ticked_ms = now_ms
         self._backlog.tick(now_ms)
-        self._note_clock(now_ms)
+        self._clock.tick(now_ms, self._wall_ms())
         link = self._link
         if link is None:
             return
@@ -319,7 +309,7 @@ class ReceiverLink:
         self._reported_idle = self._is_caught_up(link, frame.rows)
         return link.send(
             to, frame.body, frame.rows, frame.watermark_ms, position,
-            accepted=frame.accepted, ahead_ms=self._ahead_ms, caught_up=self._reported_idle,
+            accepted=frame.accepted, ahead_ms=self._clock.ahead_ms, caught_up=self._reported_idle,
         )  # fmt: skip
 
     def _may_go_alone(self, link: LinkSender) -> bool:
@@ -370,13 +360,6 @@ class ReceiverLink:
             link.mark_idle()
             self._reported_idle = True
 
-    def _note_clock(self, monotonic_ms: int) -> None:
-        """Adjust the server's lead when this side's clock has been set."""
-        offset_ms, before_ms = self._wall_ms() - monotonic_ms, self._offset_ms
-        self._offset_ms = offset_ms
-        if before_ms is not None and abs(offset_ms - before_ms) > SET_MS:
-            self._ahead_ms -= offset_ms - before_ms
-
     def _handle(self, now_ms: int) -> None:
         self._stir()
         link = self._link
@@ -387,7 +370,7 @@ class ReceiverLink:
         link.handle()
         if link.state is LinkState.OPEN and before is not LinkState.OPEN:
             self._backlog.resume(link.position, link.secures, link.goes_back, self.opening.attempt, link.cleared)
-            self._ahead_ms = clock_ahead_ms(self._asked_ms, self._wall_ms(), link.server_ms)
+            self._clock.answer(self._wall_ms(), link.server_ms)
             self.last_error = ""
             logger.info("link established: stream=%s peer=%s", self._stream.stream, self.peer)
             self._changed()
@@ -400,14 +383,8 @@ class ReceiverLink:
     def _note_stall(self, now_ms: int) -> None:
         """While the server takes nothing, events are accepted as far as the log can hold them."""
         link = self._link
-        if link is None or link.has_room() or not link.outbox.pending:
-            self._full_since, self._stalled = None, False
-            return
-        oldest = link.outbox.first_unacknowledged
-        if self._full_since is None or self._full_since[1] != oldest:
-            self._full_since, self._stalled = (now_ms, oldest), False
-        elif not self._stalled and now_ms - self._full_since[0] >= STALLED_MS:
-            self._stalled = True
+        full = link is not None and not link.has_room() and bool(link.outbox.pending)
+        if self._stall.tick(now_ms, link.outbox.first_unacknowledged if link is not None and full else None):
             self._room()
 
     def _note_silence(self, link: LinkSender, now_ms: int) -> None:
@@ -458,13 +435,3 @@ class ReceiverLink:
         for socket in link.sockets:
             self._event_loop.unwatch(socket)
         link.close()
-
-
-def clock_ahead_ms(asked_ms: int, answered_ms: int, server_ms: int) -> int:
-    """Return how far a server's clock is certainly ahead (negative: behind), or 0.
-
-    The server showed `server_ms` at some time between a question and its answer.
-    """
-    if not server_ms or asked_ms <= server_ms <= answered_ms:
-        return 0
-    return server_ms - (answered_ms if server_ms > answered_ms else asked_ms)

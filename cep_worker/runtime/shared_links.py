@@ -12,7 +12,7 @@ from topology.links.sender import SILENT_MS
 
 
 class SharedLinks:
-    """Belongs to the data thread."""
+    """The shared sockets of a worker. Belongs to the data thread."""
 
     def __init__(self, event_loop: EventLoop, context: zmq.Context[zmq.Socket[bytes]], config: WorkerConfig) -> None:
         self._event_loop = event_loop

@@ -36,7 +36,7 @@ class ServedSystem(msgspec.Struct, frozen=True):
 
 
 class Ownership:
-    """Any thread may use it."""
+    """The owner of a worker's folder. Any thread may use it."""
 
     def __init__(self, folder: Path, lock: Path) -> None:
         """Read what is in `folder`, or make it; `lock` is a file that stays there.

@@ -445,7 +445,7 @@ class AppRuntime:
         """Continue from `saved`, which may come from an app with another text but the same parts.
 
         Args:
-            saved: What `save` returned.
+            saved: What `saved` returned.
         """
         self._take_up_clock(saved)
         self.state.restore(saved)
@@ -500,7 +500,7 @@ class AppRuntime:
         """Report the working time of each query to `watch` from now on; None: measure nothing.
 
         Args:
-            watch: Called with the name of each query and its working time.
+            watch: Reads the clock, and is given the name, events and time of each query that has worked.
         """
         self._steps.watch = watch
 

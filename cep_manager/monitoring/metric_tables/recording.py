@@ -41,7 +41,7 @@ class _LastSample:
 
 
 class Recording:
-    """One thread uses it."""
+    """Compares counters with those of the look before. One thread uses it."""
 
     def __init__(self) -> None:
         self._plans: dict[PlanKey, _LastSample] = {}

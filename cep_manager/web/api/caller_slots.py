@@ -19,7 +19,7 @@ _KEY = "cep.turns"
 
 
 class CallerSlots:
-    """Any thread may use it."""
+    """Lets one request of each caller run at a time. Any thread may use it."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

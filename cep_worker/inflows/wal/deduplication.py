@@ -19,7 +19,7 @@ must not make a source unknown."""
 
 
 class SeenOrigins:
-    """Belongs to the log's thread."""
+    """The newest batch of each origin that a log has. Belongs to the log's thread."""
 
     def __init__(self) -> None:
         self._newest: dict[bytes, int] = {}

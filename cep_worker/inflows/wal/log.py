@@ -78,7 +78,7 @@ class LogLimits:
 
 
 class StreamLog:
-    """Belongs to one thread, but for `descriptor`.
+    """The write-ahead log of one stream. Belongs to one thread, but for `descriptor`.
 
     Nothing is written before the first `reserve`.
     """

@@ -5,21 +5,21 @@ It runs column by column where that keeps the order, else chunk by chunk, depth 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from siddhi.engine.columnar.batch import EventBatch, split_chunks
+from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.emit.batch_writer import BatchWriter
 from siddhi.engine.fast_path.path import FastPath
-from siddhi.engine.jit.arrays import NO_POSITIONS, Int64Array, filled
-from siddhi.engine.limits import MAX_CASCADE_DEPTH
-from siddhi.engine.operators.base.operator import Failures, Step
+from siddhi.engine.jit.arrays import Int64Array, filled
+from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
 from siddhi.engine.operators.tables.session import WriteSession
 from siddhi.engine.planner.explain import explain_query
+from siddhi.engine.scheduling.chunks import ChunkRunner
 from siddhi.engine.scheduling.failed_events import FailedEvents, FailureTracker
 from siddhi.engine.scheduling.failure_units import tell_apart, with_units
 from siddhi.engine.scheduling.rounds import RoundLimit, Rounds
@@ -30,20 +30,11 @@ from siddhi.engine.streams.graph import Graph, GraphPlace
 from siddhi.engine.streams.junction import Junction, Listener, merge_producers
 from siddhi.engine.streams.query_watch import QueryWatch
 from siddhi.engine.streams.scheduled_node import ScheduledNode
-from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.explanation import ExplainedQuery
-
-_Delivery = tuple[str, EventBatch]
-_Work = list[tuple[str, EventBatch, Iterator[ScheduledNode], int]]
-"""Chunks on their way: the stream, the chunk, who is still to have it, and of how many others in a row it came."""
 
 _Sent = dict[str, list[tuple[int | Int64Array, EventBatch]]]
 """What each stream was sent in a step: (producer, batch), producer -1 being the outside; where rules have made a batch
 together, the producer of each row."""
-
-
-_FIRST: Int64Array = np.zeros(1, dtype=np.int64)
-"""The order of what timers cause when they fire alone."""
 
 
 class StepRunner:
@@ -76,6 +67,10 @@ class StepRunner:
             stage.tells_apart = node_.may_fail and not self._routes.fed.isdisjoint(node_.sources)
             stage.keyed = [source in self._outside for source in node_.sources]
         self._round_limit = RoundLimit()
+        self._chunks = ChunkRunner(
+            self._stages, junctions, self._graph.readers, self._outside, self.failures, self._run_stage,
+            self.next_deadline_ms,
+        )  # fmt: skip
         self.watch: QueryWatch | None = None
         for node, stage in enumerate(self._stages):
             ranks = self._graph.input_ranks(node)
@@ -151,7 +146,8 @@ class StepRunner:
         alone = all(batch.chunks is None for batches in roots.values() for batch in batches)
         route = self._routes.of(tuple(roots), alone=alone)
         if route is None or (any(isinstance(stage, Rounds) for _, stage in route) and not self._round_limit.allows()):
-            self._run_chunks(roots, clocks, floor, shown)
+            self._routes.rebuild_rules(int(clocks[0]), share=False)
+            self._chunks.run(roots, clocks, floor, shown)
             return
         sessions = self._routes.sessions(tuple(roots), alone=alone)
         for session in sessions:
@@ -406,102 +402,6 @@ class StepRunner:
                 self._tell_refused(node, refused)
         return out
 
-    # ---- chunk by chunk
-
-    def _run_chunks(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int, shown: int) -> None:
-        self._routes.rebuild_rules(int(clocks[0]), share=False)
-        chunks: list[tuple[int, str, EventBatch]] = []
-        for key, batches in roots.items():
-            for batch in batches:
-                chunks.extend((int(part.orders[0]), key, part) for part in split_chunks(batch))
-        chunks.sort(key=lambda chunk: chunk[0])
-        for order, key, batch in chunks:
-            clock = int(clocks[order // 2])
-            self._fire_timers(clock, floor, shown)
-            floor = clock
-            step = Step(np.full(1, clock, dtype=np.int64), clock, shown)
-            self._carry(key, batch.at_order(1), step)
-            self._wake(step)
-        self._fire_timers(int(clocks[-1]), floor, shown)
-
-    def _fire_timers(self, clock: int, floor: int, shown: int) -> None:
-        """Fire every timer due until `clock` at its own time.
-
-        Timers of one time fire in the order of the stages. Timers that are set meanwhile for a past time fire in
-        further rounds, but never in a cycle.
-        """
-        now, rounds = None, 0
-        while (due := self.next_deadline_ms()) is not None and due <= clock and rounds <= 2 * len(self._stages):
-            floor = max(due, floor)
-            rounds = rounds + 1 if floor == now else 0
-            now = floor
-            self._wake(Step(np.full(1, now, dtype=np.int64), now, shown))
-
-    def _wake(self, step: Step) -> None:
-        """Run every stage that has work although no rows came, in text order.
-
-        The output of one finds the timers of this time still pending in the others.
-        """
-        waiting = Step(step.clocks - 1, step.floor, step.shown)
-        waiting.arrivals = _FIRST
-        for stage in self._stages:
-            if stage.node.wakes(step):
-                inputs = [self._junctions[key].empty for key in stage.node.sources]
-                out = self._run_stage(stage, inputs, step)
-                if (failures := step.taken_failures()) is not None:
-                    self.failures.take_out(failures, stage.node, inputs, inputs, {})
-                self._carry_on(stage, out, waiting)
-
-    def _carry_on(self, stage: ScheduledNode, out: EventBatch, step: Step) -> None:
-        if stage.node.target is not None:
-            for chunk in split_chunks(stage.deliver(out)):
-                self._carry(stage.node.target, chunk, step)
-
-    def _carry(self, key: str, chunk: EventBatch, step: Step) -> None:
-        """Take one chunk of stream `key` through everything that follows from it, receiver after receiver.
-
-        The work still to do is a stack, so that streams that feed themselves do not nest calls.
-        `SiddhiRuntimeError` (code `endless-loop`) when they do so without end.
-        """
-        work: _Work = [(key, chunk, iter(self._readers(key)), 0)]
-        while work:
-            key, chunk, stages, depth = work[-1]
-            stage = next(stages, None)
-            if stage is None:
-                self._junctions[key].tell(chunk)
-                work.pop()
-                continue
-            inputs = [chunk if source == key else self._junctions[source].empty for source in stage.node.sources]
-            step.units = chunk.orders[:1] if chunk.whole_units else NO_POSITIONS
-            out = self._run_stage(stage, inputs, step)
-            deliveries: list[_Delivery] = []
-            if (failures := step.taken_failures()) is not None:
-                deliveries = self._give_up(failures, stage.node, inputs, work)
-            if stage.node.target is not None:
-                deliveries.extend((stage.node.target, part) for part in split_chunks(stage.deliver(out)))
-            if depth == MAX_CASCADE_DEPTH and deliveries:
-                raise _endless_loop(key)
-            work.extend((to, part, iter(self._readers(to)), depth + 1) for to, part in reversed(deliveries))
-
-    def _give_up(self, failures: Failures, node: AppNode, inputs: Sequence[EventBatch], work: _Work) -> list[_Delivery]:
-        """Withhold the chunk that failed in `node` from later readers; return what goes to fault streams.
-
-        Where the chunk entered a partition, everything else that entered with it is withheld, too.
-        """
-        key = work[-1][0]
-        outside = self._outside.get(key)
-        above = next((place for place in reversed(range(len(work))) if work[place][0] == outside), None)
-        arrived: dict[str, EventBatch] = {}
-        if outside is not None and above is not None:
-            arrived[outside] = work[above][1]
-        faults = self.failures.take_out(failures, node, inputs, inputs, arrived)
-        if key in arrived:
-            del work[len(work) - 1 if above is None else above :]
-        return faults
-
-    def _readers(self, key: str) -> list[ScheduledNode]:
-        return [self._stages[node] for node in self._graph.readers.get(key, ())]
-
 
 def _line(ranks: Mapping[int, int]) -> Int64Array:
     """Return the ranks of producers, that of producer i in place i + 1."""
@@ -528,9 +428,3 @@ def _watched(watch: QueryWatch, node: AppNode, inputs: Sequence[EventBatch], ste
     out = node.process(inputs, step)
     watch.worked(node.name, sum(batch.size for batch in inputs), watch.now_ns() - began_ns)
     return out
-
-
-def _endless_loop(stream: str) -> SiddhiRuntimeError:
-    message = f"an event of the stream '{stream}' causes others without end: {MAX_CASCADE_DEPTH} in a row"
-    hint = "a query that feeds a stream it depends on needs a condition that ends the round"
-    return SiddhiRuntimeError(Problem("endless-loop", message, hint))

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from topology_builders import KEY, bundle, schema_of
 
-from cep_worker.inflows.receiver_link import clock_ahead_ms
 from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml
 from siddhi.analysis.analyser import analyse
@@ -124,10 +123,3 @@ def test_event_time_goes_on_by_the_increment_after_each_idle_time(first_ms: int)
     assert [count for _, count in passed][-1] == 1
     assert passed[0][0] == 5_000
     assert [late - soon for (soon, _), (late, _) in itertools.pairwise(passed[1:])] == [5_000, 5_000]
-
-
-def test_clocks_differ_only_where_that_is_certain() -> None:
-    assert clock_ahead_ms(100, 120, 110) == 0
-    assert clock_ahead_ms(100, 120, 0) == 0
-    assert clock_ahead_ms(100, 120, 150) == 30
-    assert clock_ahead_ms(100, 120, 40) == -60

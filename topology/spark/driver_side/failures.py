@@ -18,7 +18,7 @@ MOST_IN_ALL = 64
 
 
 class TopologyFailures:
-    """Belongs to the driver's thread."""
+    """The failures of each plan's topologies. Belongs to the driver's thread."""
 
     def __init__(self) -> None:
         self._logs: dict[PlanKey, ErrorLog] = {}

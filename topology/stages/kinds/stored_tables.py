@@ -73,7 +73,7 @@ def stores_of(app: model.AnalysedApp) -> dict[str, Store]:
 
 
 class StoredTables:
-    """Belongs to the stage's thread."""
+    """The tables of a stage that are kept in databases. Belongs to the stage's thread."""
 
     def __init__(self, app: model.AnalysedApp, settings: StageSettings, *, tenant: int, exactly_once: bool) -> None:
         """Open the tables. Raise TopologyError when a database cannot be used as the plan says."""

@@ -1,0 +1,66 @@
+"""What a link learns of its server from times: how far its clock is ahead, and whether it takes anything. Pure."""
+
+from __future__ import annotations
+
+SET_MS = 1_000
+"""A clock was set if it has advanced by this much more or less than the monotonic time."""
+STALLED_MS = 2_000
+"""A full window from which the server has taken nothing for so long: what is accepted goes to the log meanwhile."""
+
+
+class ServerClock:
+    """How far the clock of a link's server is ahead of this side's (negative: behind), as far as that is certain."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+        self._asked_ms = 0
+        """The time of day at which the present link was asked for."""
+        self._offset_ms: int | None = None
+        """This side's time of day less the monotonic time."""
+
+    def ask(self, wall_ms: int) -> None:
+        """Note the time of day at which a link is asked for."""
+        self._asked_ms = wall_ms
+
+    def answer(self, wall_ms: int, server_ms: int) -> None:
+        """Note the time of day at which the server has answered, and what its clock showed (0: it did not say)."""
+        self.ahead_ms = clock_ahead_ms(self._asked_ms, wall_ms, server_ms)
+
+    def tick(self, monotonic_ms: int, wall_ms: int) -> None:
+        """Adjust the server's lead when this side's clock has been set."""
+        offset_ms, before_ms = wall_ms - monotonic_ms, self._offset_ms
+        self._offset_ms = offset_ms
+        if before_ms is not None and abs(offset_ms - before_ms) > SET_MS:
+            self.ahead_ms -= offset_ms - before_ms
+
+
+class StallDetector:
+    """Whether a server takes nothing out of a full window."""
+
+    def __init__(self) -> None:
+        self.stalled = False
+        self._full_since: tuple[int, int] | None = None
+        """Since when the window is full, and with which oldest frame."""
+
+    def tick(self, now_ms: int, oldest: int | None) -> bool:
+        """Note the oldest frame of a full window, None while it is not full; return whether the server stalls now."""
+        if oldest is None:
+            self._full_since, self.stalled = None, False
+            return False
+        if self._full_since is None or self._full_since[1] != oldest:
+            self._full_since, self.stalled = (now_ms, oldest), False
+            return False
+        if self.stalled or now_ms - self._full_since[0] < STALLED_MS:
+            return False
+        self.stalled = True
+        return True
+
+
+def clock_ahead_ms(asked_ms: int, answered_ms: int, server_ms: int) -> int:
+    """Return how far a server's clock is certainly ahead (negative: behind), or 0.
+
+    The server showed `server_ms` at some time between a question and its answer.
+    """
+    if not server_ms or asked_ms <= server_ms <= answered_ms:
+        return 0
+    return server_ms - (answered_ms if server_ms > answered_ms else asked_ms)
