@@ -23,10 +23,11 @@ from cep_common.process.priority import raise_priority
 from cep_common.protocol.registry import Rejected
 from cep_common.sockets.probe import Probes
 from cep_manager.config import ManagerConfig
-from cep_manager.election.election import (
+from cep_manager.election.election import Election
+from cep_manager.election.lease_store import LeaseStore
+from cep_manager.election.messages import (
     ClaimLease,
     ConfirmLease,
-    Election,
     ElectionTiming,
     GiveBack,
     Instruction,
@@ -41,7 +42,6 @@ from cep_manager.election.election import (
     Request,
     Resign,
 )
-from cep_manager.election.lease_store import LeaseStore
 from cep_manager.log_line import LogLine
 from cep_manager.persistence.database import Database
 from cep_manager.persistence.node_store import NodeStore

@@ -9,7 +9,7 @@ import sqlalchemy
 from sqlalchemy import Connection, Row
 
 from cep_common.ids import Endpoint
-from cep_manager.election.election import (
+from cep_manager.election.messages import (
     ClaimLease,
     ConfirmLease,
     Lease,

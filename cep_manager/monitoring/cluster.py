@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cep_manager.control.snapshot import ClusterSnapshot
-from cep_manager.election.election import ManagerSighting
 from cep_manager.election.leadership import ElectionStatus
+from cep_manager.election.messages import ManagerSighting
 from cep_manager.monitoring.cluster_model import (
     DriverTopology,
     DriverView,

@@ -12,7 +12,7 @@ import msgspec
 from cep_common.ids import Endpoint
 from cep_common.protocol.drivers import RunState
 from cep_manager.control.snapshot import ClusterSnapshot
-from cep_manager.election.election import LeaderChange
+from cep_manager.election.messages import LeaderChange
 from cep_manager.monitoring.metric_tables.writer import MetricTablesView
 from cep_manager.plans.folder import FileProblem
 

@@ -9,8 +9,8 @@ import pytest
 
 from cep_common.ids import Endpoint
 from cep_manager.config import DatabaseConfig
-from cep_manager.election.election import ClaimLease, ManagerAddress, ReadLease
 from cep_manager.election.lease_store import LeaseStore
+from cep_manager.election.messages import ClaimLease, ManagerAddress, ReadLease
 from cep_manager.persistence.database import Database
 from cep_manager.plans.store import PlanStore, WriteRight
 

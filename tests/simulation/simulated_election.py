@@ -13,11 +13,10 @@ import msgspec
 from virtual_world import VirtualWorld
 
 from cep_common.ids import Endpoint
-from cep_manager.election.election import (
+from cep_manager.election.election import Election, ElectionRole
+from cep_manager.election.messages import (
     ClaimLease,
     ConfirmLease,
-    Election,
-    ElectionRole,
     ElectionTiming,
     Instruction,
     Lease,

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cep_common.ids import Endpoint
-from cep_manager.election.election import (
+from cep_manager.election.election import Election
+from cep_manager.election.messages import (
     ClaimLease,
     ConfirmLease,
-    Election,
     ElectionTiming,
     Instruction,
     Lease,

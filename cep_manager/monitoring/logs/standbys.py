@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cep_common.ids import InspectionAddress
 from cep_common.security.roles import Role
-from cep_manager.election.election import ManagerAddress
 from cep_manager.election.leadership import ElectionStatus
+from cep_manager.election.messages import ManagerAddress
 from cep_manager.monitoring.cluster import SILENT_MS
 from cep_manager.monitoring.logs.model import Process
 from cep_manager.monitoring.logs.processes import KnownProcess, manager_id

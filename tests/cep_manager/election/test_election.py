@@ -11,14 +11,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from cep_common.ids import Endpoint
-from cep_manager.election.election import (
-    FORGET_AFTER_MS,
-    MOVES,
+from cep_manager.election.election import FORGET_AFTER_MS, MOVES, Election, ElectionRole, ElectionSignal
+from cep_manager.election.messages import (
     ClaimLease,
     ConfirmLease,
-    Election,
-    ElectionRole,
-    ElectionSignal,
     ElectionTiming,
     GiveBack,
     Instruction,

@@ -38,7 +38,7 @@ from cep_common.protocol.worker_reports import (
     PublisherReport,
     WalReport,
 )
-from cep_manager.election.election import LeaderChange
+from cep_manager.election.messages import LeaderChange
 from cep_manager.history.topic_lags import GROWS_MS, SAMPLE_MS
 from cep_manager.log_line import LogLine
 from cep_manager.monitoring.cluster_model import ElectionView

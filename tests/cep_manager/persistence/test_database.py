@@ -12,7 +12,7 @@ from postgresql_server import PostgresqlServer
 from cep_common.ids import PlanKey
 from cep_common.reach.files import is_system_database
 from cep_manager.accounts.user_store import UserStore
-from cep_manager.election.election import ReadLease
+from cep_manager.election.messages import ReadLease
 from cep_manager.errors import PlanStoreError
 from cep_manager.persistence.database import Database
 from cep_manager.plans.store import PlanStore

@@ -10,8 +10,8 @@ from databases import KINDS, LEASE_MS, manager, open_database, url_of
 
 from cep_common.errors import ConfigError
 from cep_common.nodes.config import ManagerNode
-from cep_manager.election.election import ClaimLease, LeaseState, ReadLease
 from cep_manager.election.lease_store import LeaseStore
+from cep_manager.election.messages import ClaimLease, LeaseState, ReadLease
 from cep_manager.persistence.database import Database
 from cep_manager.persistence.node_store import NodeStore
 from cep_manager.persistence.schema import NODE_ORDERS

@@ -7,7 +7,7 @@ Different plans may be seen to at the same time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 
@@ -17,8 +17,15 @@ from cep_common.protocol.drivers import FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT
 from cep_common.protocol.registry import CheckpointSpan
 from query_plan.xml import read_checkpoints_kept
 from topology.checkpoint.coordination.instructions import WriteManifest
+from topology.checkpoint.coordination.lineages import (
+    closed_spans,
+    cut_back,
+    later_has_begun,
+    taken_by_another,
+    undecided,
+)
 from topology.checkpoint.coordination.runs import Opening, RunId
-from topology.checkpoint.errors import OTHER_VERSION, CheckpointError, CheckpointUnreadableError, decide
+from topology.checkpoint.errors import OTHER_VERSION, CheckpointError, CheckpointUnreadableError
 from topology.checkpoint.model import Lineage, Manifest, needed_packs, new_pack, stages_of, with_span
 from topology.checkpoint.storage.state_formats import (
     format_problem,
@@ -88,7 +95,7 @@ class Archive:
         kept = ""
         if self._is_anothers(run, lineage):
             if run.deployed_ms in lineage.former and not told_now:
-                raise CheckpointError(_taken_by_another(run))
+                raise CheckpointError(taken_by_another(run))
             kept = self._keep_newest(run.key, lineage)
             lineage = lineage.passed_on(run.deployed_ms, highest)
         elif told_now and run.epoch < lineage.newest()[0]:
@@ -97,7 +104,7 @@ class Archive:
             (run.epoch, run.attempt) == lineage.newest() and self._begun.get(run.key) != run
         ):
             # One of the same number that somebody else began: workers may have results of it, and could not tell.
-            raise CheckpointError(_later_has_begun(run, lineage))
+            raise CheckpointError(later_has_begun(run, lineage))
         self._begun[run.key] = run
         begun_before = any(span.epoch >= told_under for span in lineage.spans)
         found: tuple[str, Manifest] | None = None
@@ -107,13 +114,13 @@ class Archive:
                 found = self._store.savepoint(run.key, restore)
                 refuse_unreadable(self._store, found[1], f"savepoint {restore} of {run.key.topology()}")
             kept = kept or self._keep_unreadable(run.key, lineage)
-            closed = _closed(lineage, taken)
+            closed = closed_spans(lineage, taken)
             lineage = msgspec.structs.replace(lineage, void=highest, base=found[0] if found is not None else "")
         else:
             found = self._beginning(run.key, lineage, needed=not has_state)
             unread = found is None and self._newest_taken(run.key, lineage) is not None
             counted = found is not None and found[0] != lineage.base
-            closed = _cut_back(lineage, found[1]) if found is not None and counted else _closed(lineage, taken)
+            closed = cut_back(lineage, found[1]) if found is not None and counted else closed_spans(lineage, taken)
         self._write_lineage(
             run.key,
             msgspec.structs.replace(
@@ -306,7 +313,7 @@ class Archive:
                 refuse_unreadable(self._store, found[1], f"checkpoint {found[1].checkpoint} of {key.topology()}")
         except CheckpointUnreadableError as error:
             if needed:
-                raise _undecided(key, error) from error
+                raise undecided(key, error) from error
             _warn(str(error))
             return None
         return found
@@ -343,7 +350,7 @@ class Archive:
             _warn(f"which of {key.topology()} count is told from themselves: {problem}")
             return Lineage(manifest.spans, one.checkpoint + RESERVED_AT_ONCE, deployed_ms=manifest.deployed_ms)
         if needed and taken:
-            raise _undecided(key, problem) from problem
+            raise undecided(key, problem) from problem
         _warn(f"which of {key.topology()} count is not known: {problem}")
         return Lineage()
 
@@ -358,7 +365,7 @@ class Archive:
             lineage = written
         epoch, attempt = lineage.newest()
         if run.deployed_ms and lineage.deployed_ms not in (0, run.deployed_ms):
-            raise CheckpointError(_taken_by_another(run))
+            raise CheckpointError(taken_by_another(run))
         if (run.epoch, run.attempt) != (epoch, attempt):
             raise CheckpointError(
                 f"attempt {attempt} of epoch {epoch} of {run.key.topology()} has begun: checkpoints of attempt "
@@ -407,51 +414,6 @@ class Archive:
         left = {run: base for run, base in self._bases.pop(key, {}).items() if not over(run)}
         if left:
             self._bases[key] = left
-
-
-def _undecided(key: PlanKey, error: CheckpointUnreadableError) -> CheckpointUnreadableError:
-    return CheckpointUnreadableError(error.reason_code, f"{error}; {decide(key.plan)}")
-
-
-def _taken_by_another(run: RunId) -> str:
-    return (
-        f"another plan of the name {run.key.plan}, of tenant {run.key.tenant}, has begun in checkpoint.location since "
-        "this one: managers with databases of their own must not share it; the newest checkpoint of this one is kept "
-        f"as savepoint {FORMER_SAVEPOINT}<number>: undeploy the other plan, then restart this one from there or from "
-        "none"
-    )
-
-
-def _later_has_begun(run: RunId, lineage: Lineage) -> str:
-    epoch, attempt = lineage.newest()
-    return (
-        f"checkpoints of {run.key.topology()} are of epoch {epoch} (attempt {attempt}) already, this is epoch "
-        f"{run.epoch} (attempt {run.attempt}): another driver may be at work, or the manager's database was replaced "
-        "by an older one; then restart the plan from a savepoint or from none"
-    )
-
-
-def _closed(lineage: Lineage, taken: Iterable[ManifestName]) -> tuple[CheckpointSpan, ...]:
-    """Return the spans, the last of them up to the newest checkpoint that its attempt has completed."""
-    if not lineage.spans:
-        return ()
-    newest = lineage.spans[-1]
-    numbers = (one.checkpoint for one in taken if (one.epoch, one.attempt) == (newest.epoch, newest.attempt))
-    last = max(numbers, default=newest.last)
-    return (*lineage.spans[:-1], CheckpointSpan(newest.epoch, newest.attempt, last))
-
-
-def _cut_back(lineage: Lineage, manifest: Manifest) -> tuple[CheckpointSpan, ...]:
-    """Return the spans when the plan goes back to `manifest`, which undoes what later attempts did."""
-    spans = []
-    for span in lineage.spans:
-        if (span.epoch, span.attempt) == (manifest.epoch, manifest.attempt):
-            spans.append(CheckpointSpan(span.epoch, span.attempt, manifest.checkpoint))
-        elif (span.epoch, span.attempt) > (manifest.epoch, manifest.attempt):
-            spans.append(CheckpointSpan(span.epoch, span.attempt, 0))
-        else:
-            spans.append(span)
-    return tuple(spans)
 
 
 def _warn(text: str) -> None:
