@@ -186,8 +186,10 @@ class SourceSupervisor:
 def _alike(one: DeclaredConnector, other: DeclaredConnector) -> bool:
     """Return whether both declare the same source, perhaps for other plans or a renamed plan.
 
-    A path that contains the name of the plan makes another source.
+    A path that contains the name of the plan makes another source, and so does another delivery.
     """
+    if one.delivery != other.delivery:
+        return False
     if one.connector.type == "http" and "receiver.url" not in one.connector.options and not _same_names(one, other):
         return False
     return one.is_like(other)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,11 +78,14 @@ class Readings:
         tell: Callable[[str, int], None],
         joined: Callable[[str, int], None],
         ids: TopicIds,
+        other: Any = None,
     ) -> None:
         """`newest` asks the worker's log, `tell` gets what a user should know and how many messages are gone.
 
-        `joined` is called for each partition that is assigned. There is no call for those that go: with each change of
-        the group all of them go and most come back, and event time must not overtake a partition because of that.
+        `other` is a consumer that reads nothing: what is committed is committed to its group, too, and found there. One
+        of the two groups is the plan's own, in which no stranger commits. `joined` is called for each partition that is
+        assigned. There is no call for those that go: with each change of the group all of them go and most come back,
+        and event time must not overtake a partition because of that.
         """
         self._kafka = kafka
         self._reader = reader
@@ -89,6 +93,7 @@ class Readings:
         self._tell = tell
         self._joined = joined
         self._ids = ids
+        self._other = other
         self._readings: dict[TopicPartition, Reading] = {}
         self._former: dict[TopicPartition, Position] = {}
         """How far partitions were read that somebody else reads now."""
@@ -108,10 +113,11 @@ class Readings:
         wanted = [one for one in partitions if not self._reader.listed or one.partition in self._reader.listed]
         origins = [origin_of(self._reader.plan, self._reader.stream, one.topic, one.partition) for one in wanted]
         newest = self._newest(origins) if wanted else []
-        committed = consumer.committed(wanted, timeout=CALL_S) if wanted else []
+        groups = [one for one in (consumer, self._other) if one is not None]
+        committed = [one.committed(wanted, timeout=CALL_S) if wanted else [] for one in groups]
         found: dict[TopicPartition, Reading] = {}
-        for one, origin, number, position in zip(wanted, origins, newest, committed, strict=True):
-            found[one.topic, one.partition] = self._begin(consumer, one, origin, number, position)
+        for one, origin, number, *offsets in zip(wanted, origins, newest, *committed, strict=True):
+            found[one.topic, one.partition] = self._begin(consumer, one, origin, number, offsets)
         self._readings = found
         consumer.assign([self._at(topic, number, one.position) for (topic, number), one in found.items()])
         for topic, number in found:
@@ -199,15 +205,22 @@ class Readings:
         consumer.commit(offsets=offsets, asynchronous=not (self._reader.waits or at_once))
         for one, position in positions:
             one.committed = position
+        if self._other is not None:
+            with suppress(self._kafka.KafkaException):  # a group whose members are others takes no commit of ours
+                self._other.commit(offsets=offsets, asynchronous=not at_once)
+                self._other.poll(0)
 
-    def _begin(self, consumer: Any, one: Any, origin: bytes, number: int | None, position: Any) -> Reading:
+    def _begin(self, consumer: Any, one: Any, origin: bytes, number: int | None, committed: Sequence[Any]) -> Reading:
         reader = self._reader
         low, high = consumer.get_watermark_offsets(one, timeout=CALL_S)
         own = [self._former.get((one.topic, one.partition)), None if number is None else Position.behind(number)]
         marked = unmarked = None
-        if position.offset >= 0:
-            marked = marked_position(reader.plan, reader.stream, position.metadata, position.offset)
-            unmarked = position.offset if marked is None else None
+        for place in (each for each in committed if each.offset >= 0):
+            position = marked_position(reader.plan, reader.stream, place.metadata, place.offset)
+            if position is None:
+                unmarked = place.offset
+            elif marked is None or position > marked:
+                marked = position
         # Siddhi begins behind the offset that `topic.offsets.map` names.
         wanted = reader.offsets[one.topic] + 1 if one.topic in reader.offsets else None
         known = KnownPosition(

@@ -76,6 +76,8 @@ PAUSE_S = 30.0
 """A plan that has taken nothing for so long must not cost the worker its place in the group."""
 SHOWN_S = 60.0
 """Messages that were left out are told as what is wrong now for so long."""
+AWAY_MS = 45_000
+"""So long the partitions of a worker that is away wait for it, in plans that deliver exactly once."""
 TOO_LARGE = "too-large"
 _GONE = ("inactive", "unknown-stream")
 
@@ -100,6 +102,7 @@ class KafkaSource:
         key = context.declared.key
         identity = f"{context.declared.tenant()}/{key.identity if key is not None else ''}"
         self._names = (identity, self._stream.lasting_name())
+        self._once = context.declared.delivery == "exactly-once"
         self._admin: Any = None
         self._seen = (
             Seen(Path(context.files.positions), *self._names, options) if options.seq_enabled == "true" else None
@@ -185,7 +188,10 @@ class KafkaSource:
             raise _BeginAgainError(reason)
         self._newest(())  # whether the plan takes events at all
         consumer = self._kafka.Consumer(self._settings)
-        readings = Readings(self._kafka, self._what(), self._newest, self._report_skipped, self._joined, self._ids)
+        other = self._other_group()
+        readings = Readings(
+            self._kafka, self._what(), self._newest, self._report_skipped, self._joined, self._ids, other
+        )
         try:
             self._require_topics(consumer)
             consumer.subscribe(
@@ -204,6 +210,8 @@ class KafkaSource:
                 readings.commit(consumer, at_once=True)
             readings.lost(consumer, [])
             consumer.close()
+            if other is not None:
+                other.close()
             if self._seen is not None:
                 self._seen.save()
 
@@ -461,17 +469,37 @@ class KafkaSource:
         options = self._options
         return Reader(
             *self._names, self._listed, read_offsets(options.topic_offsets_map), options.reset(),  # type: ignore[arg-type]
-            commits=options.enable_offsets_commit == "true", waits=options.enable_async_commit == "false",
+            commits=self._once or options.enable_offsets_commit == "true", waits=options.enable_async_commit == "false",
             safe_s=self._context.safe_ms / 1000,
         )  # fmt: skip
 
+    def _own_group(self) -> str:
+        """Return the plan's own group, in which no stranger reads or commits.
+
+        Where partitions are listed, other consumers of the group may read other ones, and would be given these.
+        """
+        stream = self._context.declared.connector.stream
+        return ".".join((self._options.group_id.strip(), *self._names[0].split("/"), stream))
+
+    def _instance(self) -> str:
+        return "/".join((self._context.worker, self._names[0], self._names[1], self._context.label))
+
+    def _other_group(self) -> Any:
+        """Return a consumer for the group that the source is no member of; None where it needs one group alone."""
+        if self._listed or self._options.enable_offsets_commit != "true":
+            return None
+        group = self._options.group_id.strip() if self._once else self._own_group()
+        settings = {name: text for name, text in self._settings.items() if name != "group.instance.id"}
+        return self._kafka.Consumer(settings | {"group.id": group})
+
     def _consumer_settings(self) -> dict[str, Any]:
         options = self._options
-        group = options.group_id.strip()
-        if self._listed:  # other consumers of the group may read other partitions, and would be given these
-            group = ".".join((group, *self._names[0].split("/"), self._context.declared.connector.stream))
-        settings = {
-            "session.timeout.ms": 10_000,
+        settings: dict[str, Any] = {"session.timeout.ms": 10_000}
+        if self._once:
+            # A worker that comes back soon finds its partitions as it left them: another one would read again what its
+            # log has and what was not committed.
+            settings = {"session.timeout.ms": AWAY_MS, "group.instance.id": self._instance()}
+        settings |= {
             "isolation.level": "read_committed",
             "fetch.queue.backoff.ms": 10,
             "queued.max.messages.kbytes": 32_768,
@@ -480,7 +508,7 @@ class KafkaSource:
         with suppress(ValueError):  # what is no number has no effect
             self._limit = self._most = max(1, int(settings.pop("max.poll.records", MOST_MESSAGES)))
         return settings | {
-            "group.id": group,
+            "group.id": self._own_group() if self._once or self._listed else options.group_id.strip(),
             "enable.auto.commit": False,
             "enable.partition.eof": True,  # what follows the last message of a transaction is no message
             "enable.auto.offset.store": False,

@@ -15,7 +15,7 @@ from cep_common.configuration.yaml_files import read_yaml
 from cep_common.errors import ConfigError, InputError
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.protocol.links import StreamSchema
-from cep_common.protocol.registry import Connector, DeployedPlan
+from cep_common.protocol.registry import Connector, Delivery, DeployedPlan
 from cep_worker.plans.extensions import ConnectorExtensions
 from cep_worker.plans.streams import EventStream, PlanStream, StreamDirectory
 
@@ -57,13 +57,14 @@ class DeclaredConnector:
     """A connector and the stream that it means now.
 
     `key` is the plan that declares it, None for an artefact; `given` are the names of options that are of the worker's
-    configuration.
+    configuration; `delivery` is how the plan delivers.
     """
 
     connector: Connector
     stream: EventStream
     key: PlanKey | None
     given: frozenset[str] = frozenset()
+    delivery: Delivery = "at-least-once"
 
     def plan(self) -> PlanKey:
         """Return the plan, or the first of those that an artefact serves."""
@@ -144,7 +145,7 @@ def declared_by_plan(
             continue
         member = PlanStream(plan.key, binding)
         stream = EventStream(StreamSchema(member.name(), binding.attributes), (member,), connector.carries)
-        found.append(DeclaredConnector(whole, stream, plan.key, given))
+        found.append(DeclaredConnector(whole, stream, plan.key, given, plan.delivery))
     return found, problem
 
 

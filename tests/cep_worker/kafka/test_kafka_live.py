@@ -343,6 +343,54 @@ def test_nothing_is_lost_to_a_stranger_in_the_group(world: World, kafka: Broker)
     until(lambda: sorted(delays(receiver)) == [0, 1, 10, 11], receiver, deadline_ms=20_000)
 
 
+def test_what_a_stranger_commits_moves_no_position_of_another_worker(
+    make_world: Callable[..., World], kafka: Broker
+) -> None:
+    topic = Topic(kafka)
+    plan = topic.source()
+    topic.events(1, 3)
+    one, two = make_world(), make_world(name="worker-2")
+    one.start(plan)
+    first = one.connected_receiver()
+    until(lambda: delays(first) == [1, 2, 3], first)
+    until(lambda: topic.committed(topic.group) == 3, first)
+    assert one.worker is not None
+    one.worker.stop()
+    one.worker = None
+    topic.events(4, 3)
+    topic.commit(topic.group, 6)
+    two.start(plan)
+    second = two.connected_receiver()
+    until(lambda: delays(second) == [4, 5, 6], second)
+
+
+def test_no_stranger_takes_partitions_of_an_exactly_once_plan_and_a_worker_finds_its_own_again(
+    make_world: Callable[..., World], kafka: Broker
+) -> None:
+    topic = Topic(kafka, partitions=2)
+    plan = topic.source(optional_configuration="heartbeat.interval.ms:200")
+    plan = msgspec.structs.replace(plan, delivery="exactly-once")
+    one, two = make_world(), make_world(name="worker-2")
+    one.start(plan)
+    two.start(plan)
+    receivers = one.connected_receiver(), two.connected_receiver()
+    until(lambda: len(partitions(one)) == len(partitions(two)) == 1, *receivers, deadline_ms=20_000)
+    own = partitions(one)[0].partition
+    with topic.stranger() as stranger:
+        for number in range(2):
+            topic.events(10 * number, 2, number)
+        until(lambda: stranger.taken >= 1, stranger, *receivers, deadline_ms=20_000)
+        until(lambda: sum(len(each.rows()) for each in receivers) == 4, *receivers, stranger)
+        assert len(partitions(one)) == len(partitions(two)) == 1
+    restarted(one, plan)
+    again = one.connected_receiver()
+    until(lambda: len(partitions(one)) == 1, *receivers, again)
+    assert (partitions(one)[0].partition, len(partitions(two))) == (own, 1)
+    topic.events(10 * own + 2, 1, own)
+    until(lambda: 10 * own + 2 in delays(again), *receivers, again)
+    until(lambda: topic.committed(topic.group, own) == 3, *receivers, again)
+
+
 def test_a_plan_without_logs_goes_on_where_it_committed(world: World, kafka: Broker) -> None:
     topic = Topic(kafka)
     plan = msgspec.structs.replace(topic.source(), delivery="at-most-once")
