@@ -11,7 +11,7 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-ha demo-kafka ha-faults kafka-ledger up test check lint style types layers collected unit programs tour chaos file-faults redteam soak simulate fuzz-differential peers key-cliffs many-plans lock clean acceptance dist dist-test image-test
+.PHONY: help demo demo-ha demo-kafka ha-faults kafka-ledger up test check lint style types layers collected unit programs tour chaos file-faults clock-faults redteam soak simulate fuzz-differential peers key-cliffs many-plans lock clean acceptance dist dist-test image-test
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -50,6 +50,9 @@ chaos: $(READY) programs ## hurt a running system in every way and count what co
 
 file-faults: $(READY) programs ## damage every kind of file of a running system in every way, and count (CHAOS_FAULTS=500 CHAOS_SEED=1)
 	CHAOS_KINDS=files CHAOS_FAULTS=$(or $(CHAOS_FAULTS),500) $(BIN)/python tests/system/chaos_run.py
+
+clock-faults: $(READY) programs ## set the clock of each process of a running system ±10 h and 10 years ahead, and back (CHAOS_FAULTS=24 CHAOS_SEED=1)
+	CHAOS_KINDS=clocks CHAOS_FAULTS=$(or $(CHAOS_FAULTS),24) $(BIN)/python tests/system/chaos_run.py
 
 redteam: $(READY) programs ## attack the system at full length as stranger, sender, viewer, editor and holder of a client key
 	CEP_REDTEAM=1 $(BIN)/pytest tests/redteam

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import simulated_assignment
+import simulated_clocks
 import simulated_delivery
 import simulated_election
 import simulated_files
@@ -45,6 +46,7 @@ SIMULATORS = {
         Simulator("hand-over", simulated_hand_over.HandOverWorld, simulated_hand_over.simulate, 0.1),
         Simulator("delivery", simulated_delivery.DeliveryWorld, simulated_delivery.simulate, 0.015),
         Simulator("sync-log", simulated_sync_log.SyncLogWorld, simulated_sync_log.simulate, 0.02),
+        Simulator("clocks", simulated_clocks.WrongClocksWorld, simulated_delivery.simulate, 0.004),
         Simulator("older-copy", simulated_older_copy.OlderCopyWorld, simulated_delivery.simulate, 0.015),
     )
 }

@@ -11,13 +11,15 @@ from virtual_world import VirtualWorld
 
 
 class WorldClock:
-    """Virtual time as the system's clock; the time of day stands an hour ahead of the monotonic time."""
+    """Virtual time as the system's clock; the time of day stands an hour ahead of the monotonic time, and may be wrong
+    by `wrong_ms`."""
 
     def __init__(self, world: VirtualWorld) -> None:
         self._world = world
+        self.wrong_ms = world.clock_error_ms()
 
     def now_ms(self) -> int:
-        return self._world.now_ms + 3_600_000
+        return self._world.now_ms + 3_600_000 + self.wrong_ms
 
     def monotonic_ms(self) -> int:
         return self._world.now_ms

@@ -183,6 +183,7 @@ class SimulatedWorker(Process):
         )
         self._wal = WalStore(self.config.wal, name)
         self._prepared = TransactionalLogStore(self.config.results, name, self._event_loop)
+        wrong_ms = world.clock_error_ms()
         self._around = PlanContext(
             name,
             self.config,
@@ -194,7 +195,7 @@ class SimulatedWorker(Process):
             self._changed,
             self.wake,
             lambda *_: 0,
-            lambda: self.world.now_ms,
+            lambda: self.world.now_ms + wrong_ms,
             SharedLinks(self._event_loop, self.context, self.config),
         )
         self.flow: PlanFlow | None = None

@@ -31,6 +31,10 @@ class VirtualWorld:
         self._broken: RuleBrokenError | None = None
         self._trace: deque[tuple[int, str, tuple[object, ...]]] = deque(maxlen=TRACE_LINES)
 
+    def clock_error_ms(self) -> int:
+        """By how much the time of day of a process that starts now is wrong, as long as it lives."""
+        return 0
+
     def later(self, after_ms: int, happen: Callable[[], None]) -> None:
         """`happen` is called in `after_ms`; of what falls into one millisecond, in the order of being put off."""
         heapq.heappush(self._agenda, (self.now_ms + after_ms, next(self._order), happen))

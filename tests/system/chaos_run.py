@@ -2,6 +2,7 @@
 
     make chaos CHAOS_FAULTS=60 CHAOS_SEED=1 CHAOS_DELIVERY=exactly-once
     make file-faults CHAOS_FAULTS=100      the same for files, each damaged in each way
+    make clock-faults CHAOS_FAULTS=24      the same for clocks: ±10 h and +10 years under each process
 
 Needs root, for the second host is a network namespace. The last line says it all; exit code 1 when anything was lost or
 wrong, or came twice where it must not.
@@ -20,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from chaos_clocks import CLOCK_FAULTS
 from chaos_faults import FAULTS, Fault
 from chaos_feeder import Feeder, merged
 from chaos_files import FILE_FAULTS, counted_lost, is_alerted
@@ -38,6 +40,9 @@ SETTLE_S = 120.0
 LOOK_S = 0.2
 OFTEN_S = float(os.environ.get("CHAOS_LATE_S", "1.5"))
 """A result is late when its event was accepted longer ago; with checkpoints in between, longer by two of them."""
+CALM_S = 15.0
+SLOWER = 2.0
+"""On a slow or busy machine results are late when they are so much later than they were before the first fault."""
 STEADY_S = 4.0
 """Results flow when none has been late for so long, and for longer than one may take."""
 
@@ -72,6 +77,8 @@ class Chaos:
     folder: Path
     kinds: tuple[Fault, ...] = FAULTS
     times_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    late_s: float = OFTEN_S
+    """A result is late when its event was accepted longer ago, beyond the time that checkpoints take."""
 
     @property
     def plans(self) -> tuple[ChaosPlan, ...]:
@@ -89,7 +96,7 @@ class Chaos:
             for feeder in feeders.values():
                 feeder.start()
             progress = Progress([system.folder / name for name in feeders], [plan.name for plan in self.plans])
-            self._flowing_since_s(progress, feeders)
+            self._measure_calm(progress, feeders)
             for number in range(self.faults):
                 time.sleep(chance.uniform(*QUIET_S))
                 self._hurt(system, progress, feeders, number, chance)
@@ -121,26 +128,48 @@ class Chaos:
         self, progress: Progress, feeders: dict[str, Feeder], is_over: Callable[[], bool] = lambda: True
     ) -> float:
         """Returns when the fault `is_over` and for a while no result has been late: since when none has been."""
-        # Each plan may hold results until its checkpoint is complete.
-        held_s = 2 * CHECKPOINT_MS / 1000 if self.delivery == "exactly-once" else 0.0
-        steady_s = max(STEADY_S, OFTEN_S + held_s + 1.0)
+        held_s = self._held_s()
+        steady_s = max(STEADY_S, self.late_s + held_s + 1.0)
         since_s = time.monotonic()
         deadline_s = since_s + RECOVER_S
         while (now_s := time.monotonic()) - since_s < steady_s or not is_over():
             if now_s > deadline_s:
                 problems = {name: feeder.problem for name, feeder in feeders.items()}
                 raise TimeoutError(f"results do not flow again within {RECOVER_S:.0f} s; feeders: {problems}")
-            progress.look()
-            # For each plan and worker how long ago those events came of which the last ones have been answered.
-            behind_s = [
-                now_s - feeder.accepted_s(progress.newest(plan.name, name)) - plan.before * held_s
-                for plan in self.plans
-                for name, feeder in feeders.items()
-            ]
-            if max(behind_s) > OFTEN_S + held_s:
+            if self._behind_s(progress, feeders, now_s) > self.late_s + held_s:
                 since_s = now_s
             time.sleep(LOOK_S)
         return since_s
+
+    def _behind_s(self, progress: Progress, feeders: dict[str, Feeder], now_s: float) -> float:
+        """How long ago those events came of which the last ones have been answered, of the plan that is last."""
+        held_s = self._held_s()
+        progress.look()
+        return max(
+            now_s - feeder.accepted_s(progress.newest(plan.name, name)) - plan.before * held_s
+            for plan in self.plans
+            for name, feeder in feeders.items()
+        )
+
+    def _held_s(self) -> float:
+        """How long each plan may hold results until its checkpoint is complete."""
+        return 2 * CHECKPOINT_MS / 1000 if self.delivery == "exactly-once" else 0.0
+
+    def _measure_calm(self, progress: Progress, feeders: dict[str, Feeder]) -> None:
+        """All plans have answered all workers, and it is known how late results are while nothing is hurt."""
+        deadline_s = time.monotonic() + RECOVER_S
+        places = [(plan.name, name) for plan in self.plans for name in feeders]
+        while not all(progress.newest(*place) for place in places):
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"no results: {[place for place in places if not progress.newest(*place)]}")
+            time.sleep(LOOK_S)
+            progress.look()
+        worst_s, until_s = 0.0, time.monotonic() + CALM_S
+        while (now_s := time.monotonic()) < until_s:
+            worst_s = max(worst_s, self._behind_s(progress, feeders, now_s))
+            time.sleep(LOOK_S)
+        self.late_s = max(OFTEN_S, SLOWER * worst_s - self._held_s())
+        say(f"without a fault results are {worst_s:.1f} s late at most; later than {self.late_s:.1f} s counts as late")
 
     def _judge(self, system: ChaosSystem, feeders: dict[str, Feeder]) -> Outcome:
         """The verdict, once nothing is missing or no more time is granted."""
@@ -180,7 +209,7 @@ def main() -> int:
     faults = int(os.environ.get("CHAOS_FAULTS", "60"))
     seed = int(os.environ.get("CHAOS_SEED", "1"))
     delivery = os.environ.get("CHAOS_DELIVERY", "exactly-once")
-    kinds = FILE_FAULTS if os.environ.get("CHAOS_KINDS") == "files" else FAULTS
+    kinds = {"files": FILE_FAULTS, "clocks": CLOCK_FAULTS}.get(os.environ.get("CHAOS_KINDS", ""), FAULTS)
     folder = Path(tempfile.mkdtemp(prefix="cep-chaos-"))
     say(f"seed={seed} delivery={delivery} folder={folder}")
     outcome = Chaos(faults, seed, delivery, folder, kinds).run()

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from shifted_clocks import ShiftedClocks
 from standalone_cluster import Host, StandaloneCluster
 from two_hosts import Network
 
@@ -108,6 +109,11 @@ class ChaosSystem:
         self._opened.close()
 
     @property
+    def clocks(self) -> ShiftedClocks:
+        """Those of all processes: of executors there is one for both hosts."""
+        return ShiftedClocks(self.folder / "clocks")
+
+    @property
     def hosts(self) -> tuple[Host, Host]:
         """This host, where managers and driver run too, and the other one."""
         return self.network.hosts
@@ -173,7 +179,9 @@ class ChaosSystem:
         write_keys(keys)
         self.token = TokenFile(self.folder / TOKENS).create("feeder", AccessRole.SENDER, None, 0)
         self.cluster = self._opened.enter_context(
-            StandaloneCluster(self.folder, workers=2, cores_each=4, hosts=self.hosts)
+            StandaloneCluster(
+                self.folder, 2, 4, {**os.environ, **self.clocks.environment("executor")}, hosts=self.hosts
+            )
         )
         home = self.hosts[0]
         control = [f"{home.address}:{self.ports.control + number}" for number in (0, 1)]
@@ -196,6 +204,7 @@ class ChaosSystem:
         return bool(cluster) and len(cluster["workers"]) == 2 and bool((cluster["driver"] or {}).get("live"))
 
     def _add(self, name: str, role: str, host: Host, settings: Mapping[str, str]) -> None:
+        settings = {**settings, **self.clocks.environment(name)}
         self.processes[name] = Supervised(name, role, host, settings, self.folder / name)
 
     def _supervise(self) -> None:
