@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_common.lease import LONGEST, REMEMBER_MS, AdaptiveLease
@@ -39,6 +39,7 @@ def test_after_a_long_pause_nothing_is_remembered() -> None:
     assert lease.ms(10 * REMEMBER_MS) == 3_000
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 30_000)), max_size=40))
 def test_it_stays_between_the_configured_lease_and_its_bound(gaps: list[tuple[int, int]]) -> None:
     lease, now_ms = _lease(), 0

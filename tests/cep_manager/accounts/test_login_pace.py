@@ -1,6 +1,6 @@
 """How often passwords may be tried."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_manager.accounts.login_rate_limit import MOST_BUCKETS, LoginAllowance, LoginRateLimit
@@ -49,6 +49,7 @@ def test_what_is_kept_is_bounded() -> None:
     assert len(one._names) == len(one._addresses) == MOST_BUCKETS
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(min_value=0, max_value=700), max_size=60))
 def test_no_rhythm_gets_more_attempts_than_the_allowance(pauses: list[int]) -> None:
     one, now_ms, taken = pace(), 0, 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from worker_world import values
 
@@ -206,6 +206,7 @@ ROWS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(ROWS, st.booleans())
 def test_what_json_says_is_what_the_batch_holds(rows: list[tuple[int | None, int | None]], enveloped: bool) -> None:
     events: list[Any] = [{"n": n, "t": t} for n, t in rows]
@@ -215,6 +216,7 @@ def test_what_json_says_is_what_the_batch_holds(rows: list[tuple[int | None, int
     assert [row[1:] for row in values(JsonEvents(SMALL).read_lines(lines, 9))] == rows
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_give_events_or_a_refusal(body: bytes) -> None:
     for method in (JsonEvents(SMALL).read, JsonEvents(SMALL).read_lines):

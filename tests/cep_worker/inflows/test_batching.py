@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from worker_world import DEPARTURES, departures, values
 
@@ -52,6 +52,7 @@ def test_a_batch_beyond_the_limit_is_neither_split_nor_joined() -> None:
     assert queue.take(most_rows=5).body is large.body
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=20), st.integers(1, 8))
 def test_no_event_is_lost_or_reordered_however_batches_are_joined(sizes: list[int], most_rows: int) -> None:
     queue = BatchingQueue()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_worker.inflows.watermarks import InflowWatermark
@@ -130,6 +130,7 @@ STEPS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(STEPS)
 def test_the_watermark_never_goes_back_and_never_passes_an_active_source(
     steps: list[tuple[str, str, int, int]],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_worker.outflows.receipts import DeliveryReceipt
@@ -21,6 +21,7 @@ def test_a_frame_is_delivered_when_its_last_consumer_settles_and_only_once() -> 
         receipt.settle()
 
 
+@settings(deadline=None)
 @given(st.integers(1, 12).flatmap(lambda count: st.permutations(range(1, count + 1))))
 def test_frames_settled_in_any_order_are_acknowledged_up_to_the_first_that_is_not(order: list[int]) -> None:
     frames = AckLedger()

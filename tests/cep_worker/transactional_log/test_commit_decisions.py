@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_common.protocol.registry import CheckpointSpan
@@ -45,6 +45,7 @@ def spans(runs: list[Run]) -> tuple[CheckpointSpan, ...]:
     return tuple(CheckpointSpan(*run.run, run.last) for run in runs)
 
 
+@settings(deadline=None)
 @given(histories(), st.data())
 def test_results_stand_if_their_checkpoint_does_and_no_verdict_is_ever_taken_back(
     seen: list[list[Run]], data: st.DataObject
@@ -77,6 +78,7 @@ def test_results_of_an_attempt_that_nobody_has_told_of_yet_wait() -> None:
 
 
 @pytest.mark.thorough
+@settings(deadline=None)
 @given(st.integers(0, 40), st.data())
 def test_events_sent_again_in_other_frames_are_taken_once(events: int, data: st.DataObject) -> None:
     prepared: list[int] = []

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_common.ids import PlanKey
@@ -55,6 +55,7 @@ def life(header: SegmentHeader, bodies: list[bytes]) -> bytes:
 BODIES = st.lists(st.binary(max_size=150), max_size=8)
 
 
+@settings(deadline=None)
 @given(former=BODIES, present=BODIES, cut=st.integers(0, 2_000), data=st.data())
 def test_of_a_file_that_was_written_over_exactly_the_whole_records_of_its_present_life_are_found(
     former: list[bytes], present: list[bytes], cut: int, data: st.DataObject
@@ -81,6 +82,7 @@ def test_of_a_file_that_was_written_over_exactly_the_whole_records_of_its_presen
     assert len(whole) <= recovered.rows <= len(present), "of a damaged record the header may be whole"
 
 
+@settings(deadline=None)
 @given(former=BODIES, present=BODIES)
 def test_what_is_left_of_a_former_life_is_neither_torn_nor_damaged(former: list[bytes], present: list[bytes]) -> None:
     old, new = life(FORMER, former), life(PRESENT, present)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_common.clock import ManualClock
@@ -244,6 +244,7 @@ def test_what_a_former_process_was_about_to_delete_is_deleted(tmp_path: Path) ->
     wal.close()
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(min_size=1, max_size=300), min_size=2, max_size=2, unique=True))
 def test_any_name_is_one_safe_folder_of_its_own(names: list[str]) -> None:
     encodable = [name for name in names if name.isprintable()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topology.acks import Ack
@@ -57,6 +57,7 @@ def test_markers_are_settled_here_and_bundles_that_wait_are_not() -> None:
     assert settled == ["marker"]
 
 
+@settings(deadline=None)
 @given(st.data(), st.integers(1, 3), st.integers(1, 4))
 def test_whatever_comes_first_each_snapshot_divides_every_producers_bundles_at_its_marker(
     data: st.DataObject, producers: int, checkpoints: int
