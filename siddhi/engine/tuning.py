@@ -153,6 +153,8 @@ MACHINE_ALWAYS_GROWS_ROOM = 8_192
 
 MAX_PAIRS_AT_ONCE = 1 << 18
 """Pairs of an event and a row that are compared at a time (2 MB a column) when no index narrows them down."""
+MIN_RANGE_PROBES = 16
+"""Events. For so many that set bounds for an attribute, sorting the rows by it costs less than comparing all pairs."""
 MIN_INDEXED_PAIRS = 1 << 12
 """Pairs. From here on building an index over the rows costs less than comparing all pairs."""
 EVENTS_PER_SHARED_INDEX = 512

@@ -22,8 +22,9 @@ from siddhi.engine.operators.expressions.compiler import ExpressionCompiler, tab
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Reasons, Value
 from siddhi.engine.operators.expressions.operators import decision
 from siddhi.engine.operators.tables.key_bits import comparable, key_rows
-from siddhi.engine.operators.tables.matching import NameOfRow, names_of, taken
+from siddhi.engine.operators.tables.matching import names_of, taken
 from siddhi.engine.operators.tables.pairs import Pairs
+from siddhi.engine.operators.tables.ranges import NameOfRow
 from siddhi.engine.operators.tables.table import Table
 from siddhi.engine.tuning import MAX_PAIRS_AT_ONCE
 from siddhi.language.ast import AttributeType

@@ -3,7 +3,8 @@
     T.k == k and T.v > v      ──►   equality   T.k == k      an index on T.k gives pairs (event, row)
                                     rest       T.v > v       is evaluated over these pairs
 
-Without an equality that an index may answer the pairs are all of events and rows, block by block.
+Without an equality that an index may answer the pairs are all of events and rows, block by block, or of many events
+those within the bounds that `<` and its like set for an attribute of the row.
 """
 
 from __future__ import annotations
@@ -22,14 +23,13 @@ from siddhi.engine.operators.expressions.evaluation import Evaluation, Expressio
 from siddhi.engine.operators.expressions.leaves import ColumnNode
 from siddhi.engine.operators.tables.key_bits import comparable, key_rows
 from siddhi.engine.operators.tables.pairs import Pairs
+from siddhi.engine.operators.tables.ranges import NameOfRow, RowRanges
 from siddhi.engine.operators.tables.table import Table
 from siddhi.engine.tuning import MAX_PAIRS_AT_ONCE
 from siddhi.language.ast import AttributeType
 
 _COUNTED: Int64Array = np.arange(4_096)
 """0, 1, …, cut to size where that does."""
-NameOfRow = Callable[[model.TypedExpression], str | None]
-"""The attribute of the table's row that an expression is, None for every other expression."""
 
 
 def names_of(table: Table) -> NameOfRow:
@@ -88,6 +88,7 @@ class RowMatcher:
         whole = self.rest = conjunction(rest)
         inner = compiler.afresh()
         self._rest = None if whole is None else inner.compile(whole)
+        self._ranges = None if self.index is not None else RowRanges.find(self.table, rest, self._name_of, inner)
         names = {name for part in rest for inside in walk(part) if (name := self._name_of(inside)) is not None}
         self.reads = frozenset(names | set(self.probes))
         self._row_columns = {self._column_of(name): name for name in names}
@@ -136,12 +137,25 @@ class RowMatcher:
             asked = self._by_index(events, outputs)
             asked = asked if rows is None else _only(asked, rows, events.size)
             return self._narrowed(self.table.seen(asked, events), events, outputs)
-        blocks = (self.table.seen(block, events) for block in self._all_pairs(events, rows))
+        candidates = self._candidates(events, outputs, rows)
+        blocks = (self.table.seen(block, events) for block in candidates)
         found = [self._narrowed(block, events, outputs) for block in blocks]
         return Pairs(
             np.concatenate([NO_POSITIONS, *(pairs.probes for pairs in found)]),
             np.concatenate([NO_POSITIONS, *(pairs.places for pairs in found)]),
         )
+
+    def _candidates(
+        self, events: EventBatch, outputs: Mapping[str, Value] | None, rows: Int64Array | None
+    ) -> Iterator[Pairs]:
+        """Return pairs among which are all matches, block by block."""
+        if self._ranges is not None:
+            evaluation = Evaluation(events)
+            evaluation.outputs = dict(outputs) if outputs else {}
+            found = self._ranges.candidates(evaluation, np.arange(events.size) if rows is None else rows)
+            if found is not None:
+                return found
+        return self._all_pairs(events, rows)
 
     def _all_pairs(self, events: EventBatch, rows: Int64Array | None) -> Iterator[Pairs]:
         places = self.table.places()
