@@ -124,6 +124,7 @@ class ManagerControlLoop:
         if nodes is not None:
             self.node = NodeAgent(config.node, nodes, self._leadership, clock)
             self._leadership.probed_at = self.node.guard_of
+            self._leadership.contested = self.node.is_contested
         self._store_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-store")
         self._stopping = threading.Event()
         self._ticked_ms = self._tick_cost_ms = 0

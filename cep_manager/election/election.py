@@ -109,6 +109,8 @@ class Election:
         self._moved_ms = 0
         self._complained = False
         self._left = False
+        self.contested = True
+        """Another manager may claim the lease when it is over; of two nodes, only one that has every event."""
 
     def leads(self, now_ms: int) -> bool:
         """Return whether this manager may act as the leader: it holds the lease, which has not run out."""
@@ -287,7 +289,7 @@ class Election:
         return [request]
 
     def _length_ms(self, now_ms: int) -> int:
-        alone = all(control == self._me.control for control in self.sights)
+        alone = not self.contested or all(control == self._me.control for control in self.sights)
         return self._pace.alone_ms if alone else self._delays.ms(now_ms)
 
     def _note_confirmation(self, request: Request, now_ms: int) -> None:

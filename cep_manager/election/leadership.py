@@ -121,6 +121,8 @@ class Leadership:
         self._leases = LeaseStore(database, self.me, clock.now_ms, nodes)
         self.probed_at: Callable[[Endpoint], Endpoint | None] = lambda control: control
         """Where to probe whether the manager with that control plane has ended; None: nowhere."""
+        self.contested: Callable[[], bool] = lambda: True
+        """Whether another manager may claim the lease when it is over."""
         lease_ms = election.lease_ms
         pace = ElectionTiming(election.heartbeat_ms, election.poll_ms, lease_ms, ALONE_LEASES * lease_ms)
         self._election = Election(self.me, pace)
@@ -195,6 +197,7 @@ class Leadership:
     def turn(self) -> list[Led | Resigned]:
         """Return the changes of leadership; call it before anything is done as a leader, and often."""
         changes: list[Led | Resigned] = []
+        self._election.contested = self.contested()
         # Time first: what came in while this process was held up does not count for more than it is.
         self._carry_out(self._election.tick(self._clock.monotonic_ms()), changes)
         now_ms = self._clock.monotonic_ms()

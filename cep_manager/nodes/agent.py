@@ -48,6 +48,8 @@ class NodeAgent:
         self._written: NodeRole | None = None
         self._handled: tuple[int, int, int] = (0, 0, 0)
         """Token, process and number of the newest request that was recorded."""
+        self._in_sync_under = 0
+        """The newest token under which the other node was, or may have been, recorded as in sync."""
         self._asked = False
         self._read_at = self._watched_at = 0.0
         self._handed_over = 0
@@ -79,6 +81,13 @@ class NodeAgent:
     def guard_of(self, _control: Endpoint) -> Endpoint | None:
         """Return the guard port of the other node, whose manager is the only other one; None when none is known."""
         return next((node.guard for node in self.nodes if node.name != self._store.name), None)
+
+    def is_contested(self) -> bool:
+        """Return whether the other node may claim the lease, as it has every accepted event or is about to be said to.
+
+        If not, nobody is active when this node gives up only since the database is slow. Any thread.
+        """
+        return self._asked or not self.nodes or any(one.in_sync for one in self.nodes if one.name != self._store.name)
 
     def restart_all(self, peer: str) -> None:
         """Restart the node `peer`, and this one when that is back. Raises PlanStoreError."""
@@ -147,8 +156,7 @@ class NodeAgent:
         if report is not None and token and report.token == token and report.request:
             wanted = (token, report.process, report.request)
             if wanted != self._handled and not self._asked:
-                self._asked = True
-                self._submit(lambda: self._record(wanted, in_sync=report.wants_in_sync))
+                self._answer(wanted, in_sync=report.wants_in_sync)
         peer = next((node for node in self.nodes if node.name != self._store.name), None)
         self._forget_old_order()
         rolling = self.rolling
@@ -178,6 +186,17 @@ class NodeAgent:
                 order_until_ms=self._order_until_ms,
             )
         )
+
+    def _answer(self, wanted: tuple[int, int, int], *, in_sync: bool) -> None:
+        """Have the request of the worker recorded, unless the transaction that claimed the lease has done so."""
+        token = wanted[0]
+        if not in_sync and self._in_sync_under != token:
+            self._handled = wanted  # a node that has just taken over accepts events without waiting for the database
+            return
+        if in_sync:
+            self._in_sync_under = token
+        self._asked = True
+        self._submit(lambda: self._record(wanted, in_sync=in_sync))
 
     def _watch_the_active_one(self) -> None:
         """Claim the lease soon after the active node has ended, or given it back: nobody is active meanwhile."""

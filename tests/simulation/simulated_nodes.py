@@ -67,12 +67,17 @@ class Node:
     seen_token: int = 0
     """The newest token of a sender that the passive worker has seen."""
     session: int = 0
+    peer_in_sync: bool = True
+    """As the manager has read it last; it does not know at first."""
+    records: bool = False
+    in_sync_under: int = 0
     election: Election = field(init=False)
 
     def start(self) -> None:
         self.starts += 1
         self.election = Election(self.me(), PACE)
         self.alive, self.worker, self.token, self.until_ms, self.seen_token, self.session = True, None, 0, 0, 0, 0
+        self.peer_in_sync, self.records, self.in_sync_under = True, False, 0
 
     def me(self) -> ManagerAddress:
         return ManagerAddress(f"{self.name}-{self.starts}", Endpoint(self.name, 8_904), f"http://{self.name}")
@@ -180,9 +185,21 @@ class TwoNodes:
             self._at(node.hung_until_ms - self.true_ms, lambda: self._manage(node, life))
             return
         now_ms = node.now_ms(self.true_ms)
+        self._watch(node, now_ms)
         self._carry_out(node, node.election.tick(now_ms))
         node.token, node.until_ms = node.election.tenure(now_ms)  # role.json
         self._at(max(1, min(LOOK_MS, node.election.wait_ms(now_ms))), lambda: self._manage(node, life))
+
+    def _watch(self, node: Node, now_ms: int) -> None:
+        """What the agent of the node does: it reads now and then, and a passive one looks at the active one."""
+        other = self._other(node)
+        if self.true_ms >= node.no_database_until_ms and self.chance.random() < 0.05:
+            node.peer_in_sync = other.name in self.in_sync
+            if not node.token and self.lease.holder is None and node.name in self.in_sync:
+                self._carry_out(node, node.election.look(now_ms))
+        if not node.token and not other.alive and self.true_ms >= self.cut_until_ms and self.chance.random() < 0.2:
+            self._carry_out(node, node.election.peer_gone(now_ms))
+        node.election.contested = node.records or node.peer_in_sync
 
     def _carry_out(self, node: Node, instructions: list[Instruction]) -> None:
         life = node.starts
@@ -337,7 +354,10 @@ class TwoNodes:
     def _do(self, node: Node, worker: Worker, instructions: list[Record | Release]) -> None:
         for instruction in instructions:
             match instruction:
+                case Record(number, False) if node.in_sync_under != worker.token:  # the claim has recorded it
+                    self._at(1, lambda number=number: self._recorded(node, worker, number))
                 case Record(number, in_sync):
+                    node.records, node.in_sync_under = True, worker.token
                     self._at(self._delay_ms(), lambda number=number, in_sync=in_sync: self._record(
                         node, worker, number, in_sync
                     ))  # fmt: skip
@@ -354,7 +374,13 @@ class TwoNodes:
         if self.lease.token != worker.token or self.lease.holder != node.me():
             return
         self.in_sync = {node.name, self._other(node).name} if in_sync else {node.name}
-        if self._holds(node, worker):
+        node.peer_in_sync, node.records = in_sync, False
+        self._recorded(node, worker, number)
+
+    def _recorded(self, node: Node, worker: Worker, number: int) -> None:
+        if node.alive and not self._runs(node):
+            self._at(node.hung_until_ms - self.true_ms, lambda: self._recorded(node, worker, number))
+        elif node.alive and node.worker is worker and self._holds(node, worker):
             self._do(node, worker, worker.protection.recorded(number, node.now_ms(self.true_ms)))
 
     def _acknowledge(self, node: Node, worker: Worker, events: list[int]) -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 import random
+import resource
+import signal
 import socket
 import sys
 import tempfile
@@ -31,6 +33,7 @@ from postgresql_server import postgresql_server
 from cep_cli.node.demo import PLAN, check, results
 from cep_cli.node.pair import NodePair, PairFeeder, PairNode
 from cep_cli.system.local_system import LocalSystemError
+from cep_common.process.priority import raise_process_priority
 
 FAULTS = int(os.environ.get("CEP_NODE_FAULTS", "50"))
 SEED = int(os.environ.get("CEP_NODE_SEED", "1"))
@@ -40,6 +43,8 @@ HANG_S = 10.0
 DOWN_S = float(os.environ.get("CEP_NODE_DOWN_S", "60"))
 """How long the database is away."""
 CUT_S = 8.0
+FULL_S = 5.0
+"""How long a disk is full."""
 QUIET_S = 1.0
 RECOVER_S = 180.0
 
@@ -163,6 +168,16 @@ def _runs(process: int, name: str) -> bool:
         return False
 
 
+def fill_disk(rig: Rig, node: PairNode, _: random.Random) -> str:
+    """Let no file of the node's worker grow."""
+    worker = next(one for one in node.processes() if _runs(one, "worker"))
+    with suppress(ProcessLookupError):  # it has ended, and the one that follows may write
+        resource.prlimit(worker, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        time.sleep(FULL_S)
+        resource.prlimit(worker, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    return f"{node.name} for {FULL_S:.0f} s"
+
+
 def cut_nodes(rig: Rig, node: PairNode, _: random.Random) -> str:
     rig.cut(*rig.syncs.values(), seconds=CUT_S)
     return "between the nodes"
@@ -214,6 +229,8 @@ KINDS: dict[str, tuple[Fault, bool]] = {
     "the passive node hangs": (hang, False),
     "a process of the active node dies": (kill_process, True),
     "a process of the passive node dies": (kill_process, False),
+    "disk of the active node full": (fill_disk, True),
+    "disk of the passive node full": (fill_disk, False),
     "network between the nodes": (cut_nodes, True),
     "network from the active node to the database": (cut_database, True),
     "network from the passive node to the database": (cut_database, False),
@@ -274,6 +291,8 @@ def main() -> None:
     """Hurt the nodes FAULTS times. Raises LocalSystemError when something was lost, came twice, or two were active."""
     chosen, folder = random.Random(SEED), Path(tempfile.mkdtemp(prefix="cep-faults-"))  # noqa: S311 - a seed for tests
     say(f"seed {SEED}, {FAULTS} faults; logs in {folder}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended before all faults were made"))  # and end the nodes
+    raise_process_priority("realtime")  # the nodes do so: cables and the database must not be slower than them
     ends = time.monotonic() + MOST_S
     with postgresql_server() as server:
         rig = build(folder, server.emptied())

@@ -28,6 +28,7 @@ class Store:
         self.given: list[tuple[str, NodeOrder]] = []
         self.waits: NodeOrder = ""
         self.free = False
+        self.recorded: list[bool] = []
 
     def give_order(self, name: str, order: NodeOrder) -> None:
         self.given.append((name, order))
@@ -37,6 +38,10 @@ class Store:
 
     def orders(self) -> dict[str, NodeOrder]:
         return {"a": self.waits} if self.waits else {}
+
+    def record(self, token: int, *, in_sync: bool, now_ms: int) -> bool:
+        self.recorded.append(in_sync)
+        return True
 
     def lease_is_free(self) -> bool:
         return self.free
@@ -179,3 +184,35 @@ def test_a_passive_node_notices_within_moments_that_the_active_one_has_ended(act
         active.agent._watched_at = 0.0
         active.agent._watch_the_active_one()
     assert set(active.leadership.said) == {"peer gone"}
+
+
+def test_a_node_that_has_taken_over_does_not_record_again_what_its_claim_has_recorded(active: Active) -> None:
+    def asks(number: int, *, in_sync: bool) -> int:
+        report = MirrorReport("leaving", token=7, process=4, request=number, wants_in_sync=in_sync)
+        write_file(active.folder / MIRROR_FILE, report)
+        active.agent._turn()
+        while active.agent._asked:
+            pass
+        active.agent._turn()
+        role = active.agent.role
+        assert role is not None
+        return role.answered
+
+    assert (asks(1, in_sync=False), active.store.recorded) == (1, [])
+    assert (asks(2, in_sync=True), active.store.recorded) == (2, [True])
+    assert (asks(3, in_sync=False), active.store.recorded) == (3, [True, False])
+    active.leadership.token = 8
+    report = MirrorReport("leaving", token=8, process=5, request=1)
+    write_file(active.folder / MIRROR_FILE, report)
+    active.agent._turn()
+    assert (active.agent._handled, active.store.recorded) == ((8, 5, 1), [True, False])
+
+
+def test_the_lease_is_contested_while_the_other_node_has_every_event_or_is_about_to_be_said_to(active: Active) -> None:
+    assert active.agent.is_contested()
+    active.agent.nodes = ()
+    assert active.agent.is_contested(), "nothing is known yet"
+    active.agent.nodes = (msgspec.structs.replace(PEER, in_sync=False),)
+    assert not active.agent.is_contested()
+    active.agent._asked = True
+    assert active.agent.is_contested()

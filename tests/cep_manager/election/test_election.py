@@ -107,6 +107,14 @@ def test_a_predecessor_at_the_same_address_has_ended_and_is_not_waited_for() -> 
     assert election.heard(found(held(predecessor)), 0) == [ClaimLease(5, 0, LEASE_MS)]
 
 
+def test_a_lease_that_no_other_manager_may_claim_lasts_longer() -> None:
+    election = leading()
+    assert [one.lease_ms for one in election.tick(1_000) if isinstance(one, ConfirmLease)] == [LEASE_MS]
+    election.heard(found(held(ME, 1, beat=1), done=True), 1_001)
+    election.contested = False
+    assert [one.lease_ms for one in election.tick(2_000) if isinstance(one, ConfirmLease)] == [ALONE_MS]
+
+
 def test_a_leader_that_hands_over_gives_the_lease_back_and_takes_no_further_part() -> None:
     election = leading(token=3)
     assert election.tick(1_000) != [], "a confirmation is under way"
