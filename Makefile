@@ -11,7 +11,7 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-ha demo-kafka ha-faults kafka-ledger up test check lint style types layers collected unit programs tour chaos file-faults clock-faults redteam soak simulate fuzz-differential peers key-cliffs many-plans lock clean acceptance dist dist-test image-test
+.PHONY: help demo demo-ha demo-kafka ha-faults kafka-ledger up test check lint style types layers collected unit programs tour chaos kafka-faults file-faults clock-faults redteam soak simulate fuzz-differential peers key-cliffs many-plans lock clean acceptance dist dist-test image-test
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -47,6 +47,9 @@ tour: $(READY) programs ## walk through the console of a running system in a bro
 
 chaos: $(READY) programs ## hurt a running system in every way and count what comes of it (CHAOS_FAULTS=60 CHAOS_SEED=1 CHAOS_DELIVERY=exactly-once)
 	$(BIN)/python tests/system/chaos_run.py
+
+kafka-faults: $(READY) programs ## the same over Kafka on three brokers, which are hurt, too (CHAOS_FAULTS=30 CHAOS_SEED=31)
+	$(BIN)/python tests/system/kafka_faults.py
 
 file-faults: $(READY) programs ## damage every kind of file of a running system in every way, and count (CHAOS_FAULTS=500 CHAOS_SEED=1)
 	CHAOS_KINDS=files CHAOS_FAULTS=$(or $(CHAOS_FAULTS),500) $(BIN)/python tests/system/chaos_run.py

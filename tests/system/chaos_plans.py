@@ -34,7 +34,8 @@ class ChaosPlan:
         return f"@Plan:name('{self.name}')\n@Plan:delivery('{delivery}')\n{self.text}"
 
 
-def _sums(numbers: Sequence[int]) -> list[int]:
+def sums(numbers: Sequence[int]) -> list[int]:
+    """What a plan that sums up the last events of a key answers."""
     return [sum(numbers[max(0, last - WINDOW + 1) : last + 1]) for last in range(len(numbers))]
 
 
@@ -93,7 +94,7 @@ from Passed[number > 0] select key, number insert into Answers;
 
 PLANS = (
     ChaosPlan("Passed", PASSED, answer=lambda row: row["number"], answers=list),
-    ChaosPlan("Windowed", WINDOWED, answer=lambda row: row["total"], answers=_sums),
+    ChaosPlan("Windowed", WINDOWED, answer=lambda row: row["total"], answers=sums),
     ChaosPlan("Matched", MATCHED, lambda row: row["former"], answers=lambda numbers: [0, *numbers[:-1]], pairs=True),
     ChaosPlan("Joined", JOINED, answer=lambda row: row["number"], answers=list),
     ChaosPlan("Counted", COUNTED, lambda row: row["events"], answers=lambda numbers: list(range(1, len(numbers) + 1))),

@@ -16,10 +16,11 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from chaos_clocks import CLOCK_FAULTS
 from chaos_faults import FAULTS, Fault
@@ -29,7 +30,7 @@ from chaos_ledger import Verdict, judge, rates
 from chaos_plans import PLANS, ChaosPlan
 from chaos_progress import Progress
 from chaos_system import CHECKPOINT_MS, ChaosSystem
-from two_hosts import two_hosts
+from two_hosts import Network, two_hosts
 
 from cep_cli.system.local_system import Ports
 
@@ -76,26 +77,42 @@ class Chaos:
     delivery: str
     folder: Path
     kinds: tuple[Fault, ...] = FAULTS
+    plans: tuple[ChaosPlan, ...] = PLANS
+    """Those that chaos is let loose on."""
+    more_settings: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By role, what else is in the environment of its processes."""
     times_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     late_s: float = OFTEN_S
     """A result is late when its event was accepted longer ago, beyond the time that checkpoints take."""
 
-    @property
-    def plans(self) -> tuple[ChaosPlan, ...]:
-        """Those that chaos is let loose on."""
-        return PLANS
+    def feeders(self, system: ChaosSystem) -> dict[str, Feeder]:
+        """Who sends events, by the name with which the keys of these events begin."""
+        return {name: Feeder(name, url, system.token) for name, url in system.worker_urls().items()}
+
+    def progress(self, system: ChaosSystem, feeders: Iterable[str]) -> Progress:
+        """What tells how far the results of the plans are."""
+        return Progress([system.folder / name for name in feeders], [plan.name for plan in self.plans])
+
+    def results(self, system: ChaosSystem, plan: str) -> list[dict[str, Any]]:
+        """All results of a plan."""
+        return system.results(plan)
 
     def run(self) -> Outcome:
         """Everything has been done, and judged."""
+        with two_hosts() as network:
+            return self.run_at(network)
+
+    def run_at(self, network: Network) -> Outcome:
+        """The same, with the hosts of `network`."""
         chance = random.Random(self.seed)  # noqa: S311 - repeatable, nothing secret
-        with two_hosts() as network, ChaosSystem(self.folder, network, Ports.free()) as system:
+        with ChaosSystem(self.folder, network, Ports.free(), more_settings=self.more_settings) as system:
             for plan in self.plans:
                 system.client().deploy(plan.deployed(self.delivery), replace=False)
             system.until(lambda: self._all_connected(system))
-            feeders = {name: Feeder(name, url, system.token) for name, url in system.worker_urls().items()}
+            feeders = self.feeders(system)
             for feeder in feeders.values():
                 feeder.start()
-            progress = Progress([system.folder / name for name in feeders], [plan.name for plan in self.plans])
+            progress = self.progress(system, feeders)
             self._measure_calm(progress, feeders)
             for number in range(self.faults):
                 time.sleep(chance.uniform(*QUIET_S))
@@ -176,7 +193,7 @@ class Chaos:
         ticks, both = merged(feeders)
         deadline_s = time.monotonic() + SETTLE_S
         while True:
-            verdicts = [judge(plan, both if plan.name == "Joined" else ticks, system.results(plan.name))
+            verdicts = [judge(plan, both if plan.name == "Joined" else ticks, self.results(system, plan.name))
                         for plan in self.plans]  # fmt: skip
             if not sum(one.lost for one in verdicts) or time.monotonic() > deadline_s:
                 break

@@ -93,6 +93,8 @@ class ChaosSystem:
     cluster: StandaloneCluster | None = None
     token: str = ""
     """What workers let events in for."""
+    more_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By role, what else is in the environment of its processes."""
     _opened: ExitStack = field(default_factory=ExitStack)
     _leaving: threading.Event = field(default_factory=threading.Event)
 
@@ -204,8 +206,8 @@ class ChaosSystem:
         return bool(cluster) and len(cluster["workers"]) == 2 and bool((cluster["driver"] or {}).get("live"))
 
     def _add(self, name: str, role: str, host: Host, settings: Mapping[str, str]) -> None:
-        settings = {**settings, **self.clocks.environment(name)}
-        self.processes[name] = Supervised(name, role, host, settings, self.folder / name)
+        whole = {**settings, **self.clocks.environment(name), **self.more_settings.get(role, {})}
+        self.processes[name] = Supervised(name, role, host, whole, self.folder / name)
 
     def _supervise(self) -> None:
         while not self._leaving.wait(LOOK_S):

@@ -24,11 +24,11 @@ SAMPLES = Path(__file__).parents[2] / "samples" / "distributed"
 EVENTS, ANSWERED_S, TOPICS_S = 400, 60.0, 60.0
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def broker(kafka_port: int) -> Iterator[Broker]:
     pytest.importorskip("confluent_kafka", reason="pip install 'cep-on-spark[kafka]'")
     try:
-        with kafka_broker(port=kafka_port) as started:
+        with kafka_broker(port=kafka_port, auto_create=True) as started:
             yield started
     except NoBrokerError as error:
         pytest.skip(str(error))
@@ -42,10 +42,10 @@ def send(broker: Broker, topic: str, events: list[dict[str, Any]], key: str) -> 
     """The events are in the topic, those with one key in order."""
     from confluent_kafka import Producer  # noqa: PLC0415 - an extra
 
-    producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 0, "log_level": 0})
+    producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 5, "log_level": 0})
     for event in events:
         producer.produce(topic, json.dumps({"event": event}), str(event[key]))
-    assert producer.flush(10) == 0
+    assert producer.flush(ANSWERED_S) == 0
 
 
 def answers(broker: Broker, topic: str, count: int) -> list[dict[str, Any]]:
@@ -59,19 +59,38 @@ def answers(broker: Broker, topic: str, count: int) -> list[dict[str, Any]]:
     return [json.loads(one.value())["event"] for one in found]
 
 
-def topics(broker: Broker) -> dict[str, int]:
+def topics(broker: Broker, plan: str = "") -> dict[str, int]:
+    """Its topics, or those of the plan, with the number of their partitions."""
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
     found = AdminClient({"bootstrap.servers": broker.servers, "log_level": 0}).list_topics(timeout=10)
-    return {name: len(one.partitions) for name, one in found.topics.items() if not name.startswith("__")}
+    return {name: len(one.partitions) for name, one in found.topics.items()
+            if name.startswith(plan) and not name.startswith("__")}  # fmt: skip
 
 
-def until_topics(broker: Broker, wanted: dict[str, int]) -> None:
-    """The broker has exactly these topics, with so many partitions."""
+def until_topics(broker: Broker, wanted: dict[str, int], plan: str = "") -> None:
+    """The broker has exactly these topics (of the plan), with so many partitions."""
     deadline = time.monotonic() + TOPICS_S
-    while (found := topics(broker)) != wanted:
+    while (found := topics(broker, plan)) != wanted:
         assert time.monotonic() < deadline, found
         time.sleep(0.2)
+
+
+def all_in(broker: Broker, topic: str, committed: bool = False) -> list[dict[str, Any]]:
+    """All events of the topic, or those up to the offsets that the plan has committed; each partition's in order."""
+    from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415
+
+    consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": f"cep.{topic}", "log_level": 0})
+    found = []
+    for number in range(topics(broker)[topic]):
+        place = TopicPartition(topic, number, 0)
+        end = consumer.get_watermark_offsets(place, timeout=10)[1]
+        if committed:
+            end = max(0, consumer.committed([place], timeout=10)[0].offset)
+        consumer.assign([TopicPartition(topic, number, 0)])
+        found += consumer.consume(end, timeout=10) if end else []
+    consumer.close()
+    return [json.loads(one.value())["event"] for one in found]
 
 
 def by_one_engine(name: str, stream: str, events: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -117,10 +136,19 @@ def test_the_samples_over_kafka_answer_as_one_engine_does(system: LocalSystem, b
     assert "ValidReadings (topics hot-rooms.ValidReadings.room)" in apps["hot-rooms-rooms-1"]
     assert "RoomAverages (topics hot-rooms.RoomAverages)" in apps["hot-rooms-rooms-1"]
 
-    for name in ("hot-rooms", "wso2-app"):
-        system.client.undeploy(name, discard=True)
+    more = [{"room": f"C{numbers.randrange(6)}", "temp": numbers.uniform(0, 80)} for _ in range(4 * EVENTS)]
+    send(broker, "hot-rooms.Readings", more, "room")
+    system.client.undeploy("hot-rooms", discard=False)
+    system.client.undeploy("wso2-app", discard=True)
     kept = {name: 2 if name == "hot-rooms.Readings" else 1 for name in (
         "hot-rooms.Readings", "hot-rooms.Alerts",
         "wso2-app.TempStream", "wso2-app.AvgTempStream", "wso2-app.AlertStream", "wso2-app.HighTempStream",
     )}  # fmt: skip
     until_topics(broker, kept)
+    accepted = all_in(broker, "hot-rooms.Readings", committed=True)
+    assert len(accepted) > EVENTS
+    least = in_order_of(by_one_engine("hot-rooms", "Readings", accepted)["Alerts"], "room")
+    most = in_order_of(by_one_engine("hot-rooms", "Readings", all_in(broker, "hot-rooms.Readings"))["Alerts"], "room")
+    found = in_order_of(all_in(broker, "hot-rooms.Alerts"), "room")
+    assert found == {room: alerts[: len(found[room])] for room, alerts in most.items()}
+    assert not [room for room, alerts in least.items() if len(found[room]) < len(alerts)]

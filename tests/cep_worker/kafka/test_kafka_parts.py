@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -283,6 +284,14 @@ def test_messages_of_every_shape_have_their_properties_and_times(payloads: tuple
     assert rows[0]["ts"] == 5_000
 
 
+def test_events_have_their_own_times_whatever_the_clocks_of_brokers_say() -> None:
+    payloads = b'{"a":1,"ts":77}', b'{"a":2,"ts":9000000000000}'
+    batch, refused = MessageReader(JsonFormat(), SCHEMA, (("h", "h"),), "ts").read(_Some(*payloads), 9)
+    assert refused == []
+    assert batch is not None
+    assert [row["_timestamp"] for row in batch.to_pylist()] == [77, 9_000_000_000_000]
+
+
 def test_one_wrong_message_does_not_take_others_with_it() -> None:
     batch, refused = MessageReader(JsonFormat(), SCHEMA, BESIDE, None).read(_Some(b'{"a":1}', b"x", b"", b'{"a":2}'), 9)
     assert isinstance(batch, pa.RecordBatch)
@@ -426,3 +435,16 @@ def test_sinks_between_groups_let_no_broker_create_their_topic(
     running.close()
     until(running.drained)
     assert [one.get("allow.auto.create.topics", True) for one in made] == [not carries]
+
+
+def test_every_bad_day_has_its_test() -> None:
+    """The page names tests that there are."""
+    root = Path(__file__).parents[3]
+    page = (root / "docs/testing/faults.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ") and ".py`: `test_" in line]
+    assert len(rows) >= 12
+    for row in rows:
+        for part in row.split("|")[2].split("; "):
+            file, *tests = re.findall(r"`([^`]+)`", part)
+            text = (root / "tests/cep_worker" / file).read_text(encoding="utf-8")
+            assert not [name for name in tests if f"def {name}(" not in text], row
