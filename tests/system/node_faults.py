@@ -43,8 +43,8 @@ HANG_S = 10.0
 DOWN_S = float(os.environ.get("CEP_NODE_DOWN_S", "60"))
 """How long the database is away."""
 CUT_S = 8.0
-FULL_S = 5.0
-"""How long a disk is full."""
+FAILS_S = 5.0
+"""How long a disk takes nothing."""
 QUIET_S = 1.0
 RECOVER_S = 180.0
 
@@ -168,14 +168,14 @@ def _runs(process: int, name: str) -> bool:
         return False
 
 
-def fill_disk(rig: Rig, node: PairNode, _: random.Random) -> str:
+def fail_disk(rig: Rig, node: PairNode, _: random.Random) -> str:
     """Let no file of the node's worker grow."""
     worker = next(one for one in node.processes() if _runs(one, "worker"))
     with suppress(ProcessLookupError):  # it has ended, and the one that follows may write
         resource.prlimit(worker, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-        time.sleep(FULL_S)
+        time.sleep(FAILS_S)
         resource.prlimit(worker, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    return f"{node.name} for {FULL_S:.0f} s"
+    return f"{node.name} for {FAILS_S:.0f} s"
 
 
 def cut_nodes(rig: Rig, node: PairNode, _: random.Random) -> str:
@@ -229,8 +229,8 @@ KINDS: dict[str, tuple[Fault, bool]] = {
     "the passive node hangs": (hang, False),
     "a process of the active node dies": (kill_process, True),
     "a process of the passive node dies": (kill_process, False),
-    "disk of the active node full": (fill_disk, True),
-    "disk of the passive node full": (fill_disk, False),
+    "disk of the active node fails": (fail_disk, True),
+    "disk of the passive node fails": (fail_disk, False),
     "network between the nodes": (cut_nodes, True),
     "network from the active node to the database": (cut_database, True),
     "network from the passive node to the database": (cut_database, False),
