@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import msgspec
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Flask, Response, current_app, request
 
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.graph.event_flow import EventFlow
 from cep_manager.monitoring.cluster_model import Cluster, Health
-from cep_manager.web.api.calls import Api, Media, RestCall
-from cep_manager.web.api.openapi import describe_api
+from cep_manager.web.api.calls import Api, Media
+from cep_manager.web.api.openapi import Table, describe_api
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.api.routes.accounts import account_routes
 from cep_manager.web.api.routes.authoring import authoring_routes
@@ -30,7 +30,7 @@ from cep_manager.web.api.routes.wal import wal_routes
 from cep_manager.web.ports import ManagerView
 
 PREFIX = "/api/v1"
-CALLS_OF_APP = "cep-api-calls"
+CALLS_OF_APP, DESCRIPTION_OF_APP = "cep-api-calls", "cep-api-description"
 
 
 def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Blueprint:
@@ -58,10 +58,12 @@ def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Bluepr
     return blueprint
 
 
-def declared_calls(app: Flask) -> tuple[RestCall, ...]:
-    """Return the calls of the API that `app` serves."""
-    calls: tuple[RestCall, ...] = app.extensions[CALLS_OF_APP]
-    return calls
+def api_description(app: Flask) -> Table:
+    """Return the description of the API that `app` serves. It is written once, as that takes a fifth of a second."""
+    if DESCRIPTION_OF_APP not in app.extensions:
+        app.extensions[DESCRIPTION_OF_APP] = describe_api(app.extensions[CALLS_OF_APP])
+    description: Table = app.extensions[DESCRIPTION_OF_APP]
+    return description
 
 
 def _system_routes(api: Api, view: ManagerView) -> None:
@@ -87,4 +89,4 @@ def _system_routes(api: Api, view: ManagerView) -> None:
 
     @api.get("/openapi.json", "This description", answers=Media("application/json", "OpenAPI 3.1"), of_tenant=False)
     def describe() -> Response:
-        return Response(msgspec.json.encode(describe_api(api.calls)), content_type="application/json")
+        return Response(msgspec.json.encode(api_description(current_app)), content_type="application/json")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, current_app, render_template
 
-from cep_manager.web.api.blueprint import declared_calls
-from cep_manager.web.api.openapi import describe_api
+from cep_manager.web.api.blueprint import api_description
 from cep_manager.web.console.page import Page, page
 from cep_manager.web.console.texts.api import present_areas, present_schemas
 
@@ -16,5 +15,5 @@ def api_pages(console: Blueprint) -> None:
     @console.get("/api")
     @page
     def show_api() -> Page:
-        document = describe_api(declared_calls(current_app))
+        document = api_description(current_app)
         return render_template("api.html", areas=present_areas(document), schemas=present_schemas(document))
