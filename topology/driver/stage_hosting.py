@@ -29,6 +29,9 @@ from cep_common.protocol.stage_hosts import Blame, HostedTask
 HEARTBEAT_MS = 500
 LEASE_MS = 6_000
 """A host that is silent for so long is ended; longer while heartbeats are seen to come late (`cep_common.lease`)."""
+LOADING_STARTS = 3
+"""A host whose process Spark has started may take so many times the start time-out: on a busy machine Python and the
+libraries take a minute to load. Without a process the time-out holds, since Spark has no slot for it."""
 END_MS = 40_000
 """A task that was told to end may take so long: longer than its host waits for a turn before it ends itself."""
 END_STARTING_MS = 180_000
@@ -132,7 +135,8 @@ class Seat:
 class Host:
     """A stage host of a `tenant`.
 
-    `since_ms` is when it was started, `heard_ms` when it last registered, `idle_ms` since when nothing runs in it.
+    `since_ms` is when it was started, `heard_ms` when it last registered, `idle_ms` since when nothing runs in it. It
+    is `launched` once it was seen to have a process.
     """
 
     name: str
@@ -146,6 +150,7 @@ class Host:
     process_id: int = 0
     memory_bytes: int = 0
     cpu_ms: int = 0
+    launched: bool = False
     seats: dict[SeatId, Seat] = field(default_factory=dict)
 
 
@@ -238,6 +243,16 @@ class StageHosts:
         why = host.reason or reason
         return [HostInstruction(HostAction.TASK_ENDED, name, seat, reason=why) for seat in host.seats]
 
+    def overdue(self, now_ms: int) -> list[str]:
+        """Return the hosts that start and should have registered by now."""
+        starting = (host for host in self.hosts.values() if host.state is HostState.STARTING)
+        return [host.name for host in starting if now_ms - host.since_ms >= self.start_timeout_ms]
+
+    def launched(self, name: str) -> None:
+        """Note that the host has a process, which has not registered yet."""
+        if name in self.hosts:
+            self.hosts[name].launched = True
+
     def on_time(self, now_ms: int, slots_total: int, slots_free: int, *, wanted: bool) -> list[HostInstruction]:
         """Give seats to waiting tasks, start hosts for them, and end hosts that are silent, hang or are idle.
 
@@ -315,8 +330,9 @@ class StageHosts:
         )
         idle_for_ms = now_ms - host.idle_ms
         moved = False
-        if host.state is HostState.STARTING and now_ms - host.since_ms >= self.start_timeout_ms:
-            host.reason = f"its stage host did not start within {self.start_timeout_ms / 1000:.0f} s"
+        limit_ms = self.start_timeout_ms * (LOADING_STARTS if host.launched else 1)
+        if host.state is HostState.STARTING and now_ms - host.since_ms >= limit_ms:
+            host.reason = f"its stage host did not start within {limit_ms / 1000:.0f} s"
             moved = self.move(host, HostMove.LATE)
         elif host.state is HostState.UP and now_ms - host.heard_ms >= self._lease.ms(now_ms):
             host.reason = f"its stage host was silent for {(now_ms - host.heard_ms) / 1000:.0f} s"

@@ -57,6 +57,8 @@ class PlanDeployments:
         self._default_workers = default_workers
         self._default_host = default_host
         self.plans: dict[PlanKey, PlanRecord] = {}
+        self._renamed: set[PlanKey] = set()
+        """The plans that have or had former names."""
         self._since_ms: int | None = None
         """When this process began to look after them."""
         self.steady_until_ms = 0
@@ -69,6 +71,8 @@ class PlanDeployments:
         if before is None and plan.former is not None:
             self.plans[plan.key] = before = new_record(plan.former, self._default_workers, now_ms, self._default_host)
         self._take_name(plan.key)
+        if plan.stored.former_names:
+            self._renamed.add(plan.key)
         record = new_record(plan, self._default_workers, now_ms, self._default_host)
         if before is not None:
             counted = max(record.stored.counted, before.stored.counted)
@@ -103,6 +107,8 @@ class PlanDeployments:
         if record is None:
             return []
         self._take_name(plan.key)
+        self._renamed.discard(plan.key)  # an equal key, with the name that it had
+        self._renamed.add(plan.key)
         compiled, unusable = (None, plan.compiled) if isinstance(plan.compiled, str) else (plan.compiled, "")
         stored = plan.stored
         self.plans[plan.key] = with_stored(
@@ -116,7 +122,9 @@ class PlanDeployments:
 
     def _take_name(self, key: PlanKey) -> None:
         """Remove the plan's name from the former names of other plans."""
-        for other in [one for one in self.plans.values() if key.plan in one.stored.former_names and one.key != key]:
+        # A leader begins by putting all plans, each of which takes its name: only the renamed ones are looked through.
+        renamed = [self.plans[one] for one in self._renamed if one in self.plans]
+        for other in [one for one in renamed if key.plan in one.stored.former_names and one.key != key]:
             if other.key.tenant == key.tenant:
                 names = tuple(name for name in other.stored.former_names if name != key.plan)
                 self.plans[other.key] = with_stored(other, former_names=names)
@@ -131,6 +139,7 @@ class PlanDeployments:
         instructions = self._signal(record, StateSignal.UNDEPLOY, "undeployed", now_ms)
         # Whether or not a driver is there: a driver that comes later finds its topology among the orphans.
         del self.plans[key]
+        self._renamed.discard(key)
         if driver is not None:
             killed = KillTopology(key, drain=drain, forget=max(record.epochs()), deployed_ms=record.stored.created_ms)
             instructions.append(PushToDriver(driver.peer, killed))

@@ -224,6 +224,17 @@ def test_a_host_whose_heartbeats_are_seen_to_come_late_may_be_silent_for_longer(
     assert actions(hosts.tick(3 * LEASE_MS)) == [("END_HOST", "d-1", "")]
 
 
+def test_a_host_whose_process_loads_may_take_longer_than_one_without_a_process() -> None:
+    hosts = Hosts(slots=1)
+    hosts.place("p")
+    assert hosts.state.overdue(hosts.now_ms) == []
+    hosts.now_ms += START_MS
+    assert hosts.state.overdue(hosts.now_ms) == ["d-1"]
+    hosts.state.launched("d-1")
+    assert hosts.tick(START_MS) == []
+    assert actions(hosts.tick(START_MS)) == [("END_HOST", "d-1", "")]
+
+
 def test_a_host_that_registers_though_it_was_ended_is_ended_again() -> None:
     hosts = Hosts()
     hosts.place("p")

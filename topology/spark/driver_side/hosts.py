@@ -125,6 +125,10 @@ class Hosts:
             self._do(self._state.host_ended(host, ending.reason), settings)
             del self._died[host]
             self._places.pop(host, None)
+        for name in self._state.overdue(now_ms):
+            job = self._jobs.get(name)
+            if job is not None and job.is_running():
+                self._state.launched(name)
         self._do(self._state.on_time(now_ms, slots_total, slots_free, wanted=wanted), settings)
 
     def tenants(self) -> dict[int, int]:

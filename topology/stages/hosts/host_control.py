@@ -55,6 +55,8 @@ class _Registered:
     task: Task
     speaker: TaskReporter
     due_s: float = 0.0
+    answered: bool = False
+    """A manager has taken a registration of it."""
     told: object | None = None
     """What the manager knows of it: `standing` as of its last registration; None when that must be said again."""
 
@@ -147,7 +149,9 @@ class HostControl(threading.Thread):
         if reason is not None:
             logger.warning("task stops: topology=%s reason=%s", one.task.topology.run(), reason)
             one.task.stop(reason)
-        elif one.speaker.steady:
+        else:
+            one.answered = True
+        if reason is None and one.speaker.steady:
             one.told = standing
             # All unchanged tasks are reported together.
             one.due_s = max(self._refresh_s, time.monotonic())
@@ -156,16 +160,21 @@ class HostControl(threading.Thread):
         return True
 
     def _refresh_due(self, registered: list[_Registered]) -> float:
-        """Refresh the unchanged tasks if that is due, and return the time."""
+        """Refresh the tasks that the manager knows if that is due, and return the time.
+
+        Those that have more to say, such as that they wait for a worker, are among them: hundreds of them take longer
+        than a lease to say it.
+        """
         now_s = time.monotonic()
-        if any(one.due_s <= now_s and one.is_unchanged() for one in registered):
-            self._refresh([one for one in registered if one.is_unchanged()])
+        known = [one for one in registered if one.answered]
+        if known and now_s >= self._refresh_s:
+            self._refresh(known)
         return now_s
 
-    def _refresh(self, unchanged: list[_Registered]) -> None:
-        """Tell the manager once for all of these tasks that they are as they were registered."""
-        # All unchanged tasks, also those that are not due: groups with times of their own would never merge again.
-        tasks = tuple(one.speaker.reference() for one in unchanged)
+    def _refresh(self, known_tasks: list[_Registered]) -> None:
+        """Tell the manager once for all of these tasks that they are alive, as they were registered last."""
+        unchanged = [one for one in known_tasks if one.is_unchanged()]
+        tasks = tuple(one.speaker.reference() for one in known_tasks)
         known = tasks == self._refreshed
         if not known:
             self._version, self._refreshed = self._version + 1, tasks
@@ -183,16 +192,17 @@ class HostControl(threading.Thread):
         now_s = time.monotonic()
         if not isinstance(answer, TasksRefreshed):
             self._refreshed = ()
-            for one in unchanged:
+            for one in known_tasks:
                 one.told = None
+            self._refresh_s = now_s + RETRY_S
             return
         paced_logger.over("manager", "a manager answers again: host=%s", self._host)
         self._refresh_s = now_s + answer.heartbeat_ms / 1000
         for one in unchanged:
             one.due_s = self._refresh_s
         for place in answer.again:
-            if place < len(unchanged):
-                unchanged[place].told, unchanged[place].due_s = None, now_s
+            if place < len(known_tasks):
+                known_tasks[place].told, known_tasks[place].due_s = None, now_s
 
     def _wait_for_a_manager(self) -> None:
         later_s = time.monotonic() + RETRY_S
