@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -227,6 +228,8 @@ def main() -> int:
     seed = int(os.environ.get("CHAOS_SEED", "1"))
     delivery = os.environ.get("CHAOS_DELIVERY", "exactly-once")
     kinds = {"files": FILE_FAULTS, "clocks": CLOCK_FAULTS}.get(os.environ.get("CHAOS_KINDS", ""), FAULTS)
+    # Executors compile what is not compiled yet before their first stage, for minutes: nothing would flow until then.
+    subprocess.run([sys.executable, "-m", "siddhi.engine.warm_up"], check=True)
     folder = Path(tempfile.mkdtemp(prefix="cep-chaos-"))
     say(f"seed={seed} delivery={delivery} folder={folder}")
     outcome = Chaos(faults, seed, delivery, folder, kinds).run()
