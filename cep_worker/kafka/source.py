@@ -490,7 +490,8 @@ class KafkaSource:
             return None
         group = self._options.group_id.strip() if self._once else self._own_group()
         settings = {name: text for name, text in self._settings.items() if name != "group.instance.id"}
-        return self._kafka.Consumer(settings | {"group.id": group})
+        # The member itself tells of connections that fail; what this one notes would be told when it is over.
+        return self._kafka.Consumer(settings | {"group.id": group, "error_cb": _ignore})
 
     def _consumer_settings(self) -> dict[str, Any]:
         options = self._options
@@ -544,3 +545,7 @@ def kafka_source(context: SourceContext) -> KafkaSource:
     except InputError as error:
         raise ConfigError(f"{where}: timestamp: {error.message}") from error
     return KafkaSource(context, options, reader)
+
+
+def _ignore(_error: Any) -> None:
+    """Take an error that is told elsewhere."""
