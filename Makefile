@@ -104,6 +104,9 @@ key-cliffs: $(READY) ## windows, rates and patterns in partitions of 1 to 100,00
 many-plans: $(READY) ## what a thousand plans cost on this machine: make many-plans PLANS=1000 SEED=1
 	$(BIN)/python -m benchmarks.many_plans --plans $(or $(PLANS),1000) --seed $(or $(SEED),1) $(ARGS)
 
+simulate-scale: $(READY) ## what the manager's loop costs with many plans and stage hosts: make simulate-scale ARGS="--plans 1000,30000 --hosts 10,300"
+	$(BIN)/python -m benchmarks.manager_scale $(ARGS)
+
 dist: $(READY)   ## build a wheel in dist/: pip install dist/cep_on_spark-*.whl; cep demo
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
