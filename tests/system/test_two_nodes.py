@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,15 @@ from free_ports import free_port
 
 from cep_cli.node.demo import PLAN, check, results
 from cep_cli.node.pair import NodePair, PairFeeder, PairNode
+
+LINES = """@app:name('Lines') @app:delivery('exactly-once')
+@source(type='file', file.uri='{source}', tailing='true', file.polling.interval='100', @map(type='csv'))
+define stream Lines (number long);
+@sink(type='file', file.uri='{sink}')
+define stream Copies (number long);
+from Lines select number insert into Copies;
+"""
+"""A source that pulls: only the active node may read its file."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
@@ -42,12 +52,22 @@ def took_over(pair: NodePair, feeder: PairFeeder, former: PairNode, file: Path) 
     return successor
 
 
+def append_lines(source: Path, numbers: range) -> None:
+    with source.open("a", encoding="utf-8") as file:
+        file.writelines(f"{number}\n" for number in numbers)
+
+
+def copied(file: Path) -> Counter[int]:
+    return Counter(one["number"] for one in results(file))
+
+
 def test_counts_stay_exact_whatever_happens_to_the_active_node(tmp_path: Path) -> None:
     names = ("control", "console", "http", "ingress", "egress", "guard", "sync")
     ports = {name: free_port() for name in names}
-    file = tmp_path / "alerts.ndjson"
+    file, source, copies = (tmp_path / name for name in ("alerts.ndjson", "lines.csv", "copies.ndjson"))
     said: list[str] = []
-    with NodePair(tmp_path, ports) as pair:
+    folders = {"folders": [str(tmp_path)]}
+    with NodePair(tmp_path, ports, worker={"sinks": folders, "file_sources": folders}) as pair:
         pair.start()
         active = pair.await_protected()
         passive = pair.other(active)
@@ -57,10 +77,16 @@ def test_counts_stay_exact_whatever_happens_to_the_active_node(tmp_path: Path) -
         active.client.deploy(PLAN.format(file=file), replace=False)
         feeder = PairFeeder(pair, "Readings")
         feeder.start()
+        active.client.deploy(LINES.format(source=source, sink=copies), replace=False)
+        append_lines(source, range(100))
         pair.wait(lambda: results(file), "the first result", FIRST_S)
+        pair.wait(lambda: len(copied(copies)) == 100, "the lines of the file", FIRST_S)
+        assert set(copied(copies).values()) == {1}, "the passive node has read the file, too"
 
         active.kill()
         successor = took_over(pair, feeder, active, file)
+        append_lines(source, range(100, 200))
+        pair.wait(lambda: copied(copies).keys() == set(range(200)), "the successor reads the file on", FIRST_S)
 
         if LONG:
             active.start()
