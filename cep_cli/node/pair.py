@@ -64,8 +64,8 @@ class PairNode:
 
     def is_active(self) -> bool:
         """Return whether the node is active now."""
-        role = self.role
-        return role is not None and role.is_active(monotonic_ms())
+        role = self.role  # that of a node that was killed stays behind
+        return self.process is not None and role is not None and role.is_active(monotonic_ms())
 
     def start(self) -> None:
         """Start `cep node`."""
