@@ -15,8 +15,10 @@ from siddhi.language import ast
 class KnownNames:
     """An annotation that has a meaning at some place.
 
-    It has named `options`, and options that are accepted without effect, each with the reason. `judged` says that
-    other rules check its options. `idle` says why the annotation as a whole has no effect.
+    It has named `options`, and options that are accepted without effect, each with the reason. It may have so many
+    `values` without a name (None: other rules check them); one may stand for the option `value_of`. `judged` says that
+    other rules check its options. `nested` are the annotations that it may have inside; of others, `flat` says, other
+    rules check the options. `idle` says why the annotation as a whole has no effect.
     """
 
     name: str
@@ -25,6 +27,9 @@ class KnownNames:
     nested: tuple[KnownNames, ...] = ()
     judged: bool = False
     idle: str = ""
+    values: int | None = 0
+    value_of: str = ""
+    flat: bool = False
 
 
 UNKNOWN = warning_rule(
@@ -44,50 +49,74 @@ REPEATED = warning_rule(
 _IN_ORDER = "events are processed in the order in which they come in any case"
 _NO_BUFFER = "streams need no buffers of their own; @dist(parallel='…') on a query runs it in parallel"
 _REPORTER = "statistics go to the manager, which shows and exports them"
-_DIST = KnownNames("dist", judged=True)
+_DIST = KnownNames("dist", judged=True, values=None)
+_MAP = KnownNames(
+    "map",
+    judged=True,
+    values=None,
+    nested=(
+        KnownNames("attributes", judged=True, values=None, flat=True),
+        KnownNames("payload", judged=True, values=None, flat=True),
+    ),
+    flat=True,
+)
+_DISTRIBUTION = KnownNames(
+    "distribution", judged=True, values=None, nested=(KnownNames("destination", judged=True, values=None),)
+)
 
 _HEADER = (
-    KnownNames("name"),
-    KnownNames("description"),
-    KnownNames("playback", judged=True),
-    KnownNames("statistics", ("enable",), dict.fromkeys(("reporter", "interval", "include"), _REPORTER)),
-    KnownNames("trace"),
-    KnownNames("delivery"),
-    KnownNames("host"),
-    KnownNames("resources", judged=True),
+    KnownNames("name", values=1),
+    KnownNames("description", values=1),
+    KnownNames("playback", judged=True, values=None),
+    KnownNames(
+        "statistics",
+        ("enable",),
+        dict.fromkeys(("reporter", "interval", "include"), _REPORTER),
+        values=1,
+        value_of="enable",
+    ),
+    KnownNames("trace", values=1),
+    KnownNames("delivery", values=1),
+    KnownNames("host", values=1),
+    KnownNames("resources", judged=True, values=None),
     _DIST,
     KnownNames("async", idle=_NO_BUFFER),
     KnownNames("config", (SNAPSHOT_MINUTES, SNAPSHOTS_KEPT, DISTRIBUTED), dict.fromkeys(("async",), _NO_BUFFER)),
     KnownNames("enforceOrder", idle=_IN_ORDER),
-    KnownNames("transport"),
-    KnownNames("transportChannelCreationEnabled"),
+    KnownNames("transport", values=1),
+    KnownNames("transportChannelCreationEnabled", values=1),
 )
 _STREAM = (
-    KnownNames("Import", judged=True),
-    KnownNames("Export", judged=True),
-    KnownNames("source", judged=True),
-    KnownNames("sink", judged=True),
+    KnownNames("Import", ("arbitrary.data",), values=1, nested=(_DIST,)),
+    KnownNames("Export", ("arbitrary.data",), values=1, nested=(_DIST,)),
+    KnownNames("source", judged=True, nested=(_MAP, KnownNames("dist", ("parallel",))), flat=True),
+    KnownNames("sink", judged=True, nested=(_MAP, _DIST, _DISTRIBUTION), flat=True),
     KnownNames("OnError", ("action",)),
     KnownNames("async", idle=_NO_BUFFER),
     KnownNames("config", idle=_NO_BUFFER),
     _DIST,
 )
 _TABLE = (
-    KnownNames("PrimaryKey", judged=True),
-    KnownNames("Index", judged=True),
-    KnownNames("IndexBy", judged=True),
-    KnownNames("store", judged=True),
-    KnownNames("From", judged=True),
+    KnownNames("PrimaryKey", judged=True, values=None),
+    KnownNames("Index", judged=True, values=None),
+    KnownNames("IndexBy", judged=True, values=None),
+    KnownNames("store", judged=True, nested=(KnownNames("cache", judged=True, values=None),), flat=True),
+    KnownNames("From", judged=True, flat=True),
     _DIST,
 )
 _AGGREGATION = (
-    KnownNames("store", judged=True),
-    KnownNames("purge", ("enable", "interval"), nested=(KnownNames("retentionPeriod", judged=True),)),
-    KnownNames("PrimaryKey", judged=True),
+    KnownNames("store", judged=True, values=None, flat=True),
+    KnownNames("purge", ("enable", "interval"), nested=(KnownNames("retentionPeriod", judged=True, values=None),)),
+    KnownNames("PrimaryKey", judged=True, values=None),
     KnownNames("PartitionById", idle="one instance keeps the whole aggregation"),
     _DIST,
 )
-_QUERY = (KnownNames("info", ("name",)), KnownNames("name"), _DIST, KnownNames("synchronized", idle=_IN_ORDER))
+_QUERY = (
+    KnownNames("info", ("name",)),
+    KnownNames("name", values=1),
+    _DIST,
+    KnownNames("synchronized", idle=_IN_ORDER),
+)
 _PARTITION = (*_QUERY, KnownNames("purge", ("enable", "interval", "idle.period")))
 _PLACES: dict[str, tuple[KnownNames, ...]] = {
     "an app": _HEADER,
@@ -111,7 +140,7 @@ _DEFINITIONS = {
 def annotations_are_known(app: ast.App) -> Iterator[Finding]:
     """Siddhi ignores an annotation that it does not know, and so does the language; its author should know."""
     for place, annotation in _annotations(app):
-        yield from _judged(annotation, place, _PLACES[place], "")
+        yield from _judged(annotation, place, _PLACES[place])
 
 
 def keys_are_given_once(app: ast.App) -> Iterator[Finding]:
@@ -135,18 +164,41 @@ def _annotations(app: ast.App) -> Iterator[tuple[str, ast.Annotation]]:
             yield from (("a query", one) for one in query.annotations)
 
 
-def _judged(annotation: ast.Annotation, place: str, there: tuple[KnownNames, ...], owner: str) -> Iterator[Finding]:
+def _judged(
+    annotation: ast.Annotation, place: str, there: tuple[KnownNames, ...], owner: KnownNames | None = None
+) -> Iterator[Finding]:
     known = next((one for one in there if one.name.casefold() == annotation.name.casefold()), None)
     written = f"@{annotation.namespace}:{annotation.name}" if annotation.namespace else f"@{annotation.name}"
     if known is None:
-        hint = _meant(annotation, there)
-        yield UNKNOWN.broken(f"{written} of {owner or place} is not known and has no effect", hint, annotation.span)
+        if not (owner and owner.flat and annotation.elements):
+            where = f"@{owner.name}" if owner else place
+            message = f"{written} of {where} is not known and has no effect"
+            yield UNKNOWN.broken(message, _meant(annotation, there), annotation.span)
         return
     if known.idle:
         yield WITHOUT_EFFECT.broken(f"{written} has no effect: {known.idle}", "take it out", annotation.span)
         return
-    if known.judged:
+    yield from _judged_values(annotation, known, written)
+    if not known.judged:
+        yield from _judged_options(annotation, known, written)
+    for nested in annotation.annotations:
+        yield from _judged(nested, place, known.nested, known)
+
+
+def _judged_values(annotation: ast.Annotation, known: KnownNames, written: str) -> Iterator[Finding]:
+    """Find values without a name that have no meaning."""
+    if known.values is None:
         return
+    named = known.value_of and any((element.key or "") == known.value_of for element in annotation.elements)
+    most = 0 if named else known.values
+    for element in [element for element in annotation.elements if element.key is None][most:]:
+        message = (
+            f"{written} takes {'no' if most == 0 else 'one'} value without a name; '{element.value}' has no effect"
+        )
+        yield UNKNOWN.broken(message, "take it out, or write the name of its option in front", element.span)
+
+
+def _judged_options(annotation: ast.Annotation, known: KnownNames, written: str) -> Iterator[Finding]:
     without_effect = {name.casefold(): reason for name, reason in known.without_effect.items()}
     options = {name.casefold() for name in known.options}
     for element in annotation.elements:
@@ -158,8 +210,6 @@ def _judged(annotation: ast.Annotation, place: str, there: tuple[KnownNames, ...
             yield UNKNOWN.broken(
                 f"{written} has no option '{element.key}'; it has no effect", _option(known, element.key), element.span
             )
-    for nested in annotation.annotations:
-        yield from _judged(nested, place, known.nested, written)
 
 
 def _option(known: KnownNames, key: str) -> str:

@@ -1,0 +1,112 @@
+"""Nothing that is written in an annotation is ignored without a word: options, values and annotations inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from query_plan.examination import examine
+
+STREAM, RESULTS = "define stream S (k string, v int);", "define stream O (k string, v int);"
+QUERY = "from S select k, v insert into O;"
+HTTP, KAFKA = "type='http', publisher.url='http://h/x'", "type='kafka', bootstrap.servers='h:1'"
+RDBMS = "type='rdbms', jdbc.url='jdbc:postgresql://h/d', username='u', password='p'"
+SECONDS = "define aggregation A from S select k, sum(v) as s group by k aggregate every sec...hour;"
+PLACES = {
+    f"◊ {STREAM} {RESULTS} {QUERY}": [
+        "@app:name('P')",
+        "@app:description('d')",
+        "@app:playback(idle.time='1 sec', increment='1 sec')",
+        "@app:statistics(enable='true')",
+        "@app:statistics('true')",
+        "@app:trace('true')",
+        "@app:delivery('exactly-once')",
+        "@app:host('own')",
+        "@app:resources(memory='1 GB')",
+        "@app:config(siddhi.persistence.snapshot.time.interval.minutes='5')",
+        "@app:transport('kafka')",
+        "@app:transportChannelCreationEnabled('false')",
+        "@app:enforceOrder('true')",
+        "@app:queryLog('true')",
+        "@Plan:name('P')",
+        "@Plan:statistics('true')",
+        "@Plan:trace('true')",
+        "@Plan:dist(receiverParallelism='2')",
+        "@source(type='inMemory', topic='t')",
+        "@source(type='http', @map(type='json', @attributes(k='$.k', v='$.v')))",
+        f"@source({KAFKA}, topic.list='t', group.id='g', @map(type='json'))",
+        "@source(type='file', file.uri='/tmp/x', @map(type='csv'))",
+        "@source(type='inMemory', topic='t', @dist(parallel='2'))",
+        "@Import('A:1.0.0')",
+        "@OnError(action='STREAM')",
+        "@async(buffer.size='64', workers='2', batch.size.max='10')",
+        "@config(async='true')",
+    ],
+    f"{STREAM} ◊ {RESULTS} {QUERY}": [
+        "@Export('B:1.0.0')",
+        "@sink(type='log')",
+        "@sink(type='inMemory', topic='t')",
+        f"@sink({HTTP}, @map(type='json', @payload('{{{{k}}}}')))",
+        f"@sink({KAFKA}, topic='t', @map(type='json'))",
+        "@sink(type='rdbms', url='sqlite:///x', table.name='t')",
+        "@sink(type='log', @distribution(strategy='roundRobin', @destination(prefix='a'), @destination(prefix='b')))",
+    ],
+    f"{STREAM} {RESULTS} ◊ define table T (k string, v int); {QUERY} from S insert into T;": [
+        "@PrimaryKey('k')",
+        "@Index('k')",
+        f"@store({RDBMS})",
+        f"@store({RDBMS}, @cache(size='10', cache.policy='FIFO', retention.period='5 min', purge.interval='1 min'))",
+        "@From(eventtable='rdbms', jdbc.url='jdbc:postgresql://h/d', username='u', password='p', table.name='t')",
+        "@dist(parallel='2')",
+        "@purge(enable='true')",
+    ],
+    f"{STREAM} {RESULTS} ◊ define window W (k string, v int) length(3); {QUERY} from S insert into W;": [
+        "@dist(parallel='2')",
+        "@index('k')",
+    ],
+    f"{STREAM} {RESULTS} ◊ define trigger T at every 5 sec; {QUERY}": ["@info(name='x')"],
+    f"{STREAM} ◊ {SECONDS}": [
+        f"@store({RDBMS})",
+        "@purge(enable='true', interval='10 sec', @retentionPeriod(sec='120 sec', min='24 hours'))",
+        "@PartitionById(enable='true')",
+        "@index('k')",
+    ],
+    f"{STREAM} {RESULTS} ◊ {QUERY}": [
+        "@info(name='q1')",
+        "@name('x')",
+        "@dist(execGroup='g', parallel='2')",
+        "@synchronized('true')",
+        "@purge(enable='true')",
+    ],
+    f"{STREAM} {RESULTS} ◊ partition with (k of S) begin {QUERY} end;": [
+        "@info(name='q1')",
+        "@dist(parallel='2')",
+        "@purge(enable='true', interval='10 sec', idle.period='1 hour')",
+    ],
+}
+WRITTEN = [(place, annotation) for place, annotations in PLACES.items() for annotation in annotations]
+STRANGE = ("bogus.option='1'", "'bogus value'", "@bogus(x='1')", "@bogus")
+
+
+def strange_ones(annotation: str) -> Iterator[str]:
+    """Yield the annotation with each of the strange parts at the end of it and of each one inside."""
+    quoted = False
+    for place, sign in enumerate(annotation):
+        quoted ^= sign == "'"
+        if sign == ")" and not quoted:
+            yield from (f"{annotation[:place]}, {strange}{annotation[place:]}" for strange in STRANGE)
+
+
+@pytest.mark.parametrize(("place", "annotation"), WRITTEN, ids=[annotation for _, annotation in WRITTEN])
+def test_what_no_one_knows_in_an_annotation_is_told_at_its_place(place: str, annotation: str) -> None:
+    for written in strange_ones(annotation):
+        text = place.replace("◊", written)
+        told = [one.problem.span for one in examine(text).findings if one.problem.span]
+        starts = text.index("bogus") - 1
+        # What is inside of an annotation that has no effect as a whole is not told apart.
+        whole = (text.index("◊") if "◊" in text else place.index("◊")) - 1
+        assert any(
+            whole <= span.start <= starts + 10 and span.end > starts and span.end <= place.index("◊") + len(written)
+            for span in told
+        ), written
