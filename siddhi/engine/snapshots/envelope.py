@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from siddhi.engine.columnar.state_tree import Buffer
 from siddhi.errors import Problem, SnapshotError
 
-FORMAT_VERSION = 18
+FORMAT_VERSION = 19
 """Must grow with every change of what operators save."""
 READABLE = (FORMAT_VERSION,)
 """Until 13 partitions had a copy of each window for every key, until 14 one of each join and output rate.
 Until 15 `min` and `max` did not count the rows of each value, until 17 windows by an expression had one state for each
-key."""
+key, until 18 NaN stayed in a sum after its row had left."""
 
 READABLE_FORMATS = " and ".join(map(str, READABLE))
 

@@ -98,6 +98,11 @@ class Accumulation:
     type: AttributeType
 
     @property
+    def cells(self) -> int:
+        """How many cells of a group it has."""
+        return loops.REAL_CELLS if self.real else loops.CELLS[self.kind]
+
+    @property
     def real(self) -> bool:
         """True when its cells hold a real sum."""
         return self.kind == loops.AVERAGE or (
@@ -138,7 +143,7 @@ class Accumulators:
         cell = first_cell
         for aim, member, line in zip(self.plan, members, lines, strict=True):
             aim[:] = (member.kind, cell, line, member.largest, member.real)
-            cell += loops.CELLS[member.kind]
+            cell += member.cells
         self.cells: Int64Array = np.zeros((8, max(cell, 1)), dtype=np.int64)
         self.lists = sum(member.kind in _LISTED for member in members)
         self._replayed = replayed and self.lists > 0

@@ -37,8 +37,10 @@ FORM, VALUES, MASK, LINE_WIDTH = range(4)
 """Columns of lines: the form of the values, the addresses of the first of them and of the first of the bytes that tell
 which of them are not null (0: all)."""
 NO_ARGUMENT, NARROW, WIDE, REAL = range(4)
-CELLS = {SUM: 2, AVERAGE: 2, COUNT: 1, DEVIATION: 4, EXTREME: 2, RECORD: 2, DISTINCT: 2, SORTED_EXTREME: 2}
+CELLS = {SUM: 2, AVERAGE: 2, COUNT: 1, DEVIATION: 5, EXTREME: 2, RECORD: 2, DISTINCT: 2, SORTED_EXTREME: 2}
 """How many cells each kind has; cells of a group that never held anything are 0."""
+REAL_CELLS = 4
+"""How many cells a sum or an average has whose total is real."""
 
 FREE_NODE, NODES_LEFT, ENTRIES, POOL_SIZE = 0, 1, 2, 3
 """Lines of the pool's state: the first unused node, how many there are, entries of the table in use."""

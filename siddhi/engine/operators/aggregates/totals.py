@@ -1,11 +1,21 @@
-"""sum, avg, count and stdDev: accumulators of which every row changes a few numbers."""
+"""sum, avg, count and stdDev: accumulators of which every row changes a few numbers.
+
+NaN and the infinities cannot be subtracted from a total again, so they are not added to it but counted:
+
+    cells of a real total     total   rows   the finite values' sum, scaled   infinities counted
+
+As long as the total is finite, the last two are not in use, and the loops for common moves do not look at them. When it
+is not, each move keeps both, and the total says what they make: so the answer is always that of the rows held. NaN is
+counted as one infinity of either sign, which is what these add up to. The sum of the finite values is scaled down,
+because it may be beyond what a real number holds, too.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from siddhi.engine.jit.bits import as_bits, as_real
-from siddhi.engine.jit.kernels import kernel_part, state_kernel
+from siddhi.engine.jit.kernels import kernel_part, seldom_part, state_kernel
 from siddhi.engine.jit.memory import set_byte, set_word, word_at
 from siddhi.engine.operators.aggregates.moves import (
     ADD,
@@ -31,12 +41,68 @@ from siddhi.engine.operators.aggregates.moves import (
     value_at,
 )
 
+_SCALE = 2.0**-64
+"""Scales sums that overflow: exact but for values too small to change such a sum."""
+_NEGATIVE = 1 << 32
+"""Counts one negative infinity; positive ones are counted below."""
+
+
+@kernel_part
+def _is_finite(number):  # type: ignore[no-untyped-def]
+    return number - number == 0.0
+
+
+@kernel_part
+def _as_infinities(value):  # type: ignore[no-untyped-def]
+    """Return how NaN or an infinity is counted."""
+    if value != value:  # noqa: PLR0124 - NaN alone differs from itself
+        return np.int64(1 + _NEGATIVE)
+    return np.int64(1) if value > 0 else np.int64(_NEGATIVE)
+
+
+@kernel_part
+def _sum_of_infinities(counted):  # type: ignore[no-untyped-def]
+    """Return what the counted infinities add up to.
+
+    Windows that count more rows gone than come have fewer than none.
+    """
+    positive = ((counted + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+    negative = (counted - positive) >> 32
+    total = 0.0
+    if positive != 0:
+        total += positive * np.inf
+    if negative != 0:
+        total -= negative * np.inf
+    return total
+
+
+@seldom_part
+def _change_total(total_at, value, sign):  # type: ignore[no-untyped-def]
+    """Add the real `value` to the total at `total_at`, or subtract it: `sign` is 1 or -1."""
+    before = as_real(np.int64(word_at(total_at)))
+    total = before + sign * value
+    if _is_finite(total):
+        set_word(total_at, as_bits(total))
+        return
+    if _is_finite(before):
+        set_word(total_at + 16, as_bits(before * _SCALE))
+        set_word(total_at + 24, 0)
+    scaled, counted = as_real(np.int64(word_at(total_at + 16))), np.int64(word_at(total_at + 24))
+    if _is_finite(value):
+        scaled += sign * (value * _SCALE)
+    else:
+        counted += sign * _as_infinities(value)
+    set_word(total_at + 16, as_bits(scaled))
+    set_word(total_at + 24, counted)
+    set_word(total_at, as_bits(_sum_of_infinities(counted) if counted != 0 else scaled / _SCALE))
+
 
 @kernel_part
 def _add_all(moves, place, count, cells_at, width, values, real):  # type: ignore[no-untyped-def]
     """Follow the moves from `place` up to the first that does more than add a row; return its place, or `count`.
 
-    The value of a row is the float64 or int64 at the address `values`.
+    It also ends at a move that leaves a total which is not finite. The value of a row is the float64 or int64 at the
+    address `values`.
 
     A loop of its own: of windows that let out batches nearly all moves are such ones.
     """
@@ -45,7 +111,13 @@ def _add_all(moves, place, count, cells_at, width, values, real):  # type: ignor
         total_at = cells_at + width * (move >> GROUP_SHIFT)
         total = np.int64(word_at(total_at))
         value = np.int64(word_at(values + 8 * ((move >> ROW_SHIFT) & ROW_MASK)))
-        set_word(total_at, as_bits(as_real(total) + as_real(value)) if real else total + value)
+        if real:
+            changed = as_real(total) + as_real(value)
+            if not _is_finite(changed):
+                break
+            set_word(total_at, as_bits(changed))
+        else:
+            set_word(total_at, total + value)
         set_word(total_at + 8, np.int64(word_at(total_at + 8)) + 1)
         place += 1
     return place
@@ -55,8 +127,8 @@ def _add_all(moves, place, count, cells_at, width, values, real):  # type: ignor
 def _slide_all(moves, place, count, cells_at, width, values, real, mean, out_at, valid_at):  # type: ignore[no-untyped-def]
     """Follow the moves from `place` on as long as each removes or adds one row and writes its group.
 
-    Values and groups are at these addresses. Return the place of the first other move, or `count`, and how many rows
-    were written.
+    Values and groups are at these addresses. Return the place of the first other move, of one that leaves a total which
+    is not finite, or `count`, and how many rows were written.
 
     A loop of its own: of windows that slide nearly all moves are such ones.
     """
@@ -71,13 +143,25 @@ def _slide_all(moves, place, count, cells_at, width, values, real, mean, out_at,
         value = np.int64(word_at(values + 8 * ((move >> ROW_SHIFT) & ROW_MASK)))
         total, size = np.int64(word_at(total_at)), np.int64(word_at(total_at + 8))
         if removes:
-            set_word(total_at, as_bits(as_real(total) - as_real(value)) if real else total - value)
+            if real:
+                changed = as_real(total) - as_real(value)
+                if not _is_finite(changed):
+                    break
+                set_word(total_at, as_bits(changed))
+            else:
+                set_word(total_at, total - value)
             set_word(total_at + 8, size - 1)
             place += 1
             continue  # measured: with an end that both kinds share it takes twice as long
         if size == -1:
             break  # of windows that count more rows gone than come
-        total = as_bits(as_real(total) + as_real(value)) if real else total + value
+        if real:
+            changed = as_real(total) + as_real(value)
+            if not _is_finite(changed):
+                break
+            total = as_bits(changed)
+        else:
+            total += value
         set_word(total_at, total)
         set_word(total_at + 8, size + 1)
         set_word(out_at + 8 * written, as_bits(as_real(total) / (size + 1)) if mean else total)
@@ -104,9 +188,17 @@ def follow_totals(moves, count, plan, number, lines, cells, out, out_valid, writ
     nulls = False
     while place < count:
         if plain:
-            place = _add_all(moves, place, count, cells_at, width, values, real)
             at, flags_at = out_at + 8 * written, valid_at + written
-            place, more = _slide_all(moves, place, count, cells_at, width, values, real, mean, at, flags_at)
+            if real:  # a copy of the loops for each: with one they ask for every move, which takes a third longer
+                place = _add_all(moves, place, count, cells_at, width, values, real=True)
+                place, more = _slide_all(
+                    moves, place, count, cells_at, width, values, real=True, mean=mean, out_at=at, valid_at=flags_at
+                )
+            else:
+                place = _add_all(moves, place, count, cells_at, width, values, real=False)
+                place, more = _slide_all(
+                    moves, place, count, cells_at, width, values, real=False, mean=mean, out_at=at, valid_at=flags_at
+                )
             written += more
             if place == count:
                 break
@@ -118,11 +210,10 @@ def follow_totals(moves, count, plan, number, lines, cells, out, out_valid, writ
             set_word(size_at, 0)
         if move & (ADD | REMOVE) and not is_null(mask, row):
             sign = 1 if move & ADD else -1
-            total = np.int64(word_at(total_at))
             if real:
-                set_word(total_at, as_bits(as_real(total) + sign * real_at(form, values, row)))
+                _change_total(total_at, real_at(form, values, row), sign)
             else:
-                set_word(total_at, total + sign * value_at(form, values, row))
+                set_word(total_at, np.int64(word_at(total_at)) + sign * value_at(form, values, row))
             set_word(size_at, np.int64(word_at(size_at)) + sign)
         if move & WRITE:
             total, size = np.int64(word_at(total_at)), np.int64(word_at(size_at))
@@ -159,7 +250,7 @@ def follow_counts(moves, count, plan, number, lines, cells, out, out_valid, writ
 def follow_deviations(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
     """Welford's running update of (sum, mean, squared distances) with its inverse for leaving values.
 
-    The fourth cell counts. Returns whether a null was written.
+    The fourth cell counts, the fifth NaN and infinities, which the others do not. Return whether a null was written.
     """
     cell, line = plan[number, CELL], plan[number, LINE]
     form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
@@ -168,14 +259,17 @@ def follow_deviations(moves, count, plan, number, lines, cells, out, out_valid, 
         move = moves[place]
         group, row = move >> GROUP_SHIFT, (move >> ROW_SHIFT) & ROW_MASK
         if move & CLEAR:
-            for part in range(4):
+            for part in range(5):
                 cells[group, cell + part] = 0
         if move & (ADD | REMOVE) and not is_null(mask, row):
             value = real_at(form, values, row)
             sign = 1 if move & ADD else -1
-            size = cells[group, cell + 3] + sign
+            finite = _is_finite(value)
+            size = cells[group, cell + 3] + (sign if finite else 0)
             cells[group, cell + 3] = size
-            if size == 0 or (size == 1 and sign > 0):
+            if not finite:
+                cells[group, cell + 4] += sign
+            elif size == 0 or (size == 1 and sign > 0):
                 first = as_bits(value) if size else np.int64(0)
                 cells[group, cell] = first
                 cells[group, cell + 1] = first
@@ -190,8 +284,9 @@ def follow_deviations(moves, count, plan, number, lines, cells, out, out_valid, 
                 # Rounding may leave less than nothing of equal values, and nothing has a root then.
                 cells[group, cell + 2] = as_bits(max(spread, 0.0))
         if move & WRITE:
-            size = cells[group, cell + 3]
-            out[number, written] = as_bits(np.sqrt(as_real(cells[group, cell + 2]) / size)) if size > 1 else np.int64(0)
+            size = cells[group, cell + 3] + cells[group, cell + 4]
+            spread = as_real(cells[group, cell + 2]) if cells[group, cell + 4] == 0 else np.nan
+            out[number, written] = as_bits(np.sqrt(spread / size)) if size > 1 else np.int64(0)
             out_valid[number, written] = size != 0
             nulls |= size == 0
             written += 1
