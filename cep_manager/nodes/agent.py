@@ -145,6 +145,8 @@ class NodeAgent:
 
     def _turn(self) -> None:
         token, until_ms = self._leadership.tenure()
+        if token == self._handed_over:
+            token = until_ms = 0
         report = self.report = self._view.read()
         if time.monotonic() - self._read_at >= NODES_S:
             self._read_at = time.monotonic()
@@ -153,6 +155,7 @@ class NodeAgent:
             self._watch_the_active_one()
         elif report is not None and (report.state, report.token) == ("left", token) and self.order:
             self._hand_over(token)
+            return
         if report is not None and token and report.token == token and report.request:
             wanted = (token, report.process, report.request)
             if wanted != self._handled and not self._asked:
@@ -212,9 +215,9 @@ class NodeAgent:
 
     def _hand_over(self, token: int) -> None:
         """Give the lease back: the worker has closed its ports, and the other node has every event."""
-        if self._handed_over != token:
-            self._handed_over = token
-            self._leadership.hand_over()
+        self._handed_over = token
+        self._tell(NodeRole(self._store.name))  # before the lease is free: nothing of this node is active then
+        self._leadership.hand_over()
 
     def _take(self, order: NodeOrder) -> None:
         if not self.order:

@@ -158,6 +158,8 @@ def test_the_lease_is_given_back_as_soon_as_the_worker_has_left_for_an_order(act
     for _ in range(3):
         active.agent._turn()
     assert active.leadership.said == ["hand over"]
+    assert active.agent.role is not None
+    assert active.agent.role.token == 0, "though the lease is not given back yet"
 
 
 def test_a_passive_node_notices_within_moments_that_the_lease_is_free(active: Active) -> None:
