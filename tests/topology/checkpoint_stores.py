@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -38,6 +39,12 @@ SERVERS = [kind for kind, location in NAMED.items() if location or kind == "s3"]
 def plan_xml() -> str:
     """The query plan of `PLAN`."""
     return write_xml(build(analyse(parse(PLAN))))
+
+
+def of_version(data: bytes, version: int) -> bytes:
+    """What another version of the software, with files of format `version`, would have written for a sealed file."""
+    number, body = version.to_bytes(2, "big"), data[50:]
+    return data[:8] + number + hashlib.sha256(number + body).digest() + data[42:50] + body
 
 
 def store_of(kind: str, folder: Path) -> CheckpointStore:

@@ -25,7 +25,7 @@ from topology.model import Topology
 FORMAT_VERSION = 1
 _MAGIC = b"CEPCHKPT"
 _SEAL = struct.Struct(">8sH32sQ")
-"""Magic, version, SHA-256 of the body, its length."""
+"""Magic, version, digest (see `_digest`), length of the body."""
 
 NAME_BYTES = 16
 MOST_SPANS = 64
@@ -191,7 +191,7 @@ def with_span(spans: tuple[CheckpointSpan, ...], span: CheckpointSpan) -> tuple[
 def seal(value: msgspec.Struct) -> bytes:
     """Return `value` as it is stored, with what is needed to detect that it is torn or damaged."""
     body = msgspec.msgpack.encode(value)
-    return _SEAL.pack(_MAGIC, FORMAT_VERSION, hashlib.sha256(body).digest(), len(body)) + body
+    return _SEAL.pack(_MAGIC, FORMAT_VERSION, _digest(FORMAT_VERSION, body), len(body)) + body
 
 
 def unseal(data: bytes, kind: type[Sealed], what: str) -> Sealed:
@@ -212,7 +212,7 @@ def unseal(data: bytes, kind: type[Sealed], what: str) -> Sealed:
     # is damage.
     if len(body) != length:
         raise CheckpointUnreadableError("torn", f"{what} has {len(body)} of {length} bytes")
-    if hashlib.sha256(body).digest() != digest:
+    if _digest(version, body) != digest:
         raise CheckpointUnreadableError("damaged", f"{what} is not what was written")
     # After the digest: an intact file of another version must not be reported as damaged.
     if version != FORMAT_VERSION:
@@ -222,3 +222,13 @@ def unseal(data: bytes, kind: type[Sealed], what: str) -> Sealed:
         return msgspec.msgpack.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CheckpointUnreadableError("foreign", f"{what} holds something else: {error}") from error
+
+
+def _digest(version: int, body: bytes | memoryview) -> bytes:
+    """Return the SHA-256 of what a sealed file of format `version` holds.
+
+    From format 2 on it includes the version: a file with a damaged version is damaged, not one of another version.
+    """
+    digest = hashlib.sha256(b"" if version == 1 else version.to_bytes(2, "big"))
+    digest.update(body)
+    return digest.digest()

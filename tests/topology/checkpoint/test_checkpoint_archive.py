@@ -213,15 +213,17 @@ def test_a_plan_of_which_not_even_the_lineage_can_be_read_waits_until_people_dec
     assert driver.open(2, restore=NO_SAVEPOINT).reference == ""
 
 
-@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize("damage", ["gone", "torn", "another number of its format"])
 def test_a_damaged_lineage_and_one_that_is_gone_are_made_anew_from_the_checkpoints(
-    gone: bool, driver: Driver, caplog: pytest.LogCaptureFixture
+    damage: str, driver: Driver, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver.open(1)
     driver.take(1, 1)
     kept = driver.folder / "checkpoints" / "-1234" / "Delays" / "lineage"
-    if gone:
+    if damage == "gone":
         kept.unlink()
+    elif damage != "torn":
+        kept.write_bytes(kept.read_bytes()[:9] + b"\3" + kept.read_bytes()[10:])
     else:
         kept.write_bytes(b"CEPCHKPT")
     opened = Driver(driver.folder).open(2)
@@ -368,22 +370,23 @@ def test_a_plan_of_a_new_database_can_begin_at_once_from_a_savepoint_of_its_name
     assert (opened.number, opened.kept) == (11, "former-12")
 
 
+@pytest.mark.parametrize("begun", [1, 3])
 def test_of_two_plans_of_a_name_the_one_that_was_there_first_takes_no_more_checkpoints_and_says_why(
-    driver: Driver,
+    driver: Driver, begun: int
 ) -> None:
     former, plan = driver.another(1_000), driver.another(2_000)
-    former.open(1)
-    former.take(1, 1)
+    former.open(begun)
+    former.take(1, begun)
     plan.open(1, restore=NO_SAVEPOINT)
     with pytest.raises(CheckpointError, match="another plan of the name Delays"):
-        former.take(2, 1)
-    for epoch, attempt in ((1, 1), (2, 0)):
+        former.take(2, begun)
+    for epoch, attempt in ((begun, 1), (begun + 1, 0)):
         with pytest.raises(CheckpointError, match="must not share it"):
-            driver.another(1_000).open(epoch, attempt, restore=NO_SAVEPOINT, restore_epoch=1)
+            driver.another(1_000).open(epoch, attempt, restore=NO_SAVEPOINT, restore_epoch=begun)
     number = plan.take(20, 1).checkpoint
     driver.another(1_000).archive.forget(KEY, 9, 1_000)
     assert plan.open(1, 1).number == number, "undeploying the first takes nothing from the other"
-    assert driver.another(1_000).open(3, restore="former-1").number == 1, "on purpose"
+    assert driver.another(1_000).open(5, restore="former-1").number == 1, "on purpose"
 
 
 def test_a_plan_that_never_began_leaves_what_another_of_its_name_has_when_it_is_undeployed(driver: Driver) -> None:

@@ -7,7 +7,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from checkpoint_stores import KEY, KINDS, SERVERS, lineage_of, manifest_of, spoil, store_of, store_on_server, take
+from checkpoint_stores import (
+    KEY,
+    KINDS,
+    SERVERS,
+    lineage_of,
+    manifest_of,
+    of_version,
+    spoil,
+    store_of,
+    store_on_server,
+    take,
+)
 
 from cep_common.ids import PlanKey
 from topology.checkpoint.errors import OTHER_VERSION, CheckpointUnreadableError, StoreUnreachableError
@@ -74,6 +85,7 @@ DAMAGES: list[tuple[Callable[[bytes], bytes], str]] = [
     (lambda data: data[:0], "torn"),
     (lambda data: b"something else, " + data, "foreign"),
     (lambda data: data[:-5] + b"\xff" + data[-4:], "damaged"),
+    (lambda data: data[:9] + b"\3" + data[10:], "damaged"),  # the number of its format
     (lambda _data: seal(Lineage()), "foreign"),
 ]
 
@@ -108,7 +120,7 @@ def test_a_manifest_of_another_version_is_told_of_and_not_passed_over(tmp_path: 
     for file in tmp_path.rglob("*2-1-0"):
         if file.parent.name == "checkpoints":
             data = file.read_bytes()
-            file.write_bytes(data[:8] + b"\0\x63" + data[10:])
+            file.write_bytes(of_version(data, 99))
     with pytest.raises(CheckpointUnreadableError, match="written in format 99, this version reads format 1") as refused:
         store.newest(KEY, OPEN, pytest.fail)
     assert refused.value.reason_code == OTHER_VERSION

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from checkpoint_stores import KEY
+from checkpoint_stores import KEY, of_version
 from test_checkpoint_archive import Driver
 
 from cep_common.protocol.checkpoints import NO_SAVEPOINT
@@ -100,7 +100,7 @@ def test_checkpoints_whose_files_are_of_another_version_are_kept_and_told_of(dri
     folder = driver.folder / "checkpoints" / "-1234" / "Delays"
     for file in [folder / "lineage", *folder.rglob("checkpoints/*"), *folder.rglob("savepoints/*")]:
         data = file.read_bytes()
-        file.write_bytes(data[:8] + b"\0\x02" + data[10:])
+        file.write_bytes(of_version(data, 2))
     before = next((folder / "checkpoints").iterdir()).read_bytes()
     with pytest.raises(CheckpointUnreadableError, match="was written in format 2, this version reads format 1"):
         Driver(driver.folder).open(2)

@@ -358,7 +358,8 @@ class Archive:
         """Return the lineage, if the run is the plan's newest attempt."""
         lineage = self._lineage(run.key)
         written = self._written.get(run.key)
-        if written is not None and self._begun.get(run.key) == run and lineage.newest() < written.newest():
+        own = lineage.deployed_ms in (0, run.deployed_ms)  # another plan of the name may count its epochs from 1
+        if own and written is not None and self._begun.get(run.key) == run and lineage.newest() < written.newest():
             # It was lost or damaged since: without this no checkpoint of the run would ever count.
             logger.error("lineage is older than the running topology, written again: topology=%s", run.key.topology())
             self._write_lineage(run.key, written)
