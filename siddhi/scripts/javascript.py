@@ -32,20 +32,25 @@ LARGEST_RESULT = 1_048_576
 """Characters of an object written as JSON."""
 MOST_STEPS = 20_000_000
 """What one function of the engine may do at once: compare so many characters, or go through a tenth as many items."""
+UNSEEN_STEPS = 40_000
+"""So many of them count as one step of the script; the engine looks at the time after each 10,000 steps of it."""
 
-_MAKE = """
+_MAKE = (
+    """
 (body) => {
-  const stringify = JSON.stringify, apply = Reflect.apply;
+  const stringify = JSON.stringify, apply = Reflect.apply, isArray = Array.isArray;
   const put = (place, name, value) =>
     Object.defineProperty(place, name, { value, writable: true, enumerable: false, configurable: true });
   // The engine looks at the time between the steps of a script, not within its own functions: these get no more than
-  // they can do in a moment, and the one that writes JSON makes a step of each value.
+  // they can do in a moment, and those that go through lists in lists make a step of each item.
   const guard = (place, name, cost) => {
     const native = place[name];
     if (typeof native !== "function") return;
     const { guarded } = {
       guarded(...given) {
-        if (cost(this, given) > MOST_STEPS) throw new RangeError(`${name} would take too long: its data is too large`);
+        const steps = cost(this, given);
+        if (steps > MOST_STEPS) throw new RangeError(`${name} would take too long: its data is too large`);
+        for (let left = steps; left > UNSEEN_STEPS; left -= UNSEEN_STEPS);  // these the engine does see
         return apply(native, this, given);
       },
     };
@@ -55,6 +60,16 @@ _MAKE = """
   for (const name of Object.getOwnPropertyNames(Array.prototype))
     if (!["constructor", "push", "pop", "at", "length"].includes(name)) guard(Array.prototype, name, items);
   guard(Array, "from", (_, [source]) => items(source));
+  const { flat } = {
+    flat(depth = 1) {
+      const found = [];
+      const add = (list, left) =>
+        list.forEach((one) => { if (left >= 1 && isArray(one)) add(one, left - 1); else found.push(one); });
+      add(this, depth);
+      return found;
+    },
+  };
+  put(Array.prototype, "flat", flat);
   const search = (it, [sought]) => (it?.length ?? 0) * (typeof sought === "string" ? sought.length : 0);
   for (const name of ["indexOf", "lastIndexOf", "includes", "split", "replace", "replaceAll"])
     guard(String.prototype, name, search);
@@ -117,7 +132,10 @@ _MAKE = """
   });
   return made === true ? (...data) => bounded(() => tagged(script(data))) : null;
 }
-""".replace("LARGEST", str(LARGEST_RESULT)).replace("MOST_STEPS", str(MOST_STEPS))
+""".replace("LARGEST", str(LARGEST_RESULT))
+    .replace("MOST_STEPS", str(MOST_STEPS))
+    .replace("UNSEEN_STEPS", str(UNSEEN_STEPS))
+)
 """Makes a function of a script's body that gives numbers, bools and undefined as they are, and else a text: `=` and a
 text, `{` and JSON, `!` and what is wrong; or null of a body that ends its function and begins another one, as QuickJS
 reads it between the first and the last line of a function."""
