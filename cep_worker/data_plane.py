@@ -192,7 +192,7 @@ class DataPlane:
         self._lifecycle.registered = registered
 
     def checkpoints(self, known: tuple[PlanCheckpoints, ...]) -> None:
-        """Results of these plans stand, and were undone, as `known` says."""
+        """Release or discard prepared results of these plans by their checkpoints."""
         self._event_loop.post(lambda: self._served.apply_checkpoints(known))
 
     def connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:

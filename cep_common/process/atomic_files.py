@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -23,14 +24,19 @@ def write_atomically(
         OSError: The file cannot be written; the old one is unchanged.
     """
     new = path.with_name(f"{path.name}.{os.getpid()}.new" if several_writers else f"{path.name}.new")
-    with new.open("wb") as file:
-        file.write(data)
-        if mode is not None:
-            os.fchmod(file.fileno(), mode)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    new.replace(path)
+    try:
+        with new.open("wb") as file:
+            if mode is not None:  # before anybody can read anything in it
+                os.fchmod(file.fileno(), mode)
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        with suppress(OSError):  # on a full disk it would take the room that the next attempt needs
+            new.unlink()
+        raise
 
 
 def sync_folder(folder: Path) -> None:

@@ -108,7 +108,7 @@ class PlanOutflows:
             trace.on = on
 
     def apply_checkpoints(self, checkpoints: tuple[PlanCheckpoints, ...]) -> None:
-        """Results that are held stand, and were undone, as it is `told` of the plan, and of others of its name."""
+        """Release or discard prepared results by the checkpoints of the plan, and of others of its name."""
         if checkpoints != self._checkpoints_known:
             self.stir()
         self._checkpoints_known = checkpoints

@@ -83,7 +83,7 @@ class ServedPlans:
         self._around.prepared.keep_only(self.kept_keys(), {RemovedPlan(*plan) for plan in undeployed})
 
     def apply_checkpoints(self, checkpoints: tuple[PlanCheckpoints, ...]) -> None:
-        """Results of these plans stand, and were undone, as they tell; several may have one name."""
+        """Release or discard prepared results by the checkpoints of their plans, of which several may have one name."""
         self._checkpoints = {}
         for one in checkpoints:
             self._checkpoints[one.key] = (*self._checkpoints.get(one.key, ()), one)

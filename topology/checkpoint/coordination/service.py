@@ -126,7 +126,7 @@ class CheckpointService(threading.Thread):
         self._unreadable: dict[tuple[PlanKey, int], str] = {}
         self._views: dict[tuple[PlanKey, int], CheckpointsView] = {}
         self.view_version = 0
-        """Grows when `told` says something else of any topology."""
+        """Grows when `view` returns something else of any topology."""
         self._savepoint_reports: tuple[SavepointReport, ...] = ()
         self._news = True
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -200,9 +200,9 @@ class CheckpointService(threading.Thread):
 
     def view(self, key: PlanKey, epoch: int) -> CheckpointsView:
         """Return the view of a topology's checkpoints, also between two of its attempts."""
-        told = self._views.get((key, epoch), CheckpointsView())
+        found = self._views.get((key, epoch), CheckpointsView())
         unreadable = self._unreadable.get((key, epoch), "")
-        return msgspec.structs.replace(told, unreadable=unreadable) if unreadable else told
+        return msgspec.structs.replace(found, unreadable=unreadable) if unreadable else found
 
     def savepoints(self) -> tuple[SavepointReport, ...]:
         """Return the reports about savepoints."""
