@@ -9,7 +9,7 @@ from cep_worker.formats.sink_mappers.template import by_row
 from siddhi.language.ast import AttributeType
 from topology.events.frames import event_rows
 from topology.stages.state.state_queries import _values
-from topology.stages.tasks.sampler import _told as sampled
+from topology.stages.tasks.sampler import _texts as sampled
 
 BATCH = pa.record_batch(
     {
