@@ -441,6 +441,9 @@ class MirrorSender:
     # ---- the socket -------------------------------------------------------------------------------------------------
 
     def _send(self, message: Message, bodies: list[Any] | None = None) -> None:
+        # After a stop of this process the other node may have been active, and have events that these would replace.
+        if not self._watch.holds():
+            raise LostError("this node is no longer active")
         if self._socket is None or not send_now(self._socket, encode(message, bodies=bodies or ())):
             raise LostError("the passive node is not connected")
 

@@ -209,6 +209,25 @@ def test_a_process_whose_lease_is_over_acknowledges_nothing(tmp_path: Path, stac
     assert not done
 
 
+def test_a_process_whose_lease_is_over_sends_nothing(tmp_path: Path, stack: ExitStack) -> None:
+    """It may have been stopped while the other node was active and got events that these would replace."""
+    active, passive = started(tmp_path, stack)
+    stack.callback(passive.close)
+    active.sender.start()
+    active.until("protected")
+    active.answers = False
+    active.tell(token=5)
+    wait_for(lambda: bool(active.fenced), "ended")
+    active.append("0.segment", b"stale")
+
+    def left() -> bool:
+        report = active.report()
+        return report is not None and report.reason == "this node is no longer active"
+
+    wait_for(left, "lost")
+    assert "0.segment" not in files(passive.folder)
+
+
 def test_asynchronous_mirroring_acknowledges_at_once_up_to_its_bound(tmp_path: Path, stack: ExitStack) -> None:
     active, passive = started(tmp_path, stack, mirror="async", queue=3)
     active.sender.start()
