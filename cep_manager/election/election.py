@@ -92,9 +92,11 @@ HOLDS_LEASE = frozenset({ElectionRole.PREPARING, ElectionRole.LEADING})
 class Election:
     """One manager's part in the election. One thread uses it, all times are of one monotonic clock."""
 
-    def __init__(self, me: ManagerAddress, pace: ElectionTiming) -> None:
+    def __init__(self, me: ManagerAddress, pace: ElectionTiming, *, of_two_nodes: bool = False) -> None:
+        """`of_two_nodes`: the transaction of a claim records that no other manager may claim the lease afterwards."""
         self._me = me
         self._pace = pace
+        self._of_two_nodes = of_two_nodes
         self.role = ElectionRole.STANDBY
         self.token = 0
         self.lease: Lease | None = None
@@ -282,7 +284,9 @@ class Election:
         elif lease is not None and (self.role is ElectionRole.CLAIMING or self._may_claim(lease, now_ms)):
             # The claim fails if beat or token have moved since they were last seen.
             self._move(ElectionSignal.FREE, "")
-            request = ClaimLease(lease.token, lease.beat, self._length_ms(now_ms))
+            # Nobody waits for the end of a lease that only this node may claim; a slow database must not end it.
+            length_ms = self._pace.alone_ms if self._of_two_nodes else self._length_ms(now_ms)
+            request = ClaimLease(lease.token, lease.beat, length_ms)
         else:
             request = ReadLease()
         self._asked = (request, now_ms)

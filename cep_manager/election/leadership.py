@@ -125,7 +125,7 @@ class Leadership:
         """Whether another manager may claim the lease when it is over."""
         lease_ms = election.lease_ms
         pace = ElectionTiming(election.heartbeat_ms, election.poll_ms, lease_ms, ALONE_LEASES * lease_ms)
-        self._election = Election(self.me, pace)
+        self._election = Election(self.me, pace, of_two_nodes=nodes is not None)
         self._plans: tuple[PlanToRun, ...] = ()
         self._reports: queue.SimpleQueue[Callable[[int], list[Instruction]]] = queue.SimpleQueue()
         # A thread of its own, at raised priority: reading a thousand plans must not delay the confirmation of the

@@ -87,6 +87,9 @@ class NodeAgent:
 
         If not, nobody is active when this node gives up only since the database is slow. Any thread.
         """
+        # The claim has recorded that the other node lacks events; what was read of the nodes before says otherwise.
+        if self._in_sync_under != self._leadership.token():
+            return False
         return self._asked or not self.nodes or any(one.in_sync for one in self.nodes if one.name != self._store.name)
 
     def restart_all(self, peer: str) -> None:
@@ -215,8 +218,9 @@ class NodeAgent:
 
     def _hand_over(self, token: int) -> None:
         """Give the lease back: the worker has closed its ports, and the other node has every event."""
+        # Before the lease is free: nothing of this node is active then. If the disk is full the next turn tries again.
+        self._tell(NodeRole(self._store.name))
         self._handed_over = token
-        self._tell(NodeRole(self._store.name))  # before the lease is free: nothing of this node is active then
         self._leadership.hand_over()
 
     def _take(self, order: NodeOrder) -> None:

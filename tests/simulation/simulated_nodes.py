@@ -1,6 +1,7 @@
 """Two nodes, a database and a sender under virtual time: the real election and the real protection of the mirror.
 
-Processes die and hang, the network is cut between the nodes or from the database, clocks run apart, roles are switched.
+Processes die and hang, the network is cut between the nodes or from the database, the database is slow, clocks run
+apart, roles are switched.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Node:
 
     def start(self) -> None:
         self.starts += 1
-        self.election = Election(self.me(), PACE)
+        self.election = Election(self.me(), PACE, of_two_nodes=True)
         self.alive, self.worker, self.token, self.until_ms, self.seen_token, self.session = True, None, 0, 0, 0, 0
         self.peer_in_sync, self.records, self.in_sync_under = True, False, 0
 
@@ -99,7 +100,7 @@ class TwoNodes:
         self.acknowledged: set[int] = set()
         self.takeovers = 0
         self.protected_ms = 0
-        self.cut_until_ms = 0
+        self.cut_until_ms = self.slow_until_ms = 0
         self._events = itertools.count(1)
         self._sessions = itertools.count(1)
         self._order = itertools.count()
@@ -146,7 +147,7 @@ class TwoNodes:
         if self.chance.random() < 0.3:
             node = self._other(node)
         length_ms = self.chance.choice((300, 1_500, 4_000, 12_000))
-        match self.chance.choice(("kill", "worker", "hang", "database", "cut", "both", "switch")):
+        match self.chance.choice(("kill", "worker", "hang", "database", "slow", "cut", "both", "switch")):
             case "kill":
                 node.alive = False
                 self._at(length_ms, lambda: node.alive or self._restart(node))
@@ -156,6 +157,8 @@ class TwoNodes:
                 node.hung_until_ms = self.true_ms + length_ms
             case "database":
                 node.no_database_until_ms = self.true_ms + length_ms
+            case "slow":
+                self.slow_until_ms = self.true_ms + length_ms
             case "cut":
                 self.cut_until_ms = self.true_ms + length_ms
             case "both":
@@ -199,7 +202,8 @@ class TwoNodes:
                 self._carry_out(node, node.election.look(now_ms))
         if not node.token and not other.alive and self.true_ms >= self.cut_until_ms and self.chance.random() < 0.2:
             self._carry_out(node, node.election.peer_gone(now_ms))
-        node.election.contested = node.records or node.peer_in_sync
+        may_claim = node.records or node.peer_in_sync
+        node.election.contested = node.in_sync_under == node.election.token and may_claim
 
     def _carry_out(self, node: Node, instructions: list[Instruction]) -> None:
         life = node.starts
@@ -228,10 +232,14 @@ class TwoNodes:
                 return
             seen = self._database(node, request)
             self._at(
-                self._delay_ms(), lambda: self._report(node, life, lambda now_ms: node.election.heard(seen, now_ms))
+                self._delay_ms() + self._slow_ms(),
+                lambda: self._report(node, life, lambda now_ms: node.election.heard(seen, now_ms)),
             )
 
-        self._at(self._delay_ms(), arrive)
+        self._at(self._delay_ms() + self._slow_ms(), arrive)
+
+    def _slow_ms(self) -> int:
+        return self.chance.randrange(2_000) if self.true_ms < self.slow_until_ms else 0
 
     def _database(self, node: Node, request: Request) -> LeaseState:
         me, lease, done, barred = node.me(), self.lease, True, ""
@@ -277,6 +285,7 @@ class TwoNodes:
             node.worker = worker = None  # it ends by itself
         if worker is None and node.token and now_ms < node.until_ms:
             worker = node.worker = Worker(node.token, Protection(now_ms))
+            node.session = 0  # an active node has no receiver, and the next one knows no session
             self._do(node, worker, worker.protection.begin(now_ms))
         if worker is not None:
             self._mirror(node, worker, now_ms)
@@ -287,18 +296,28 @@ class TwoNodes:
     def _mirror(self, node: Node, worker: Worker, now_ms: int) -> None:
         protection = worker.protection
         if protection.state is State.ALONE:
-            worker.session, worker.batch_ms, worker.copied = next(self._sessions), None, 0
-            self._exchange(node, worker, lambda other: self._open(other, worker), protection.linked)
+            if now_ms > worker.answer_by_ms:
+                self._begin_session(node, worker, now_ms)
         elif protection.state is not State.LEAVING:
             if worker.batch_ms is None:
                 self._send_batch(node, worker, now_ms)
             elif now_ms > worker.answer_by_ms:
                 self._do(node, worker, protection.lost("silent", now_ms))
 
-    def _open(self, other: Node, worker: Worker) -> bool:
-        if other.worker is not None or worker.token < other.seen_token:
+    def _begin_session(self, node: Node, worker: Worker, now_ms: int) -> None:
+        session = worker.session = next(self._sessions)
+        worker.batch_ms, worker.copied, worker.answer_by_ms = None, 0, now_ms + TIMEOUT_MS
+
+        def opened(now: int) -> list[Record | Release]:
+            return worker.protection.linked(now) if worker.session == session else []
+
+        self._exchange(node, worker, lambda other: self._open(other, worker.token, session), opened)
+
+    def _open(self, other: Node, token: int, session: int) -> bool:
+        """Begin the session that the message names: it may come when the worker has begun another one."""
+        if other.worker is not None or token < other.seen_token:
             return False
-        other.seen_token, other.session = worker.token, worker.session
+        other.seen_token, other.session = token, session
         return True
 
     def _send_batch(self, node: Node, worker: Worker, now_ms: int) -> None:

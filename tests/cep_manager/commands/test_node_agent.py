@@ -53,7 +53,7 @@ class Store:
 
 class Leadership:
     def __init__(self) -> None:
-        self.token = 7
+        self.held = 7
         self.instances = ["a-1", "b-1"]
         self.said: list[str] = []
 
@@ -67,7 +67,10 @@ class Leadership:
         self.said.append("peer gone")
 
     def tenure(self) -> tuple[int, int]:
-        return self.token, 10**9 if self.token else 0
+        return self.held, 10**9 if self.held else 0
+
+    def token(self) -> int:
+        return self.held
 
     @property
     def election_status(self) -> SimpleNamespace:
@@ -106,9 +109,9 @@ def test_the_active_node_follows_when_the_other_one_is_back(active: Active) -> N
 @pytest.mark.parametrize("token", [0, 8])
 def test_a_node_that_was_passive_meanwhile_does_not_restart(token: int, active: Active) -> None:
     active.agent.restart_all("b")
-    active.leadership.token = token
+    active.leadership.held = token
     active.agent._turn()
-    active.leadership.token = 7
+    active.leadership.held = 7
     assert active.turn_after_the_other_is_back() == ""
     assert active.agent.under_way() == {}
 
@@ -163,7 +166,7 @@ def test_the_lease_is_given_back_as_soon_as_the_worker_has_left_for_an_order(act
 
 
 def test_a_passive_node_notices_within_moments_that_the_lease_is_free(active: Active) -> None:
-    active.leadership.token, active.store.free = 0, True
+    active.leadership.held, active.store.free = 0, True
     active.agent._look_for_a_free_lease()
     assert active.leadership.said == [], "the other node has events that this one lacks"
     me = msgspec.structs.replace(PEER, name="a")
@@ -174,7 +177,7 @@ def test_a_passive_node_notices_within_moments_that_the_lease_is_free(active: Ac
 
 
 def test_a_passive_node_notices_within_moments_that_the_active_one_has_ended(active: Active) -> None:
-    active.leadership.token = 0
+    active.leadership.held = 0
     with socket.create_server(("127.0.0.1", 0)) as guard:
         port = guard.getsockname()[1]
         active.agent.nodes = (msgspec.structs.replace(PEER, guard=Endpoint("127.0.0.1", port)),)
@@ -203,14 +206,39 @@ def test_a_node_that_has_taken_over_does_not_record_again_what_its_claim_has_rec
     assert (asks(1, in_sync=False), active.store.recorded) == (1, [])
     assert (asks(2, in_sync=True), active.store.recorded) == (2, [True])
     assert (asks(3, in_sync=False), active.store.recorded) == (3, [True, False])
-    active.leadership.token = 8
+    active.leadership.held = 8
     report = MirrorReport("leaving", token=8, process=5, request=1)
     write_file(active.folder / MIRROR_FILE, report)
     active.agent._turn()
     assert (active.agent._handled, active.store.recorded) == ((8, 5, 1), [True, False])
 
 
+def test_a_lease_that_the_file_did_not_say_is_over_is_given_back_with_the_next_turn(
+    active: Active, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_file(active.folder / MIRROR_FILE, MirrorReport("left", token=7))
+    active.agent.give_order("a", "restart")
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as disk:
+        disk.setattr("cep_manager.nodes.agent.write_file", full)
+        with pytest.raises(OSError, match="no space"):
+            active.agent._turn()
+    assert active.leadership.said == []
+    active.agent._turn()
+    assert active.leadership.said == ["hand over"]
+
+
+def test_the_lease_is_not_contested_after_a_claim_whatever_was_read_of_the_nodes_before(active: Active) -> None:
+    assert PEER in active.agent.nodes
+    assert PEER.in_sync
+    assert not active.agent.is_contested(), "the transaction of the claim has recorded that the other node is behind"
+
+
 def test_the_lease_is_contested_while_the_other_node_has_every_event_or_is_about_to_be_said_to(active: Active) -> None:
+    active.agent._in_sync_under = 7
     assert active.agent.is_contested()
     active.agent.nodes = ()
     assert active.agent.is_contested(), "nothing is known yet"

@@ -115,6 +115,20 @@ def test_a_lease_that_no_other_manager_may_claim_lasts_longer() -> None:
     assert [one.lease_ms for one in election.tick(2_000) if isinstance(one, ConfirmLease)] == [ALONE_MS]
 
 
+def test_one_of_two_nodes_claims_a_lease_that_a_slow_database_does_not_end() -> None:
+    """The claim records that the other node lacks events: nobody else could be active."""
+    election = Election(ME, PACE, of_two_nodes=True)
+    election.tick(0)
+    assert election.heard(found(Lease(0, None, 0, 0, 0, 0)), 0) == [ClaimLease(0, 0, ALONE_MS)]
+    election.heard(found(held(ME, 1, lease_ms=ALONE_MS), done=True), 1_200)
+    election.prepared(1, 1_300)
+    election.contested = False
+    assert [one.lease_ms for one in election.tick(1_300) if isinstance(one, ConfirmLease)] == [ALONE_MS]
+    assert election.tick(4_000) == [], "the confirmation takes longer than a contested lease"
+    assert election.leads(4_000)
+    assert not election.leads(own_ms(ALONE_MS) + 1_300)
+
+
 def test_a_leader_that_hands_over_gives_the_lease_back_and_takes_no_further_part() -> None:
     election = leading(token=3)
     assert election.tick(1_000) != [], "a confirmation is under way"
