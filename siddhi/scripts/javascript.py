@@ -41,6 +41,7 @@ _MAKE = (
   const stringify = JSON.stringify, apply = Reflect.apply, isArray = Array.isArray;
   const put = (place, name, value) =>
     Object.defineProperty(place, name, { value, writable: true, enumerable: false, configurable: true });
+  const count = (steps) => { for (let left = steps; left > UNSEEN_STEPS; left -= UNSEEN_STEPS); };
   // The engine looks at the time between the steps of a script, not within its own functions: these get no more than
   // they can do in a moment, and those that go through lists in lists make a step of each item.
   const guard = (place, name, cost) => {
@@ -50,7 +51,7 @@ _MAKE = (
       guarded(...given) {
         const steps = cost(this, given);
         if (steps > MOST_STEPS) throw new RangeError(`${name} would take too long: its data is too large`);
-        for (let left = steps; left > UNSEEN_STEPS; left -= UNSEEN_STEPS);  // these the engine does see
+        count(steps);  // these the engine does see
         return apply(native, this, given);
       },
     };
@@ -70,6 +71,11 @@ _MAKE = (
     },
   };
   put(Array.prototype, "flat", flat);
+  for (const name of ["keys", "values", "entries"]) {
+    const native = Object[name];
+    const { listed } = { listed(it) { const found = native(it); count(100 * found.length); return found; } };
+    put(Object, name, listed);
+  }
   const search = (it, [sought]) => (it?.length ?? 0) * (typeof sought === "string" ? sought.length : 0);
   for (const name of ["indexOf", "lastIndexOf", "includes", "split", "replace", "replaceAll"])
     guard(String.prototype, name, search);

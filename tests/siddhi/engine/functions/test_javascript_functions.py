@@ -194,6 +194,7 @@ def test_a_call_that_takes_too_much_fails_and_the_next_one_does_not(body: str, w
         ("let a = []; for (let i = 0; i < 24; i++) a = [a, a]; return a.flat(Infinity).length;", "it took more than"),
         ("return new Array(4294967295);", "it took more than"),
         ("let a = new Array(1e6).fill(0); while (true) a.includes(1);", "it took more than"),
+        ("let o = {}; for (let i = 0; i < 2e4; i++) o['k' + i] = i; while (true) Object.keys(o);", "it took more than"),
         ("let s = 'a'.repeat(1e6); while (true) s.indexOf('aaaaaaaaab');", "it took more than"),
     ],
 )  # fmt: skip
@@ -211,9 +212,13 @@ def test_what_guards_the_functions_of_the_engine_changes_nothing_else() -> None:
         const nested = {a: [1, {b: null}], toJSON() { return {c: this.a}; }};
         return [...found, JSON.stringify(nested), JSON.stringify({a: 1, b: 2}, ["a"]), JSON.stringify([1], null, 1),
                 Array.from("ab", (x) => x + x).length, [[1, [2]]].flat().length, String([[1, [2]], 3]),
+                Object.keys({a: 1, b: 2}), Object.values("ab"), Object.entries({a: 1}),
                 ...[0, "2", NaN, Infinity].map((depth) => [[1, , [[2]]], , "3"].flat(depth).length)].join(" ");
     """
-    assert compile_javascript(body)([]) == '1-2-3 2 abbcb {"c":[1,{"b":null}]} {"a":1} [\n 1\n] 2 2 1,2,3 2 3 2 3'
+    assert (
+        compile_javascript(body)([])
+        == '1-2-3 2 abbcb {"c":[1,{"b":null}]} {"a":1} [\n 1\n] 2 2 1,2,3 a,b a,b a,1 2 3 2 3'
+    )
 
 
 def test_the_thread_that_calls_a_script_may_change() -> None:
