@@ -143,17 +143,17 @@ def _was_not_sent(error: requests.RequestException) -> bool:
 def _details(answer: Answer) -> dict[str, Any]:
     try:
         return dict(answer.json().get("details") or {})
-    except (AnswerError, AttributeError):
+    except (AnswerError, AttributeError, TypeError, ValueError):
         return {}
 
 
 def _refusal(answer: Answer) -> str:
     try:
         failure = answer.json()
-    except AnswerError:
+        lines = [f"{failure['message']} [{failure['code']}]"]
+    except (AnswerError, KeyError, TypeError):  # another server, or a proxy in front of the manager
         return f"the manager answered {answer.status}"
-    lines = [f"{failure['message']} [{failure['code']}]"]
-    for problem in (failure.get("details") or {}).get("problems", ()):
+    for problem in _details(answer).get("problems", ()):
         where = f"line {problem['line']}, column {problem['column']}: " if problem["line"] else ""
         lines.append(f"  {where}{problem['message']} [{problem['code']}]")
         if problem.get("hint"):

@@ -56,6 +56,11 @@ def send_events(
         raise WorkerFailedError(
             f"{worker.worker} at {worker.http_address} does not answer: {type(error).__name__}"
         ) from error
-    if not answer.ok:
-        raise WorkerRejectedEventsError(result["message"], result["code"], result["details"])
-    return SentEvents(stream, int(result["accepted"]), worker.worker)
+    try:
+        if not answer.ok:
+            raise WorkerRejectedEventsError(result["message"], result["code"], result["details"])
+        return SentEvents(stream, int(result["accepted"]), worker.worker)
+    except (KeyError, TypeError, ValueError) as error:  # another server, or a proxy in front of the worker
+        raise WorkerFailedError(
+            f"{worker.worker} at {worker.http_address} answered {answer.status}, and not as a worker does"
+        ) from error

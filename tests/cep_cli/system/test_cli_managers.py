@@ -131,6 +131,21 @@ def test_a_manager_that_hangs_is_passed_over_and_asked_for_nothing(start: Any, m
     assert client.url == leader.url
 
 
+@pytest.mark.parametrize("body", [{"error": "bad gateway"}, ["bad gateway"], "bad gateway", None])
+def test_a_failure_that_is_not_a_managers_is_reported_by_its_status(start: Any, body: Any) -> None:
+    proxy = start(lambda _: (502, {}, body))
+    with pytest.raises(CommandRefusedError, match=r"^the manager answered 502$") as refused:
+        ManagerClient(proxy.url).plans()
+    assert refused.value.details == {}
+
+
+def test_a_refusal_whose_details_are_a_list_is_reported(start: Any) -> None:
+    refusal = {"code": "bad-events", "message": "1 event does not fit", "details": [{"index": 0}]}
+    manager = start(lambda _: (400, {}, refusal))
+    with pytest.raises(CommandRefusedError, match=r"^1 event does not fit \[bad-events\]$"):
+        ManagerClient(manager.url).plans()
+
+
 def test_a_token_is_not_sent_in_the_clear_after_it_was_sent_encrypted() -> None:
     client = ManagerClient("https://10.0.0.5:9080", 7, TOKEN)
     with pytest.raises(CommandRefusedError, match="not HTTPS"):

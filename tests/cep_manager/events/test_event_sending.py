@@ -66,7 +66,8 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.asked.append((self.path, dict(self.headers), body))
         refused = {"code": "bad-events", "message": "1 event does not fit", "details": [{"index": 0}]}
-        status, told = (400, refused) if body == b"broken" else (200, {"accepted": 2})
+        strange = {b"proxy": (502, {"error": "bad gateway"}), b"list": (200, ["accepted"]), b"text": (500, "no")}
+        status, told = strange.get(body) or ((400, refused) if body == b"broken" else (200, {"accepted": 2}))
         self.send_response(status)
         self.end_headers()
         self.wfile.write(json.dumps(told).encode() if body != b"garbled" else b"<html>")
@@ -105,6 +106,13 @@ def test_a_workers_refusal_comes_with_its_reasons(address: str) -> None:
     assert refused.value.details == {"code": "bad-events", "problems": [{"index": 0}]}
     with pytest.raises(WorkerFailedError, match="does not answer"):
         send_events((takes,), "S", 7, b"garbled", "", "")
+
+
+@pytest.mark.parametrize(("body", "status"), [(b"proxy", 502), (b"list", 200), (b"text", 500)])
+def test_an_answer_that_is_not_a_workers_is_a_failure_of_the_worker(address: str, body: bytes, status: int) -> None:
+    takes = msgspec.structs.replace(worker(), http_address=address)
+    with pytest.raises(WorkerFailedError, match=f"worker-1 at .* answered {status}, and not as a worker does"):
+        send_events((takes,), "S", 7, body, "", "")
 
 
 def test_a_worker_that_is_not_there_is_named() -> None:
