@@ -54,7 +54,8 @@ STATE_NAME_TAKEN = error_rule(
 MODE_UNKNOWN = error_rule(
     "plan-config-unusable",
     "an option of `@Plan:config` has a value that there is not, or two of them contradict each other",
-    "write an interval in whole minutes up to 10080, and either an interval above 0 or distributed processing",
+    "write an interval in whole minutes up to 10080, either an interval above 0 or distributed processing, and "
+    "from 1 to 1000 revisions to keep",
 )
 
 _SYNCS = ("builtin", "kafka")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from write_golden import code_blocks
@@ -27,3 +28,14 @@ def test_the_hints_are_those_of_a_golden_plan() -> None:
 def test_the_refused_plan_is_refused_with_these_words() -> None:
     plan, words = code_blocks(DOCS / "validation.md")
     assert words == "\n\n".join(render_finding(finding, plan) for finding in examine(plan).findings) + "\n"
+
+
+def test_the_page_names_every_attribute_of_a_query_plan() -> None:
+    schema = (Path(__file__).parents[2] / "query_plan" / "query-plan.xsd").read_text(encoding="utf-8")
+    root = schema.partition('<xs:element name="query-plan"')[2].partition("</xs:element>\n")[0]
+    attributes = set(re.findall(r'<xs:attribute name="(\w+)"', root))
+    page = (DOCS / "xml.md").read_text(encoding="utf-8")
+    listed = re.search(r"^- Attributes of `query-plan`:.*?\.$", page, re.MULTILINE | re.DOTALL)
+    assert attributes
+    assert listed is not None
+    assert attributes <= set(re.findall(r"`(\w+)`", listed[0]))

@@ -13,6 +13,8 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/**/*.md", "cep_common/**/*.md", "samples/**/*.md", "benchmarks/**/*.md")
     for page in ROOT.glob(pattern)
 )
+NAMING = ("cep_cli", "cep_common", "cep_manager", "cep_worker", "conf", "deploy", "query_plan", "siddhi", "topology")
+"""Where messages, comments and configuration name pages."""
 GENERATED = "<!-- This page is written by"
 MOST_WORDS = 2_600
 
@@ -40,6 +42,19 @@ def test_every_link_leads_to_a_page_and_a_heading_of_it(page: Path) -> None:
         target = (page.parent / path).resolve() if path else page
         if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors_of(target)):
             broken.append(link)
+    assert not broken
+
+
+def test_pages_that_code_and_configuration_name_exist_with_their_headings() -> None:
+    named, broken = 0, []
+    for folder in NAMING:
+        for file in (one for kind in ("py", "yaml", "html") for one in (ROOT / folder).rglob(f"*.{kind}")):
+            for path, anchor in re.findall(r"\b(docs/[\w/-]+\.md)(?:#([\w-]+))?", file.read_text(encoding="utf-8")):
+                named += 1
+                page = ROOT / path
+                if not page.exists() or (anchor and anchor not in anchors_of(page)):
+                    broken.append(f"{file.relative_to(ROOT)}: {path}#{anchor}")
+    assert named
     assert not broken
 
 

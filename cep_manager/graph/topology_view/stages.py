@@ -47,7 +47,7 @@ def counts_of(
     capacity: float,
     last_error: StageError | None,
 ) -> StageCounts:
-    """Return the metrics of instances of `component` that `told` sums up; `reports` are their latest reports."""
+    """Return the metrics of instances of `component` that `metrics` sums up; `reports` are their latest reports."""
     seconds = metrics.covered_ms / 1_000
     held = [part for report in reports for part in report.held]
     receives = component.planned.kind == "receiver"
