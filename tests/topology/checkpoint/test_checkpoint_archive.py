@@ -201,6 +201,21 @@ def test_a_lineage_that_is_lost_while_the_topology_runs_is_written_again(
     assert driver.open(2).number == 2
 
 
+def test_a_lineage_that_is_lost_before_checkpoints_are_cleared_is_written_again(driver: Driver) -> None:
+    driver.open(1)
+    driver.take(1, 1, name="before")
+    driver.open(2, restore="before")
+    for lineage in (driver.folder / "checkpoints").rglob("lineage"):
+        lineage.unlink()
+    with pytest.raises(CheckpointError, match="was started from before and has no checkpoint yet"):
+        driver.archive.delete_savepoint(KEY, "before")
+    for lineage in (driver.folder / "checkpoints").rglob("lineage"):
+        lineage.unlink()
+    driver.archive.clear(KEY)
+    driver.take(20, 2)
+    assert driver.open(3).number == 20
+
+
 def test_a_plan_of_which_not_even_the_lineage_can_be_read_waits_until_people_decide(driver: Driver) -> None:
     driver.open(1)
     driver.take(1, 1)

@@ -201,7 +201,7 @@ class Archive:
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
         """There is no such savepoint. Raises CheckpointError while the plan has nothing else to begin from."""
-        lineage = self._lineage(key)
+        lineage = self._restored_lineage(key)
         base = lineage.base
         if base and base == self._store.savepoint_reference(key, name) and self._newest_taken(key, lineage) is None:
             raise CheckpointError(f"{key.plan} was started from {name} and has no checkpoint yet; wait for one")
@@ -213,7 +213,7 @@ class Archive:
 
         A running topology continues and takes new ones.
         """
-        lineage = self._lineage(key)
+        lineage = self._restored_lineage(key)
         taken = self._store.taken(key)
         for one in taken:
             self._delete(key, one)
@@ -356,14 +356,7 @@ class Archive:
 
     def _own_lineage(self, run: RunId) -> Lineage:
         """Return the lineage, if the run is the plan's newest attempt."""
-        lineage = self._lineage(run.key)
-        written = self._written.get(run.key)
-        own = lineage.deployed_ms in (0, run.deployed_ms)  # another plan of the name may count its epochs from 1
-        if own and written is not None and self._begun.get(run.key) == run and lineage.newest() < written.newest():
-            # It was lost or damaged since: without this no checkpoint of the run would ever count.
-            logger.error("lineage is older than the running topology, written again: topology=%s", run.key.topology())
-            self._write_lineage(run.key, written)
-            lineage = written
+        lineage = self._restored_lineage(run.key)
         epoch, attempt = lineage.newest()
         if run.deployed_ms and lineage.deployed_ms not in (0, run.deployed_ms):
             raise CheckpointError(taken_by_another(run))
@@ -373,6 +366,20 @@ class Archive:
                 f"{run.attempt} of epoch {run.epoch} no longer count"
             )
         return lineage
+
+    def _restored_lineage(self, key: PlanKey) -> Lineage:
+        """Return the plan's lineage, written again if it was lost or damaged since the plan's newest run began.
+
+        Otherwise no checkpoint of the run would ever count.
+        """
+        lineage, run, written = self._lineage(key), self._begun.get(key), self._written.get(key)
+        if run is None or written is None or lineage.newest() >= written.newest():
+            return lineage
+        if lineage.deployed_ms not in (0, run.deployed_ms):  # another plan of the name may count its epochs from 1
+            return lineage
+        logger.error("lineage is older than the running topology, written again: topology=%s", key.topology())
+        self._write_lineage(key, written)
+        return written
 
     def _write_lineage(self, key: PlanKey, lineage: Lineage) -> None:
         self._store.write_lineage(key, lineage)
