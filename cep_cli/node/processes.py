@@ -27,6 +27,7 @@ PROCESSES = ("manager", "driver", "worker")
 ACTIVE_ONES = ("driver", "worker")
 LOOK_S = 0.05
 DRAINED_LOOK_S = 0.01
+PROBES_AT_ONCE = 128
 RESTART_S = 0.5
 NOT_AGAIN = 2
 """Exit code of a process whose configuration must be changed first."""
@@ -103,8 +104,9 @@ class Node:
     def _answer_probes(self) -> None:
         """Take the other node's connections to the guard port, whose queue would be full soon."""
         assert self._guard is not None  # noqa: S101 - made by _open
-        with contextlib.suppress(BlockingIOError):
-            while True:
+        # Not more than the queue holds, and no failure of one connection, or of the process's files, ends the node.
+        with contextlib.suppress(OSError):
+            for _ in range(PROBES_AT_ONCE):
                 self._guard.accept()[0].close()
 
     def _watch(self, role: NodeRole | None) -> None:
@@ -188,21 +190,22 @@ class Node:
                 continue
             child.process.send_signal(signal.SIGTERM)
             ends_at[name] = time.monotonic() + STOP_S[name]
-            if name == "driver":
-                self._await_drained(child.process, ends_at[name])
-            else:
-                self._await_end(name, child.process, ends_at[name])
+            if name == "driver" and self._await_drained(child.process, ends_at[name]):
+                continue
+            # Before the lease is given back: topologies that did not end must not run beside those of the other node.
+            self._await_end(name, child.process, ends_at[name])
         if "driver" in ends_at and (process := self._children["driver"].process) is not None:
             self._await_end("driver", process, ends_at["driver"])
 
-    def _await_drained(self, driver: subprocess.Popen[bytes], until: float) -> None:
-        """Wait until no topology of the driver is left; its Spark session may be."""
+    def _await_drained(self, driver: subprocess.Popen[bytes], until: float) -> bool:
+        """Wait until no topology of the driver is left; its Spark session may be. Return whether that is so in time."""
         file = self.folder / DRAINED_FILE
         while driver.poll() is None and time.monotonic() < until:
             with contextlib.suppress(FileNotFoundError):
                 if file.read_text(encoding="ascii") == str(driver.pid):
-                    return
+                    return True
             time.sleep(DRAINED_LOOK_S)
+        return driver.poll() is not None
 
     def _await_end(self, name: str, process: subprocess.Popen[bytes], until: float) -> None:
         try:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cep_common.clock import ManualClock
 from cep_common.ids import Endpoint, PlanKey
+from cep_common.nodes.files import DRAINED_FILE
+from cep_common.nodes.role_watch import RoleWatch
 from cep_common.protocol.drivers import DriverRegistered, RegisterDriver, SubmitTopology, TopologyReport
 from topology.checkpoint.coordination.service import CheckpointsView
 from topology.driver.fencing import OrderFence
@@ -87,3 +92,27 @@ def test_what_a_topology_has_come_to_is_told_in_the_turn_in_which_it_does(driver
     assert [one.state for one in driver._reports(0)] == ["running"]
     told = driver._reports(0)
     assert driver._reports(0) is told, "nothing has happened since"
+
+
+def test_topologies_that_did_not_end_in_time_are_not_said_to_have_ended(driver: Any) -> None:
+    """The node would hand over, and the driver would no longer be fenced, while they run."""
+    said: list[str] = []
+    clock = ManualClock(1_000)
+    driver._clock, driver._do, driver.drained = clock, lambda _: None, lambda: said.append("drained")
+    driver._turn = lambda _: clock.advance(1_000)
+    driver._runs = SimpleNamespace(runs={1: "runs"}, drain_all=list)
+    driver._drain(FakeClient())
+    assert said == []
+    driver._runs.runs = {}
+    driver._drain(FakeClient())
+    assert said == ["drained"]
+
+
+def test_a_driver_of_a_node_with_a_full_disk_ends_as_others_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch = RoleWatch(str(tmp_path))
+    driver_module._has_drained(tmp_path / "no folder", watch)
+    assert "waits until Spark has ended" in caplog.text
+    driver_module._has_drained(tmp_path, watch)
+    assert (tmp_path / DRAINED_FILE).read_text(encoding="ascii") == str(os.getpid())

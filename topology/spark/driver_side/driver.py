@@ -165,7 +165,6 @@ class Driver:
             while not self._stopping.is_set():
                 self._turn(client)
             self._drain(client)
-            self.drained()
         except (Py4JError, OSError) as error:
             raise SessionLostError(f"Spark's process does not answer: {error}") from error
         finally:
@@ -195,6 +194,9 @@ class Driver:
         until_ms = self._clock.monotonic_ms() + self._config.checkpoint.drain_ms + LEAVE_MS
         while self._runs.runs and self._clock.monotonic_ms() < until_ms:
             self._turn(client)
+        # What has not ended by now ends with the session: until then the process must be fenced with its node.
+        if not self._runs.runs:
+            self.drained()
 
     def _turn(self, client: ControlClient) -> None:
         self._stirred = False
@@ -540,4 +542,7 @@ def run(config: DriverConfig, insight: Inspection | None = None) -> None:
 
 def _has_drained(folder: Path, watch: RoleWatch) -> None:
     watch.close()  # the node may be passive from now on
-    (folder / DRAINED_FILE).write_text(str(os.getpid()), encoding="ascii")
+    try:
+        (folder / DRAINED_FILE).write_text(str(os.getpid()), encoding="ascii")
+    except OSError as error:
+        logger.warning("the node waits until Spark has ended: folder=%s reason=%s", folder, error)
