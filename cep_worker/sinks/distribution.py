@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,6 +90,7 @@ class RoundRobinSink:
         self._ended: list[EventSink] = []
         """Sinks that pass on what they have not delivered."""
         self._ended_dropped = self._ended_delivered = 0
+        self._ended_written: dict[str, int] = {}
         self._grouped = False
         self._destinations: list[_Destination] = []
         each = destinations_of(context.connector)
@@ -112,10 +113,7 @@ class RoundRobinSink:
     @property
     def written(self) -> tuple[WrittenTopicReport, ...]:
         """See TopicMetrics."""
-        counts: dict[str, int] = {}
-        for sink in self._sinks():
-            for one in sink.written if isinstance(sink, TopicMetrics) else ():
-                counts[one.topic] = counts.get(one.topic, 0) + one.messages
+        counts = _written_in_all(self._ended_written, self._sinks())
         return tuple(WrittenTopicReport(*one) for one in sorted(counts.items()))
 
     @property
@@ -173,6 +171,7 @@ class RoundRobinSink:
             self._ended.remove(ended)
             self._ended_dropped += ended.dropped_events
             self._ended_delivered += ended.delivered_events
+            self._ended_written = _written_in_all(self._ended_written, [ended])
         self.dropped_events = self._ended_dropped + sum(one.dropped_events for one in self._sinks())
         for one in self._destinations:
             self._watch(one, now_ms)
@@ -243,6 +242,15 @@ def threaded_in(sink: EventSink | None) -> list[ThreadedSink]:
     if isinstance(sink, RoundRobinSink):
         return sink.threaded()
     return [sink] if isinstance(sink, ThreadedSink) else []
+
+
+def _written_in_all(before: Mapping[str, int], sinks: Iterable[EventSink]) -> dict[str, int]:
+    """Return how many messages there are in each topic, those of `before` and those of the sinks."""
+    counts = dict(before)
+    for sink in sinks:
+        for one in sink.written if isinstance(sink, TopicMetrics) else ():
+            counts[one.topic] = counts.get(one.topic, 0) + one.messages
+    return counts
 
 
 class _DestinationParts:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
 import pytest
+import zmq
 from worker_hook import Hook
-from worker_world import ALERTS, PLAN, World, alerts, until
+from worker_world import ALERTS, PLAN, World, alerts, sink_context, until
 
 from cep_common.protocol.registry import CheckpointSpan, DeployedPlan, PlanCheckpoints
+from cep_common.protocol.worker_reports import WrittenTopicReport
+from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.sinks import distribution
-from cep_worker.sinks.distribution import shared_out
+from cep_worker.sinks.base import EventSink
+from cep_worker.sinks.distribution import RoundRobinSink, shared_out
 from query_plan.connectors.distribution import DestinationShare
 from query_plan.connectors.reading import read_connectors
 from siddhi.analysis.analyser import analyse
@@ -159,3 +164,45 @@ def test_a_sink_of_which_one_destination_cannot_run_is_reported(world: World, tm
         )
     )
     until(lambda: "/nowhere/at/all" in world.health()["plans"][0]["last_error"])
+
+
+class TopicSink:
+    """A sink that has written to a topic, and has an event that it cannot deliver if it has a `problem`."""
+
+    passes_on = True
+    dropped_events = 0
+    transactions = None
+
+    def __init__(self, messages: int, problem: str) -> None:
+        self.written = (WrittenTopicReport("alerts", messages),)
+        self.delivered_events = messages
+        self._problem = problem
+
+    def tick(self, now_ms: int) -> None:
+        """Do nothing."""
+
+    def drained(self) -> bool:
+        return not self._problem
+
+    def waiting_events(self) -> int:
+        return 1 if self._problem else 0
+
+    def last_error(self) -> str:
+        return self._problem
+
+    def close(self, successor: EventSink | None = None) -> None:
+        self._problem = ""
+
+
+def test_counts_of_a_destination_stay_when_its_sink_is_replaced(context: zmq.Context[Any]) -> None:
+    (sink,) = with_sink(
+        "@sink(type='log', @distribution(strategy='roundRobin', @destination(prefix='a'), @destination(prefix='b')))"
+    ).sinks
+    made = iter([TopicSink(5, "it is away"), TopicSink(7, ""), TopicSink(0, "")])
+    shared = RoundRobinSink(sink_context(sink, EventLoop(), context), lambda _: cast("EventSink", next(made)))
+    counted = [(shared.written, shared.delivered_events)]
+    for now_ms in (0, distribution.FAILING_MS, 2 * distribution.FAILING_MS):
+        shared.tick(now_ms)
+        counted.append((shared.written, shared.delivered_events))
+    assert next(made, None) is None, "the destination that failed has another sink"
+    assert counted == [((WrittenTopicReport("alerts", 12),), 12)] * 4
