@@ -15,7 +15,7 @@ from cep_cli.errors import FAILED, with_readable_errors
 from cep_cli.plan_commands.plan_text import PLAN_FILE, SET_OPTION, read_plan
 from query_plan.examination import examine
 from query_plan.explain import explain
-from query_plan.findings import Finding, Severity
+from query_plan.findings import Finding, Severity, render_finding
 from siddhi.errors import render_problem
 
 
@@ -33,7 +33,7 @@ def validate_command(file: Path, as_json: bool, values: dict[str, str]) -> None:
         click.echo(json.dumps({"valid": not errors, "findings": [_as_dict(finding) for finding in findings]}))
     else:
         for finding in findings:
-            click.echo(f"{file}: {finding.severity.value}: {render_problem(finding.problem, text)}\n")
+            click.echo(f"{file}: {render_finding(finding, text)}\n")
         click.echo(f"{file}: {_count(len(errors), 'error')}, {_count(len(findings) - len(errors), 'warning')}")
     if errors:
         sys.exit(FAILED)

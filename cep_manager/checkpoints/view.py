@@ -63,8 +63,8 @@ class CheckpointList(msgspec.Struct, frozen=True):
     """The checkpoints of a plan that are remembered, oldest first, of earlier epochs too.
 
     `begun_from` is the one that the present attempt of its topology of `epoch` started from, 0: without state.
-    `last_complete` is the newest that is whole, 0: there is none. `settings` say how checkpoints are taken; None while
-    no driver is known. `kept_savepoint` is the one with the newest of what other plans of the name have left in the
+    `last_complete` is the newest that is whole, 0: there is none. `settings` say how the plan's checkpoints are
+    taken; None while no driver is known. `kept_savepoint` is the one with the newest of what other plans of the name have left in the
     store; empty: there is none.
     """
 
@@ -97,7 +97,10 @@ class PlanCheckpointSummary(msgspec.Struct, frozen=True):
 
 
 class CheckpointOverview(msgspec.Struct, frozen=True):
-    """The checkpoints of all plans of a tenant, in order of name. `settings` as in `CheckpointList`."""
+    """The checkpoints of all plans of a tenant, in order of name.
+
+    `settings` are the driver's, which plans may change for themselves; None while no driver is known.
+    """
 
     tenant: int
     plans: tuple[PlanCheckpointSummary, ...]

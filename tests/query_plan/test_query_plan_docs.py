@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from write_golden import code_blocks
-
-from query_plan.examination import examine
-from query_plan.findings import render_finding
+from write_golden import code_blocks, validated
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCS = Path(__file__).parents[2] / "docs" / "query-plan"
@@ -27,7 +24,7 @@ def test_the_hints_are_those_of_a_golden_plan() -> None:
 
 def test_the_refused_plan_is_refused_with_these_words() -> None:
     plan, words = code_blocks(DOCS / "validation.md")
-    assert words == "\n\n".join(render_finding(finding, plan) for finding in examine(plan).findings) + "\n"
+    assert words == validated(plan)
 
 
 def test_the_page_names_every_attribute_of_a_query_plan() -> None:

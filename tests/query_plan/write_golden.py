@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from click.testing import CliRunner
+
+from cep_cli.main import main as main_command
 from query_plan.builder import build
-from query_plan.examination import examine
 from query_plan.explain import explain
-from query_plan.findings import render_finding
 from query_plan.xml import write_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
@@ -35,8 +37,15 @@ def write_docs(folder: Path) -> None:
     hinted = (HERE / "golden" / "TradeAlerts.txt").read_text(encoding="utf-8")
     replace_blocks(folder / "xml.md", [*blocks, hinted[hinted.index("Hints") :]])
     refused = code_blocks(folder / "validation.md")[0]
-    words = "\n\n".join(render_finding(finding, refused) for finding in examine(refused).findings) + "\n"
-    replace_blocks(folder / "validation.md", [refused, words])
+    replace_blocks(folder / "validation.md", [refused, validated(refused)])
+
+
+def validated(plan: str) -> str:
+    """Return what `cep validate Rooms.siddhiql` prints for the plan."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "Rooms.siddhiql"
+        file.write_text(plan, encoding="utf-8")
+        return CliRunner().invoke(main_command, ["validate", str(file)]).output.replace(str(file), file.name)
 
 
 def code_blocks(page: Path) -> list[str]:

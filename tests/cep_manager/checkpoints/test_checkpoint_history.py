@@ -7,8 +7,9 @@ import pytest
 from manager_world import KEY, World, driver, plan, topology
 
 from cep_common.protocol.drivers import CheckpointReport, CheckpointSettings
-from cep_manager.checkpoints.view import CheckpointList, Spread, checkpoint_list, checkpoint_overview
+from cep_manager.checkpoints.view import CheckpointList, SavepointList, Spread, checkpoint_list, checkpoint_overview
 from cep_manager.history.checkpoint_history import MOST_CHECKPOINTS, UNTOLD
+from cep_manager.web.console.texts.checkpoints import present_checkpoints
 from query_plan.builder import build
 from query_plan.xml import write_xml
 from siddhi.analysis.analyser import analyse
@@ -154,3 +155,12 @@ def test_the_history_of_a_plan_says_how_its_own_checkpoints_are_taken_and_kept(m
     plans = {KEY: msgspec.structs.replace(record, compiled=own)}
     settings = checkpoint_list(msgspec.structs.replace(snapshot, plans=plans), KEY, 1).settings
     assert settings == msgspec.structs.replace(usual, interval_ms=interval_ms, retained=7)
+
+
+def test_a_plan_without_checkpoints_by_time_says_that_its_own_setting_may_be_the_reason() -> None:
+    world = world_with()
+    settings = CheckpointSettings("/var/cep", 0, 500, 60_000, 3)
+    world.hear(msgspec.structs.replace(world.snapshot().driver.latest, checkpointing=settings), peer=b"driver")
+    page = present_checkpoints(told(world), SavepointList(KEY.plan, KEY.tenant, ()))
+    assert "@Plan:config" in page.nothing
+    assert "checkpoint.interval_ms" in page.nothing

@@ -283,7 +283,8 @@ def _nothing(settings: CheckpointSettings | None) -> str:
         )
     if not settings.interval_ms:
         return (
-            "Checkpoints are only taken when somebody asks: checkpoint.interval_ms in the driver's configuration is 0."
+            "Checkpoints are only taken when somebody asks: the interval is 0, in the plan's @Plan:config or, if it "
+            "has none, in checkpoint.interval_ms of the driver's configuration."
         )
     return f"The first one is taken {duration(settings.interval_ms)} after the topology runs, or sooner."
 
