@@ -64,8 +64,8 @@ class CheckpointList(msgspec.Struct, frozen=True):
 
     `begun_from` is the one that the present attempt of its topology of `epoch` started from, 0: without state.
     `last_complete` is the newest that is whole, 0: there is none. `settings` say how the plan's checkpoints are
-    taken; None while no driver is known. `kept_savepoint` is the one with the newest of what other plans of the name have left in the
-    store; empty: there is none.
+    taken; None while no driver is known. `kept_savepoint` is the one with the newest of what other plans of the name
+    have left in the store; empty: there is none.
     """
 
     plan: str
