@@ -33,7 +33,7 @@ from cep_worker.runtime.error_tracking import PlanError
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.runtime.worker_metrics import ConnectorMetrics, connector_metrics
 from cep_worker.sinks.base import EventSink, SinkContext, TopicMetrics
-from cep_worker.sinks.distribution import RoundRobinSink, shared_out, threaded_in
+from cep_worker.sinks.distribution import RoundRobinSink, shared_rows, threaded_in
 from cep_worker.sinks.threaded import ThreadedSink
 from query_plan.connectors.distribution import DestinationShare, share_of
 
@@ -109,9 +109,10 @@ class _SinkTap:
         if self._share is None:
             self._sink.offer(batch, body, receipt, frame)
             return
-        mine = shared_out(batch, self._share, self._attributes)
-        if mine.num_rows:
-            self._sink.offer(mine, None, receipt, frame)
+        rows = shared_rows(batch, self._share, self._attributes)
+        if len(rows):
+            part = None if frame is None else frame.part(rows)
+            self._sink.offer(batch.take(pa.array(rows)), None, receipt, part)
         else:
             receipt.settle()
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from cep_common.ids import PlanKey
 from cep_worker.outflows.receipts import DeliveryReceipt
+
+Rows = np.ndarray[Any, np.dtype[np.int64]]
+"""Numbers of rows, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,16 @@ class FrameId:
 
     group: GroupId
     number: int
+    rows: Rows | None = field(default=None, compare=False)
+    """Which rows of the frame a consumer gets, if not all: its events have the same identity at every consumer."""
+
+    def part(self, rows: Rows) -> FrameId:
+        """Return the frame for a consumer that gets only these of its rows."""
+        return replace(self, rows=rows)
+
+    def row(self, index: int) -> int:
+        """Return the place in the frame of a row that the consumer has at `index`."""
+        return index if self.rows is None else int(self.rows[index])
 
     def follows(self, former: FrameId) -> bool:
         """Return whether it follows `former` in its group; otherwise a group begins or is sent again."""

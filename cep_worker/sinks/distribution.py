@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cep_common.errors import ConfigError
 from cep_common.protocol.worker_reports import TransactionReport, WrittenTopicReport
 from cep_worker.failed_events.entries import FailureOrigin
 from cep_worker.formats.value_texts import text_column
-from cep_worker.outflows.consumers import FrameId, GroupId
+from cep_worker.outflows.consumers import FrameId, GroupId, Rows
 from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.sinks.base import EventSink, SinkContext, TopicMetrics
 from cep_worker.sinks.threaded import ThreadedSink
-from query_plan.connectors.distribution import DestinationShare, destinations_of
+from query_plan.connectors.distribution import DestinationShare, destinations_of, own_options
 from siddhi.column_names import column_name
 from siddhi.engine.columnar.java_order import string_hashes
 
@@ -33,8 +32,8 @@ _NULL = "null"
 _BITS = 32
 
 
-def shared_out(batch: pa.RecordBatch, share: DestinationShare, kinds: Sequence[tuple[str, str]]) -> pa.RecordBatch:
-    """Return the events of `batch` that belong to the destination, as Siddhi shares them out.
+def shared_rows(batch: pa.RecordBatch, share: DestinationShare, kinds: Sequence[tuple[str, str]]) -> Rows:
+    """Return the rows of `batch` whose events belong to the destination, as Siddhi shares them out.
 
     The hash code is Java's, of the key as a text: other programs find the destination by the same rule.
 
@@ -49,7 +48,7 @@ def shared_out(batch: pa.RecordBatch, share: DestinationShare, kinds: Sequence[t
     codes = string_hashes(texts)
     signed = np.where(codes >= 1 << (_BITS - 1), codes - (1 << _BITS), codes)
     wanted = np.abs(signed) % share.count == share.index
-    return batch.filter(pc.take(pa.array(wanted), keys.indices))
+    return np.flatnonzero(wanted[keys.indices.to_numpy()])
 
 
 @dataclass(slots=True)
@@ -93,12 +92,14 @@ class RoundRobinSink:
         self._ended_written: dict[str, int] = {}
         self._grouped = False
         self._destinations: list[_Destination] = []
-        each = destinations_of(context.connector)
+        each, written = destinations_of(context.connector), own_options(context.connector.options)
         many = max(1, context.waiting_rows // len(each))
         try:
             for number, connector in enumerate(each):
                 label = f"{context.label}.{number}"  # its transactions and numbers are its own
-                own = replace(context, connector=connector, label=label, waiting_rows=many)
+                # What the plan writes in place of the operator's option needs permission.
+                given = context.given.difference(*written[number : number + 1])
+                own = replace(context, connector=connector, label=label, waiting_rows=many, given=given)
                 self._destinations.append(_Destination(own, self._made(own), number))
         except Exception:
             for made in self._destinations:
@@ -140,13 +141,15 @@ class RoundRobinSink:
         else:
             takers = [one for one in self._present() if one.sink.has_room()] or self._present()
             first, self._next = self._next, (self._next + batch.num_rows) % (1 << 62)
-        parts = [batch.take(pa.array(rows)) for rows in _turns(batch.num_rows, first, len(takers))]
-        given = [(one, part) for one, part in zip(takers, parts, strict=True) if part.num_rows]
+        parts = zip(takers, _turns(batch.num_rows, first, len(takers)), strict=True)
+        given = [(one, rows) for one, rows in parts if len(rows)]
         if not given:
             receipt.settle()
         shared = _DestinationParts(receipt, len(given))
-        for one, part in given:
-            one.sink.offer(part, None, shared.receipt(), frame)
+        for one, rows in given:
+            one.sink.offer(
+                batch.take(pa.array(rows)), None, shared.receipt(), None if frame is None else frame.part(rows)
+            )
 
     def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
         shared = _DestinationParts(receipt, len(self._destinations))
@@ -286,7 +289,7 @@ class _DestinationParts:
             self._receipt.settle(self._lost)
 
 
-def _turns(rows: int, first: int, count: int) -> list[np.ndarray[Any, np.dtype[np.int64]]]:
+def _turns(rows: int, first: int, count: int) -> list[Rows]:
     """Return by destination the rows that it gets when the first row is event number `first`."""
     numbers = np.arange(rows, dtype=np.int64)
     return [numbers[(numbers + first) % count == index] for index in range(count)]

@@ -226,4 +226,4 @@ def idempotency_key(frame: FrameId, first_row: int) -> str:
     """Return what a request is known by: the same for the same events, however often they are sent."""
     group = frame.group
     names = "/".join(quote(name, safe="") for name in (str(group.key.tenant), group.key.identity, group.publisher))
-    return f"{names}/{group.epoch}.{group.attempt}/{group.checkpoint}/{frame.number}.{first_row}"
+    return f"{names}/{group.epoch}.{group.attempt}/{group.checkpoint}/{frame.number}.{frame.row(first_row)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,10 +16,12 @@ from worker_world import ALERTS, PLAN, World, alerts, sink_context, until
 
 from cep_common.protocol.registry import CheckpointSpan, DeployedPlan, PlanCheckpoints
 from cep_common.protocol.worker_reports import WrittenTopicReport
+from cep_worker.config import SinkConfig
+from cep_worker.plans.extensions import ConnectorExtension
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.sinks import distribution
 from cep_worker.sinks.base import EventSink
-from cep_worker.sinks.distribution import RoundRobinSink, shared_out
+from cep_worker.sinks.distribution import RoundRobinSink, shared_rows
 from query_plan.connectors.distribution import DestinationShare
 from query_plan.connectors.reading import read_connectors
 from siddhi.analysis.analyser import analyse
@@ -66,7 +68,8 @@ def http(strategy: str, hooks: list[Hook]) -> DeployedPlan:
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_events_are_shared_out_by_javas_hash_code_of_the_key(count: int) -> None:
     batch = alerts(*((n, carrier, n) for n, carrier in enumerate(CARRIERS)))
-    found = [shared_out(batch, DestinationShare("carrier", index, count), ALERTS) for index in range(count)]
+    rows = [shared_rows(batch, DestinationShare("carrier", index, count), ALERTS) for index in range(count)]
+    found = [batch.take(pa.array(one)) for one in rows]
     wanted: list[list[str]] = [[] for _ in range(count)]
     for carrier in CARRIERS:
         wanted[abs(java_hash(carrier)) % count].append(carrier)
@@ -75,7 +78,7 @@ def test_events_are_shared_out_by_javas_hash_code_of_the_key(count: int) -> None
 
 def test_a_key_without_value_has_a_destination_too() -> None:
     batch = alerts((1, "UA", 1)).set_column(2, "carrier", pa.array([None], pa.string()))
-    rows = [shared_out(batch, DestinationShare("carrier", index, 5), ALERTS).num_rows for index in range(5)]
+    rows = [len(shared_rows(batch, DestinationShare("carrier", index, 5), ALERTS)) for index in range(5)]
     assert rows.index(1) == abs(java_hash("null")) % 5
     assert sum(rows) == 1
 
@@ -206,3 +209,33 @@ def test_counts_of_a_destination_stay_when_its_sink_is_replaced(context: zmq.Con
         counted.append((shared.written, shared.delivered_events))
     assert next(made, None) is None, "the destination that failed has another sink"
     assert counted == [((WrittenTopicReport("alerts", 12),), 12)] * 4
+
+
+@pytest.mark.parametrize("strategy", ["partitioned", "roundRobin"])
+def test_events_of_a_frame_have_different_keys_at_all_destinations(
+    world: World, hooks: list[Hook], strategy: str
+) -> None:
+    plan = msgspec.structs.replace(http(strategy, hooks), delivery="exactly-once")
+    world.manager.checkpoints = (PlanCheckpoints(PLAN.key, (CheckpointSpan(7, 0, 1),)),)
+    world.start(plan)
+    publisher = world.publisher(plan).open()
+    publisher.send("Alerts", alerts(*((n, ("UA", "UB")[n % 2], n) for n in range(6))))
+    publisher.mark(1)
+    until(lambda: sorted(late(hooks[0]) + late(hooks[1])) == [*range(6)], publisher)
+    keys = [headers["Idempotency-Key"] for one in hooks for headers in one.headers]
+    assert len({*keys}) == len(keys) == 6
+
+
+def test_a_destination_in_place_of_the_operators_needs_permission(
+    make_world: Callable[..., World], hooks: list[Hook]
+) -> None:
+    defaults = {"name": "http", "namespace": "sink", "properties": {"publisher.url": hooks[0].url}}
+    entry = msgspec.convert({"extension": defaults}, ConnectorExtension)
+    world = make_world(extensions=(entry,), sinks=SinkConfig())
+    world.start(
+        with_sink(
+            "@sink(type='http', @map(type='json'), @distribution(strategy='roundRobin', "
+            f"@destination(timeout.ms='1000'), @destination(publisher.url='{hooks[1].url}')))"
+        )
+    )
+    until(lambda: "sinks.urls" in world.health()["plans"][0]["last_error"])
