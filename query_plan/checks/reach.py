@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cep_common.reach.guard import Guard, Reach
 from query_plan.annotations import named
-from query_plan.connectors.distribution import destinations_of
+from query_plan.connectors.distribution import NAME, destinations_in, destinations_of
 from query_plan.connectors.judging import Kind
 from query_plan.connectors.reach import reach_faults
 from query_plan.connectors.reading import connector_of
@@ -53,14 +53,17 @@ def unreachable(app: ast.App, reaches: WorkerReach) -> Iterator[Finding]:
 
 def _of_connector(stream: str, kind: Kind, annotation: ast.Annotation, guards: dict[str, Guard]) -> Iterator[Finding]:
     connector = connector_of(stream, annotation)
+    destinations = [one for nested in named(annotation.annotations, NAME) for one in destinations_in(nested)]
     seen: set[tuple[str, str]] = set()
     for worker, guard in guards.items():
-        for fault in (one for each in destinations_of(connector) for one in reach_faults(kind, each, guard)):
+        each = enumerate(destinations_of(connector))
+        for number, fault in ((number, fault) for number, one in each for fault in reach_faults(kind, one, guard)):
             if (fault.option, fault.message) in seen:
                 continue
             seen.add((fault.option, fault.message))
             message = f"@{kind}(type='{connector.type}') of {stream}: {fault.option}: {fault.message}"
-            spans = (one.span for one in annotation.elements if one.key == fault.option)
+            elements = (*destinations[number : number + 1], annotation)
+            spans = (one.span for written in elements for one in written.elements if one.key == fault.option)
             hint = f"so says worker {worker}; use what it lists, or ask its operator"
             yield NOT_ALLOWED.broken(message, hint, next(spans, annotation.span))
 

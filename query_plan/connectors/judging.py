@@ -108,11 +108,11 @@ def connector_faults(kind: Kind, connector: Connector, attributes: Sequence[str]
     each = own_options(connector.options)
     for number, one in enumerate(destinations_of(connector)):
         for wrong in _single_faults(kind, one, attributes):
-            if wrong in found:
-                continue
-            found.add(wrong)
-            is_own = number < len(each) and wrong.fault.option in each[number] and not wrong.in_map
-            yield replace(wrong, destination=number) if is_own else wrong
+            if number < len(each) and wrong.fault.option in each[number] and not wrong.in_map:
+                yield replace(wrong, destination=number)
+            elif wrong not in found:
+                found.add(wrong)
+                yield wrong
 
 
 def _single_faults(kind: Kind, connector: Connector, attributes: Sequence[str]) -> Iterator[ConnectorFault]:

@@ -110,3 +110,15 @@ def test_what_no_one_knows_in_an_annotation_is_told_at_its_place(place: str, ann
             whole <= span.start <= starts + 10 and span.end > starts and span.end <= place.index("◊") + len(written)
             for span in told
         ), written
+
+
+def test_each_destination_with_a_wrong_option_is_found_at_its_place() -> None:
+    text = (
+        "@Plan:name('P') @source(type='http', @map(type='json')) define stream A (k string);\n"
+        "@sink(type='kafka', bootstrap.servers='b:9092', topic='t', @map(type='json'), @distribution("
+        "strategy='roundRobin', @destination(partition.no='one'), @destination(partition.no='one')))\n"
+        "define stream B (k string); from A select * insert into B;"
+    )
+    spans = [one.problem.span for one in examine(text).findings]
+    first = text.index("partition.no=")
+    assert [one and one.start for one in spans] == [first, text.index("partition.no=", first + 1)]

@@ -275,6 +275,15 @@ def test_a_manager_refuses_what_its_workers_and_driver_would() -> None:
     assert examine(PLAN, reaches=open_to_all).compiled is not None
 
 
+def test_what_a_destination_may_not_reach_is_found_at_its_place() -> None:
+    destinations = "@destination(file.uri='/srv/x'), @destination(file.uri='/etc/cron.d/x')"
+    sink = f"@sink(type='file', @distribution(strategy='broadcast', {destinations}))"
+    text = f"@app:name('P') define stream In (a string); {sink} define stream Out (a string); from In insert into Out;"
+    found = examine(text, reaches=WorkerReach({"w1": Reach(sink_folders=("/srv",))})).findings
+    spans = [one.problem.span for one in found if one.problem.code == "not-allowed"]
+    assert [one and text[one.start : one.end] for one in spans] == ["file.uri='/etc/cron.d/x'"]
+
+
 def test_a_worker_that_listens_everywhere_is_not_called_at_its_hosts_other_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
