@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 SHARING = {
     "running_system": (
@@ -48,10 +49,18 @@ def group_of(file: Path) -> str:
 
 
 class Groups(LoadFileScheduling):
-    """Spreads groups of files."""
+    """Spreads groups of files; the last process takes them from the end.
+
+    What begins first starts systems and waits for them much of the time. What comes last computes, and fills that time.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(Path(super()._split_scope(nodeid)))
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if len(self.nodes) > 1 and node is self.nodes[-1]:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)
