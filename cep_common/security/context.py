@@ -36,19 +36,19 @@ class GuardedContext(zmq.Context[Socket]):
 
     keyring: Keyring | None = None
     insecure: bool = False
-    _doorkeeper: _PeerAuthenticator | None = None
+    _authenticator: _PeerAuthenticator | None = None
 
     def guard(self, keyring: Keyring) -> None:
         """Sockets that are made from now on use `keyring`."""
         self.keyring = keyring
-        self._doorkeeper = _PeerAuthenticator(self, keyring)
-        self._doorkeeper.start()
+        self._authenticator = _PeerAuthenticator(self, keyring)
+        self._authenticator.start()
 
     def destroy(self, linger: int | None = None) -> None:
         """Close every socket, and admit nobody any more."""
-        if self._doorkeeper is not None:
-            self._doorkeeper.stop()
-            self._doorkeeper = None
+        if self._authenticator is not None:
+            self._authenticator.stop()
+            self._authenticator = None
         super().destroy(linger)
 
 

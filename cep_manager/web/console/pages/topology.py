@@ -8,13 +8,11 @@ from flask import Blueprint, redirect, render_template, request
 
 from cep_common.ids import PlanKey
 from cep_manager.commands.plan_commands import MOST_WORKERS
-from cep_manager.errors import BadRequestError, PlanInvalidError, unknown_plan
+from cep_manager.errors import BadRequestError, PlanInvalidError
 from cep_manager.graph.child_apps import ChildApp, child_apps
 from cep_manager.graph.topology_view.component import component_view
 from cep_manager.graph.topology_view.model import TopologyHead, TopologyView, WindowName
 from cep_manager.graph.topology_view.page import topology_head, topology_view
-from cep_manager.monitoring.cluster_model import Overview
-from cep_manager.plans.record import PlanRecord
 from cep_manager.web.api.requests import read_number, read_tenant
 from cep_manager.web.console.page import Page, fragment, link, notice_of_deed, page
 from cep_manager.web.console.texts.highlight import siddhi_lines, xml_lines
@@ -65,7 +63,7 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
     def show_plan(name: str) -> Page:
         shown = _topology_view(view, name)
         plan = view.plan(_key(view, name))
-        compiled = _record(view.overview(), _key(view, name)).compiled
+        compiled = view.overview().snapshot.record(_key(view, name)).compiled
         queries = {stage.name: stage.queries for stage in compiled.components} if compiled is not None else {}
         return render_template(
             "plan.html",
@@ -79,7 +77,7 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
     @fragment
     def plan_head_fragment(name: str) -> Page:
         overview, key = view.overview(), _key(view, name)
-        _record(overview, key)
+        overview.snapshot.record(key)
         return render_template("fragments/plan_head.html", **_of_head(topology_head(overview, key)))
 
     @console.get("/fragments/plans/<name>")
@@ -131,22 +129,15 @@ def _undeploying(console: Blueprint, view: ManagerView) -> None:
 
 def _topology_view(view: ManagerView, name: str) -> TopologyView:
     overview, key = view.overview(), _key(view, name)
-    _record(overview, key)
+    overview.snapshot.record(key)
     return topology_view(overview, key, _window())
 
 
 def _apps(view: ManagerView, name: str) -> tuple[ChildApp, ...]:
     """Return the child apps of a plan that has several; none of another plan."""
     overview, key = view.overview(), _key(view, name)
-    apps = child_apps(overview.snapshot, _record(overview, key), texts=False)
+    apps = child_apps(overview.snapshot, overview.snapshot.record(key), texts=False)
     return apps if len(apps) > 1 else ()
-
-
-def _record(overview: Overview, key: PlanKey) -> PlanRecord:
-    record = overview.snapshot.plans.get(key)
-    if record is None:
-        raise unknown_plan(key)
-    return record
 
 
 def _of_head(head: TopologyHead) -> dict[str, Any]:
@@ -171,7 +162,7 @@ def _of_page(topology: TopologyView, apps: tuple[ChildApp, ...]) -> dict[str, An
 
 def _of_stage(view: ManagerView, name: str, component: str) -> dict[str, Any]:
     overview, key = view.overview(), _key(view, name)
-    record = _record(overview, key)
+    record = overview.snapshot.record(key)
     shown = component_view(overview, key, component, _window())
     return {
         **_WORDS,
