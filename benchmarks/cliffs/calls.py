@@ -16,7 +16,7 @@ _BY_NAME = {
     "from.base": "16", "to.base": "2", "regex": "'S([0-9])'", "char": "'S'", "replacement.string": "'x'",
     "split.string": "'1'", "begin.index": "1", "date.value": _DATE, "date.value2": _DATE, "unit": "'DAY'", "expr": "2",
     "date.source.format": "'yyyy-MM-dd HH:mm:ss'", "date.target.format": "'yyyy/MM/dd'", "p": "95.0",
-    "target.timezone": "'Asia/Seoul'", "template": "'{{1}} and {{2}}'", "json": _JSON, "json.element": "'x'",
+    "target.timezone": "'Asia/Seoul'", "template": "'{{1}} and {{1}}'", "json": _JSON, "json.element": "'x'",
     "condition": "price > 50.0", "key": "symbol", "expression": "'1 + 2'", "return.type": "'int'",
     "json.string": _JSON, "xml.string": "str:concat('<m><a>', symbol, '</a></m>')",
 }  # fmt: skip

@@ -310,11 +310,15 @@ def _process_inputs(copy: MergingOperator, batches: list[EventBatch], step: Step
 
 
 def came_together(batch: EventBatch) -> bool:
-    """Return whether events of several instances came together, or one went to several."""
-    partitions = batch.partitions
+    """Return whether events of several instances came together, or one went to several.
+
+    What timers of several instances brought between two events, which has one even order, did not.
+    """
+    partitions, orders = batch.partitions, batch.orders
     if partitions is None:
         return False
-    return bool(((batch.orders[1:] == batch.orders[:-1]) & (partitions[1:] != partitions[:-1])).any())
+    together = (orders[1:] == orders[:-1]) & (orders[1:] & 1 == 1)
+    return bool((together & (partitions[1:] != partitions[:-1])).any())
 
 
 def _of_instance(batch: EventBatch, instance: int) -> EventBatch:
