@@ -18,7 +18,7 @@ from cep_common.protocol.links import StreamSchema
 from cep_worker.failed_events.entries import FailedBatch
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import EventSink, SinkContext
-from cep_worker.sinks.rdbms_tables import COMMITS, event_table, note_commit, was_committed
+from cep_worker.sinks.rdbms_tables import COMMITS, event_table, note_commit, origin_of, was_committed
 from cep_worker.sinks.retries import RetryableError, RetryPolicy, deliver_with_retries
 from cep_worker.sinks.staged_groups import StagedGroups
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
@@ -59,12 +59,14 @@ class _RdbmsWriter:
     What the database cannot take now is retried without limit, what it refuses is dropped.
     """
 
-    def __init__(self, engine: Engine, table: sqlalchemy.Table, stream: StreamSchema, options: RdbmsOptions) -> None:
+    def __init__(
+        self, engine: Engine, table: sqlalchemy.Table, stream: StreamSchema, options: RdbmsOptions, origin: str
+    ) -> None:
         self.problem = ""
         self.steps = 0
         self._engine = engine
         self._table = table
-        self._stream = stream.stream
+        self._origin = origin
         self._schema = arrow_schema(stream)
         self._options = options
         self._staged = StagedGroups(self._schema)
@@ -119,10 +121,10 @@ class _RdbmsWriter:
             self._staged.forget(group.log)
 
     def _commit(self, connection: Connection, group: GroupId) -> list[_RejectedRows]:
-        if was_committed(connection, self._table.name, self._stream, group):
+        if was_committed(connection, self._table.name, self._origin, group):
             return []
         refused = self._insert(connection, (batch for _, batch in self._staged.batches(group)))
-        note_commit(connection, self._table.name, self._stream, group)
+        note_commit(connection, self._table.name, self._origin, group)
         return refused
 
     def _insert(self, connection: Connection, batches: Iterable[pa.RecordBatch]) -> list[_RejectedRows]:
@@ -224,7 +226,8 @@ def rdbms_sink(context: SinkContext) -> EventSink:
         guard_database(engine, context.guard)
     stream = StreamSchema(context.connector.stream, context.schema.attributes)
     table = event_table(options.table_name, stream.attributes, options.timestamp_column)
-    return ThreadedSink(context, _RdbmsWriter(engine, table, stream, options), options.on_error)
+    origin = origin_of(stream.stream, context.label)
+    return ThreadedSink(context, _RdbmsWriter(engine, table, stream, options, origin), options.on_error)
 
 
 def _events(batches: Iterable[pa.RecordBatch], refused: list[_RejectedRows]) -> Iterator[FailedBatch]:

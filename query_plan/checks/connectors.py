@@ -6,9 +6,10 @@ They apply the workers' own checks before the plan is deployed, so that what no 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from query_plan.annotations import named
-from query_plan.connectors.distribution import NAME, destinations_in
+from query_plan.connectors.distribution import NAME, destinations_in, option_name
 from query_plan.connectors.judging import ConnectorFault, Kind, connector_faults
 from query_plan.connectors.options import FaultKind
 from query_plan.connectors.reading import connector_of
@@ -61,9 +62,15 @@ def connectors_can_run(app: ast.App) -> Iterator[Finding]:
         attributes = [attribute.name for attribute in definition.attributes]
         for kind in _KINDS:
             for annotation in named(definition.annotations, kind):
-                connector = connector_of(definition.id, annotation)
+                others = tuple(named(annotation.annotations, NAME))[1:]
+                for other in others:
+                    message = f"@{kind} of {definition.id} has a second @distribution"
+                    yield WRONG_OPTION.broken(message, "write all destinations in one", other.span)
+                kept = tuple(one for one in annotation.annotations if all(one is not other for other in others))
+                judged = replace(annotation, annotations=kept)
+                connector = connector_of(definition.id, judged)
                 for found in connector_faults(kind, connector, attributes):
-                    yield _finding(definition, annotation, kind, found)
+                    yield _finding(definition, judged, kind, found)
 
 
 def _finding(
@@ -74,10 +81,10 @@ def _finding(
     if found.in_map:
         written = next(named(annotation.annotations, "map"), annotation)
     spans = _spans(written)
+    for distribution in named(annotation.annotations, NAME):
+        spans |= {option_name(element): element.span for element in distribution.elements}
     if found.destination is not None:
-        distributions = named(annotation.annotations, NAME)
-        destinations = [one for distribution in distributions for one in destinations_in(distribution)]
-        spans |= _spans(destinations[found.destination])
+        spans |= _spans(destinations_in(next(named(annotation.annotations, NAME)))[found.destination])
     span = spans.get(fault.option, written.span)
     type_ = annotation.value("type") or ""
     if found.about_type and not found.in_map and not type_.strip():

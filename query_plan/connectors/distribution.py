@@ -43,14 +43,19 @@ class DestinationShare:
 def options_of_distribution(annotation: ast.Annotation) -> Iterator[tuple[str, str]]:
     """Yield what `@distribution` says, as options of its sink."""
     for element in annotation.elements:
-        name = element.key or ""
-        yield _WORDS.get(name.casefold(), f"{NAME}.{name}".rstrip(".")), element.value
+        yield option_name(element), element.value
     destinations = destinations_in(annotation)
     for number, destination in enumerate(destinations):
         for element in destination.elements:
             yield f"{NAME}.destination.{number}.{element.key or ''}", element.value
     if destinations:
         yield COUNT, str(len(destinations))
+
+
+def option_name(element: ast.AnnotationElement) -> str:
+    """Return the sink's option that an element of `@distribution` is; the letter case of its name does not matter."""
+    name = element.key or ""
+    return _WORDS.get(name.casefold(), f"{NAME}.{name}".rstrip("."))
 
 
 def destinations_in(annotation: ast.Annotation) -> list[ast.Annotation]:
@@ -94,6 +99,11 @@ def separated(sink: Connector) -> tuple[Connector, ...]:
         msgspec.structs.replace(one, options=one.options | {KEY: sink.options[KEY], SHARE: f"{index}/{count}"})
         for index, one in enumerate(each)
     )
+
+
+def takes_turns(options: Mapping[str, str]) -> bool:
+    """Return whether the destinations of a sink are one sink, to be tried in turns."""
+    return _strategy(options) == ROUND_ROBIN
 
 
 def share_of(options: Mapping[str, str]) -> DestinationShare | None:

@@ -12,7 +12,13 @@ from cep_common.errors import ConfigError
 from cep_common.protocol.registry import Connector
 from query_plan.connectors import kafka, mappers, sinks, sources
 from query_plan.connectors.attribute_paths import by_attribute, split_options, split_paths
-from query_plan.connectors.distribution import destinations_of, distribution_faults, is_distributed, own_options
+from query_plan.connectors.distribution import (
+    destinations_of,
+    distribution_faults,
+    is_distributed,
+    own_options,
+    takes_turns,
+)
 from query_plan.connectors.options import Fault, FaultKind, Options, option_faults
 from query_plan.connectors.schemas import CARRIERS, SCHEMA_MAPPERS, SCHEMA_OPTIONS
 from query_plan.connectors.templates import attributes_in, sample, unknown_in
@@ -71,6 +77,7 @@ TEXTUAL: dict[Kind, tuple[str, ...]] = {
 """The types that have mappers of texts."""
 NO_MAPPER = ("", "passThrough")
 """With these the type's own mapper is taken."""
+_REF = "write the options of the destination, or ref at the sink"
 _DEFAULT_MAPPER = {"source": "json", "sink": ""}
 _TEMPLATED = ("json", "text", "xml")
 _ADVICE = {
@@ -107,6 +114,10 @@ def connector_faults(kind: Kind, connector: Connector, attributes: Sequence[str]
     found: set[ConnectorFault] = set()
     each = own_options(connector.options)
     for number, one in enumerate(destinations_of(connector)):
+        if takes_turns(connector.options) and number < len(each) and "ref" in each[number]:
+            yield ConnectorFault(
+                Fault("ref", "has no effect in a destination that takes turns", _REF), destination=number
+            )
         for wrong in _single_faults(kind, one, attributes):
             if number < len(each) and wrong.fault.option in each[number] and not wrong.in_map:
                 yield replace(wrong, destination=number)

@@ -122,3 +122,32 @@ def test_each_destination_with_a_wrong_option_is_found_at_its_place() -> None:
     spans = [one.problem.span for one in examine(text).findings]
     first = text.index("partition.no=")
     assert [one and one.start for one in spans] == [first, text.index("partition.no=", first + 1)]
+
+
+def pointed_at(distribution: str) -> list[str]:
+    """Return at what of a plan whose sink has the distribution findings point."""
+    text = (
+        "@Plan:name('P') @source(type='http', @map(type='json')) define stream A (k string);\n"
+        f"@sink(type='kafka', bootstrap.servers='b:9092', topic='t', @map(type='json'), {distribution})\n"
+        "define stream B (k string); from A select * insert into B;"
+    )
+    spans = [one.problem.span for one in examine(text).findings]
+    return [text[one.start : one.end] for one in spans if one]
+
+
+def test_an_option_of_a_distribution_is_found_in_any_letter_case() -> None:
+    found = pointed_at("@distribution(Strategy='partitioned', PartitionKey='x', @destination(partition.no='1'))")
+    assert found == ["PartitionKey='x'"]
+
+
+def test_a_second_distribution_of_a_sink_is_reported_and_the_first_is_judged() -> None:
+    first = "@distribution(strategy='broadcast', @destination(partition.no='one'), @destination(partition.no='1'))"
+    second = "@distribution(strategy='roundRobin', @destination(partition.no='2'))"
+    found = pointed_at(f"{first}, {second}")
+    assert sorted(found) == sorted([second, "partition.no='one'"])
+
+
+def test_a_ref_in_a_destination_that_takes_turns_is_reported() -> None:
+    each = "@destination(partition.no='1'), @destination(ref='second')"
+    assert pointed_at(f"@distribution(strategy='roundRobin', {each})") == ["ref='second'"]
+    assert pointed_at(f"@distribution(strategy='broadcast', {each})") == []

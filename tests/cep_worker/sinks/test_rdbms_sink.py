@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.sinks.base import EventSink
-from cep_worker.sinks.rdbms_tables import note_commit
+from cep_worker.sinks.rdbms_tables import note_commit, origin_of
 
 FIRST = GroupId(KEY, "publisher#0", 7, 0, 3, "log")
 SECOND = GroupId(KEY, "publisher#0", 7, 1, 5, "log")
@@ -44,9 +45,10 @@ class Desk:
         self._sinks: list[EventSink] = []
         self.delivered = 0
 
-    def sink(self, **options: str) -> EventSink:
+    def sink(self, label: str = "rdbms", **options: str) -> EventSink:
         connector = Connector("Alerts", "rdbms", {"url": self.url, "table.name": "alerts", **options}, "", {})
-        self._sinks.append(make_sink(sink_context(connector, self._event_loop, self._context, self.errors)))
+        context = sink_context(connector, self._event_loop, self._context, self.errors)
+        self._sinks.append(make_sink(replace(context, label=label)))
         return self._sinks[-1]
 
     def offer(self, sink: EventSink, *late: int, frame: FrameId | None = None) -> None:
@@ -143,6 +145,20 @@ def test_a_group_that_comes_again_is_recognised_by_another_process_too(desk: Des
     desk.give(again, SECOND, [4, 500])
     assert desk.late() == [1, 2, 3, 4]
     assert desk.run("select checkpoint from cep_commits") == [5]
+
+
+def test_sinks_of_the_same_stream_and_table_have_commits_of_their_own(desk: Desk) -> None:
+    desk.run(TABLE)
+    for label in ("rdbms", "rdbms#2", "rdbms.0", "rdbms.1"):
+        desk.give(desk.sink(label), FIRST, [1])
+        desk.give(desk.sink(label), FIRST, [1])
+    assert desk.late() == [1] * 4
+
+
+def test_the_name_of_a_commit_fits_its_column() -> None:
+    names = {origin_of("x" * length, label) for length in (120, 128) for label in ("rdbms", "rdbms#2", "rdbms#3")}
+    assert len(names) == 6
+    assert max(map(len, names)) <= 128
 
 
 def test_a_group_takes_effect_with_its_commit_and_not_before(desk: Desk) -> None:
