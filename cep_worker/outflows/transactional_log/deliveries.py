@@ -204,6 +204,7 @@ class ConsumerDeliveries:
         taps = {(stream, tap.name): tap for stream in streams if stream in self._exported for tap in self._find(stream)}
         for who in self._deliveries.keys() - taps.keys():
             gone = self._deliveries.pop(who)
+            self._tell_gone(gone, verdict)
             if gone.release is not None:
                 gone.release.close()
         for (stream, name), tap in taps.items():
@@ -218,6 +219,19 @@ class ConsumerDeliveries:
                 self._deliveries[stream, name] = _ConsumerDelivery(stream, tap, place.done, place.frames)
             else:
                 self._deliveries[stream, name] = _ConsumerDelivery(stream, tap, self._released_to(verdict))
+
+    def _tell_gone(self, gone: _ConsumerDelivery, verdict: Callable[[ResultGroup], CommitDecision]) -> None:
+        """Log what a sink that was taken out of the plan does not get.
+
+        What it has in memory it may still deliver, and of a partitioned stream it would have had a share.
+        """
+        if not gone.tap.lasting or gone.stream not in self._exported:
+            return
+        waiting = [one for one in self._log.groups if verdict(one) is CommitDecision.RELEASE]
+        rows = sum(one.stream_rows[gone.stream] - gone.rows_in(one) for one in waiting)
+        if rows:
+            logger.error("results are not delivered, their sink was taken out of the plan: folder=%s stream=%s sink=%s "
+                         "up to events=%d", self._log.folder, gone.stream, gone.tap.name, rows)  # fmt: skip
 
     def _place(self, stream: str, tap: Tap, taps: Mapping[Who, Tap]) -> DeliveryPosition:
         """Return how far the consumer got in an earlier process."""

@@ -323,6 +323,21 @@ def test_sinks_of_one_type_that_change_their_order_get_what_they_lack(make: Make
     assert dead.got == sound.got == [0, 1, 2]
 
 
+@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
+def test_what_a_sink_that_is_taken_out_does_not_get_is_told(
+    make: Make, delivery: Delivery, caplog: pytest.LogCaptureFixture
+) -> None:
+    sound, dead = Tap("http"), Tap("http#2")
+    dead.open = False
+    desk = make(msgspec.structs.replace(LEAST, delivery=delivery), sound, dead)
+    desk.send(3, rows=2)
+    desk.complete()
+    desk.taps["Alerts"].remove(dead)
+    desk.turn()
+    told = [one.getMessage() for one in caplog.records if "taken out" in one.getMessage()]
+    assert [one.partition("stream=")[2] for one in told] == ["Alerts sink=http#2 up to events=6"]
+
+
 def test_a_sink_that_is_edited_while_the_worker_is_away_gets_what_its_former_form_lacked(make: Make) -> None:
     dead, sound = Tap("http", "old"), Tap("file")
     dead.open = False
