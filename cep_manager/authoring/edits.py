@@ -14,6 +14,7 @@ from cep_manager.errors import TrialFailedError
 from cep_manager.monitoring.status import plan_status
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanRecord
+from query_plan.connectors.distribution import shares_out_alike
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.scripts.language import ScriptPolicy
 from topology.edit_preview.messages import EditAnswer, EditRefused, EditRequest
@@ -56,8 +57,9 @@ class EditPreviews:
         )
         kept = sum(part.kept for part in parts)
         streams = tuple(_streams(snapshot, record, record.compiled, edited))
-        note = "" if snapshot.tasks.get(record.key) else NOT_RUNNING
-        return EditPreview(name, kept, len(parts) - kept, parts, streams, note)
+        notes = [] if snapshot.tasks.get(record.key) else [NOT_RUNNING]
+        notes += _shared_anew(snapshot, record, record.compiled, edited)
+        return EditPreview(name, kept, len(parts) - kept, parts, streams, "; ".join(notes))
 
     def _fates(self, former: CompiledPlan, edited: CompiledPlan) -> tuple[EditedPart, ...]:
         timeout_ms = max(self._config.timeout_ms, LEAST_MS)
@@ -93,6 +95,26 @@ def _streams(
             yield EditedStream(binding.stream, waiting, "mapped", _mapping(binding.attributes, now[binding.stream]))
         elif waiting:
             yield EditedStream(binding.stream, waiting, "kept", "")
+
+
+def _shared_anew(
+    snapshot: ClusterSnapshot, record: PlanRecord, former: CompiledPlan, edited: CompiledPlan
+) -> Iterator[str]:
+    """Tell of results that wait for sinks whose destinations the text changes."""
+    mine = (record.key.tenant, record.key.plan)
+    for stream in dict.fromkeys(one.stream for one in former.sinks):
+        had, has = ([one for one in plan.sinks if one.stream == stream] for plan in (former, edited))
+        waiting = sum(
+            one.waiting_events
+            for worker in (*snapshot.live_workers(), *snapshot.away_workers)
+            for one in worker.latest.connectors
+            if one.direction == "sink" and (one.tenant, one.plan, one.stream) == (*mine, stream)
+        )
+        if waiting and not shares_out_alike(had, has):
+            yield (
+                f"{waiting:,} results wait for sinks of {stream}, which the text removes or lets share otherwise: "
+                "some may be delivered twice and others not at all, so deploy it when none waits"
+            )
 
 
 def _waiting(snapshot: ClusterSnapshot, record: PlanRecord, stream: str) -> int:

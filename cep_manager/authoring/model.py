@@ -130,8 +130,8 @@ class EditedStream(msgspec.Struct, frozen=True):
 class EditPreview(msgspec.Struct, frozen=True):
     """What a text would keep of the deployed plan that it replaces.
 
-    `streams` are those that it changes and those with waiting events. `note` says what cannot be predicted; empty:
-    nothing.
+    `streams` are those that it changes and those with waiting events. `note` says what cannot be predicted, and
+    which results may be lost or come twice; empty: nothing.
     """
 
     plan: str

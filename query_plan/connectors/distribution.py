@@ -112,6 +112,27 @@ def share_of(options: Mapping[str, str]) -> DestinationShare | None:
     return DestinationShare(options[KEY], int(written[1]), int(written[2])) if written and KEY in options else None
 
 
+def shares_out_alike(former: Sequence[Connector], edited: Sequence[Connector]) -> bool:
+    """Return whether an edit of a stream's sinks leaves each destination the events that wait for it.
+
+    It does not if it takes a sink away, or changes the number or order of destinations that share events, their
+    strategy or key.
+    """
+    if not any(is_distributed(one.options) for one in (*former, *edited)):
+        return len(edited) >= len(former)  # each has all events, and is known again by its options
+    if [_rule(one) for one in former] != [_rule(one) for one in edited]:
+        return False
+    had, has = ([own for sink in sinks for own in destinations_of(sink)] for sinks in (former, edited))
+    return had == has or any(one not in had for one in has)
+
+
+def _rule(sink: Connector) -> tuple[str, dict[str, str]]:
+    options = sink.options.items()
+    return sink.type, {
+        name: text for name, text in options if _OURS.fullmatch(name) and not _DESTINATION.fullmatch(name)
+    }
+
+
 def distribution_faults(options: Mapping[str, str], attributes: Sequence[str]) -> Iterator[Fault]:
     """Yield what is wrong with the `@distribution` of a sink."""
     if share_of(options) is not None:

@@ -7,6 +7,7 @@ from manager_world import World, plan, serves, task, worker
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.protocol.registry import InflowReport
 from cep_common.protocol.tasks import ComponentState
+from cep_common.protocol.worker_reports import ConnectorReport
 from cep_manager.authoring.compiler import compile_plan
 from cep_manager.authoring.edits import NOT_RUNNING, EditPreviews
 from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview
@@ -128,3 +129,31 @@ def test_the_preview_runs_in_a_process_of_its_own() -> None:
         ("sums", True, "", True),
         ("longs", False, "it is defined otherwise", False),
     ]
+
+
+def with_destinations(*numbers: int, strategy: str = "broadcast", prefix: str = "") -> str:
+    each = ", ".join(f"@destination(prefix='{prefix}{number}')" for number in numbers)
+    sink = f"@sink(type='log', @distribution(strategy='{strategy}', partitionKey='k', {each}))"
+    return TEXT.replace("@Export('res:1.0.0')", f"{sink} @Export('res:1.0.0')")
+
+
+@pytest.mark.parametrize("strategy", ["broadcast", "partitioned", "roundRobin"])
+def test_results_that_wait_for_destinations_that_change_are_told(strategy: str) -> None:
+    text = with_destinations(1, 2, strategy=strategy)
+    other = "broadcast" if strategy != "broadcast" else "partitioned"
+    edits = {
+        text: False,
+        with_destinations(1, 2, strategy=strategy, prefix="new "): False,
+        with_destinations(2, 1, strategy=strategy): strategy != "broadcast",
+        with_destinations(1, strategy=strategy): True,
+        with_destinations(1, 2, 3, strategy=strategy): strategy != "broadcast",
+        with_destinations(1, 2, strategy=other): True,
+        TEXT: True,
+    }
+    for waiting in (0, 1_200):
+        world = running()
+        world.put(plan(KEY, text=text, compiled=compile_plan(text, SCRIPTS)))
+        sink = ConnectorReport("sink", "log", KEY.tenant, KEY.plan, "A", waiting_events=waiting)
+        world.hear(msgspec.structs.replace(worker(serves(key=KEY)), connectors=(sink,)))
+        told = ["1,200 results wait for sinks of A, which" in preview(world, edited).note for edited in edits]
+        assert told == [expected and waiting > 0 for expected in edits.values()]
