@@ -29,7 +29,8 @@ FLIGHTS = Path(__file__).parents[3] / "samples" / "flights" / "KnockOnDelays.sid
 
 
 def trials(scripts: ScriptPolicy = NO_SCRIPTS, **settings: int) -> Trials:
-    return Trials(TrialConfig(**settings), scripts, SystemClock())
+    # The engine is loaded first, which takes long beside other tests.
+    return Trials(TrialConfig(**{"timeout_ms": 90_000, **settings}), scripts, SystemClock())
 
 
 def event(value: object) -> TrialEvent:

@@ -29,13 +29,15 @@ SCRIPTS = ScriptPolicy(frozenset(), "script.python: true")
 TEXT = FLIGHTS.read_text(encoding="utf-8")
 EDITOR = "document.getElementById('editor').shadowRoot"
 CONTENT = f"{EDITOR}.querySelector('.cm-content')"
+TRIAL_S = 90
+"""What a trial may take: the engine is loaded first, which takes long beside other tests."""
 HOSTILE = "<img src=x onerror=document.title=1>"
 
 
 class AuthoringView(FakeView):
     """A view that knows the language for true."""
 
-    trials = Trials(TrialConfig(), SCRIPTS, SystemClock())
+    trials = Trials(TrialConfig(timeout_ms=TRIAL_S * 1_000), SCRIPTS, SystemClock())
     edits: ClassVar[list[str]] = []
 
     def validate(self, text: str) -> Validation:
@@ -180,7 +182,7 @@ def test_events_may_have_an_attribute_called_as_their_time(page: Browser) -> Non
     page.evaluate("document.getElementById('tab-try').click()")
     page.evaluate('document.getElementById(\'try-events\').value = \'{"stream": "S", "_timestamp": 86400005}\'')
     page.evaluate("document.getElementById('try-run').click()")
-    page.until("document.getElementById('try-told').textContent.startsWith('1 events ran through')", within_s=40)
+    page.until("document.getElementById('try-told').textContent.startsWith('1 events ran through')", within_s=TRIAL_S)
     results = str(page.evaluate("document.getElementById('try-results').textContent"))
     assert results.count("86400005") + results.count("86,400,005") >= 2
 
@@ -194,7 +196,7 @@ def test_a_plan_is_tried_out_and_what_users_write_stays_text(page: Browser) -> N
     events = '{"stream": "S", "data": ["%s"]}\\n{"stream": "S", "a": "b"}' % HOSTILE  # noqa: UP031 - braces
     page.evaluate(f"document.getElementById('try-events').value = '{events}'")
     page.evaluate("document.getElementById('try-run').click()")
-    page.until("document.getElementById('try-told').textContent.startsWith('2 events ran through')", within_s=40)
+    page.until("document.getElementById('try-told').textContent.startsWith('2 events ran through')", within_s=TRIAL_S)
     results = page.evaluate("document.getElementById('try-results').textContent")
     assert "Stream T" in results
     assert HOSTILE in results
