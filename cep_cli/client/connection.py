@@ -59,12 +59,15 @@ class ManagerConnection:
             CommandRefusedError: The manager refused the request.
         """
         deadline = time.monotonic() + LEADER_WITHIN_S
+        asked = {self.url}
         answer = self._ask(method, path, body, parameters, timeout_s)
         while _is_of_no_leader(answer) and time.monotonic() < deadline:
             if answer.status == SENT_ON:
                 self._turn_to(answer.headers["Location"])
-            else:
+            # Managers may name each other while none of them leads.
+            if answer.status != SENT_ON or self.url in asked:
                 time.sleep(AGAIN_S)
+            asked.add(self.url)
             answer = self._ask(method, path, body, parameters, timeout_s)
         if answer.status >= 300:
             raise CommandRefusedError(_refusal(answer), answer.status, _details(answer))
@@ -115,8 +118,6 @@ class ManagerConnection:
             raise CommandRefusedError(
                 f"{self.url} names {there.scheme}://{there.netloc} as the leader, which is not HTTPS"
             )
-        if self.url == f"{there.scheme}://{there.netloc}":
-            time.sleep(AGAIN_S)
         self.url = f"{there.scheme}://{there.netloc}"
 
 

@@ -83,6 +83,16 @@ def nobody() -> str:
     return f"http://127.0.0.1:{gone.server_port}"
 
 
+def test_managers_that_name_each_other_are_asked_with_pauses(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cep_cli.client.connection.LEADER_WITHIN_S", 1.0)
+    one = start(nobody_leads)
+    other = start(sends_to(one))
+    one.answer = sends_to(other)
+    with pytest.raises(CommandRefusedError):
+        ManagerClient(one.url, 7, TOKEN).plans()
+    assert len(one.asked) + len(other.asked) <= 8
+
+
 def test_a_command_goes_on_to_the_leader_whole_with_its_token_and_stays_there(start: Any) -> None:
     leader = start(leads)
     standby = start(sends_to(leader))
