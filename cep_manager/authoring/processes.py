@@ -14,6 +14,7 @@ from typing import IO
 
 from cep_manager.config import TrialConfig
 from cep_manager.errors import TrialFailedError, TrialsBusyError
+from siddhi.trial.process import LOADING_S
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +32,10 @@ class BoundedProcesses:
         self._free = threading.BoundedSemaphore(max(1, config.at_once))
 
     def answer(self, module: str, request: bytes, smaller: str, timeout_ms: int) -> bytes:
-        """Run `module` as a process with `request` as its input, and return its output within `timeout_ms`.
+        """Run `module` as a process with `request` as its input, and return its output.
 
-        `smaller` tells users how to ask for less. Raises TrialsBusyError and TrialFailedError.
+        It takes no longer than `timeout_ms`, after at most `LOADING_S` in which it loads the engine. `smaller` tells
+        users how to ask for less. Raises TrialsBusyError and TrialFailedError.
         """
         if self._config.at_once == 0:
             message = "plans are not tried out here; see trial.at_once in the manager's configuration"
@@ -63,7 +65,8 @@ class BoundedProcesses:
                 too_late.set()
                 kill(process)
 
-            timer = threading.Timer(timeout_ms / 1_000, end)
+            # The process ends itself in time; this is for one that cannot.
+            timer = threading.Timer(LOADING_S + timeout_ms / 1_000, end)
             timer.start()
             try:
                 written = _exchange(process, request)

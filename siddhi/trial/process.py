@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import signal
@@ -12,10 +13,12 @@ from typing import Protocol, TypeVar
 import msgspec
 
 MOST_FILE_BYTES = 64 * 2**20
+LOADING_S = 60
+"""What the process may take beforehand to load what answers: some seconds, but a minute on a busy machine."""
 
 
 class Bounded(Protocol):
-    """A request that says for how many seconds the process may run and how much memory it may use."""
+    """A request that says for how many seconds it may be worked on and how much memory the process may use."""
 
     @property
     def seconds(self) -> int:
@@ -29,13 +32,16 @@ class Bounded(Protocol):
 Request = TypeVar("Request", bound=Bounded)
 
 
-def answer(kind: type[Request], run: Callable[[Request], object]) -> None:
-    """Write the result of `run` for the request on standard input to standard output, both JSON.
+def answer(kind: type[Request], load: Callable[[], Callable[[Request], object]]) -> None:
+    """Write the answer to the request on standard input to standard output, both JSON.
 
-    The process uses no more time and memory than the request allows.
+    The process uses no more time and memory than the request allows, after `LOADING_S` in which `load` has to return
+    the function that answers.
     """
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=kind)
     _limit(request)
+    run = load()
+    _limit_time(request.seconds)
     # What a plan's script or a library prints must not stand in the answer.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -48,8 +54,15 @@ def _limit(request: Bounded) -> None:
 
     Core dumps are off, and the size of files (caches of compiled kernels) is limited.
     """
-    signal.alarm(request.seconds)
-    resource.setrlimit(resource.RLIMIT_CPU, (request.seconds, request.seconds))
+    _limit_time(LOADING_S + request.seconds)
     resource.setrlimit(resource.RLIMIT_AS, (request.memory_bytes, request.memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE_BYTES, MOST_FILE_BYTES))
+
+
+def _limit_time(seconds: int) -> None:
+    """End the process after so many seconds from now, or so many seconds of processor time."""
+    signal.alarm(seconds)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = math.ceil(used.ru_utime + used.ru_stime) + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most))

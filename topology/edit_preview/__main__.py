@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from siddhi.trial.process import answer
 from topology.edit_preview.messages import EditAnswer, EditRequest
 
 
-def _run(request: EditRequest) -> EditAnswer:
+def _load() -> Callable[[EditRequest], EditAnswer]:
     from topology.edit_preview.run import run_preview  # noqa: PLC0415 - the engine is loaded under the limits
 
-    return run_preview(request)
+    return run_preview
 
 
 if __name__ == "__main__":
-    answer(EditRequest, _run)
+    answer(EditRequest, _load)

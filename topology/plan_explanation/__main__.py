@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from siddhi.trial.process import answer
 from topology.plan_explanation.messages import ExplainAnswer, ExplainRequest
 
 
-def _run(request: ExplainRequest) -> ExplainAnswer:
+def _load() -> Callable[[ExplainRequest], ExplainAnswer]:
     from topology.plan_explanation.run import run_explanation  # noqa: PLC0415 - the engine is loaded under the limits
 
-    return run_explanation(request)
+    return run_explanation
 
 
 if __name__ == "__main__":
-    answer(ExplainRequest, _run)
+    answer(ExplainRequest, _load)
