@@ -1,1 +1,1 @@
-"""What a process shows of itself to a manager: its newest log records, its configuration, and its state."""
+"""What a manager can read from a process: its newest log records, its configuration, and its state."""

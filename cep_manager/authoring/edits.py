@@ -58,7 +58,7 @@ class EditPreviews:
         kept = sum(part.kept for part in parts)
         streams = tuple(_streams(snapshot, record, record.compiled, edited))
         notes = [] if snapshot.tasks.get(record.key) else [NOT_RUNNING]
-        notes += _shared_anew(snapshot, record, record.compiled, edited)
+        notes += _redistribution_notes(snapshot, record, record.compiled, edited)
         return EditPreview(name, kept, len(parts) - kept, parts, streams, "; ".join(notes))
 
     def _fates(self, former: CompiledPlan, edited: CompiledPlan) -> tuple[EditedPart, ...]:
@@ -97,10 +97,10 @@ def _streams(
             yield EditedStream(binding.stream, waiting, "kept", "")
 
 
-def _shared_anew(
+def _redistribution_notes(
     snapshot: ClusterSnapshot, record: PlanRecord, former: CompiledPlan, edited: CompiledPlan
 ) -> Iterator[str]:
-    """Tell of results that wait for sinks whose destinations the text changes."""
+    """Yield a warning for each stream with waiting results that the edited sinks would distribute differently."""
     mine = (record.key.tenant, record.key.plan)
     for stream in dict.fromkeys(one.stream for one in former.sinks):
         had, has = ([one for one in plan.sinks if one.stream == stream] for plan in (former, edited))
@@ -112,8 +112,8 @@ def _shared_anew(
         )
         if waiting and not shares_out_alike(had, has):
             yield (
-                f"{waiting:,} results wait for sinks of {stream}, which the text removes or lets share otherwise: "
-                "some may be delivered twice and others not at all, so deploy it when none waits"
+                f"{waiting:,} results wait for sinks of {stream}, which this edit removes or distributes differently: "
+                "some may be delivered twice and others not at all; deploy it when no results wait"
             )
 
 

@@ -284,7 +284,7 @@ class Election:
         elif lease is not None and (self.role is ElectionRole.CLAIMING or self._may_claim(lease, now_ms)):
             # The claim fails if beat or token have moved since they were last seen.
             self._move(ElectionSignal.FREE, "")
-            # Nobody waits for the end of a lease that only this node may claim; a slow database must not end it.
+            # No other node may claim this lease, so none waits for it to expire: it may outlast a slow database.
             length_ms = self._pace.alone_ms if self._of_two_nodes else self._length_ms(now_ms)
             request = ClaimLease(lease.token, lease.beat, length_ms)
         else:

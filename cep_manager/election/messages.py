@@ -14,8 +14,8 @@ MARGIN_PARTS = 10
 class ElectionTiming(msgspec.Struct, frozen=True):
     """How often a leader renews its lease and a standby checks it, and how long the lease lasts.
 
-    It lasts `lease_ms`, but `alone_ms` when there is no other manager that may claim it: nobody waits then for its
-    end, so a slow disk need not end it.
+    It lasts `lease_ms`, but `alone_ms` when no other manager may claim it: then none waits for it to
+    expire, so it may outlast a slow disk.
     """
 
     heartbeat_ms: int

@@ -26,8 +26,8 @@ class _Source:
         self._up_ms = report.up_ms
         self._most: dict[str, dict[Counter, int]] = {}
 
-    def began_anew(self, report: RegisterTask) -> bool:
-        """Return whether `report` comes from another process, or from one that has begun to count again."""
+    def has_restarted(self, report: RegisterTask) -> bool:
+        """Return whether `report` comes from another process, or from one whose counters started again at 0."""
         return _process(report) != self._process or report.up_ms < self._up_ms
 
     def growth(self, report: RegisterTask) -> Iterator[tuple[ComponentReport, dict[Counter, int]]]:
@@ -84,7 +84,7 @@ class CounterHistories:
         plan = self._plans.setdefault(report.key, _PlanHistories({}, {}, {}))
         task = (report.epoch, report.task)
         source = plan.sources.get(task)
-        if source is None or source.began_anew(report):
+        if source is None or source.has_restarted(report):
             source = plan.sources[task] = _Source(report)
         by_name = dict(plan.told)
         for component, growth in source.growth(report):

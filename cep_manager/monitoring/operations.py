@@ -183,7 +183,7 @@ def _savepoint(snapshot: ClusterSnapshot, now_ms: int, asked: OperationId) -> Op
     if report is not None and report.state == "stored" and report.taken_ms < asked.begun_ms - CLOCKS_APART_MS:
         report = None  # an earlier one of that name, in whose place this one comes
     if report is None and (snapshot.driver is None or now_ms - asked.begun_ms < NOT_TOLD_AFTER_MS):
-        return _status(asked, "pending", "the driver was told")
+        return _status(asked, "pending", "the request was sent to the driver")
     if report is None:
         why = f"the driver has no savepoint {asked.savepoint}: it was removed, or never begun"
         return _failed(asked, "unknown-savepoint", why, why)
@@ -204,7 +204,7 @@ def _removal(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
         return _status(asked, "succeeded", "it was removed; another of that name was taken since")
     if report.error:
         return _failed(asked, "savepoint-failed", report.error, report.error)
-    return _status(asked, "running", "the driver was told")
+    return _status(asked, "running", "the request was sent to the driver")
 
 
 def _report(snapshot: ClusterSnapshot, asked: OperationId) -> SavepointReport | None:

@@ -34,7 +34,7 @@ class KnownNames:
 
 UNKNOWN = warning_rule(
     "annotation-unknown",
-    "nobody knows such an annotation, or such an option of it, at its place; it has no effect",
+    "an annotation, or an option of it, is unknown at this place; it has no effect",
     "write the name that is meant, or take it out",
 )
 WITHOUT_EFFECT = warning_rule(

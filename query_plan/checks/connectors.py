@@ -23,18 +23,18 @@ WITHOUT_TYPE = error_rule(
 )
 UNKNOWN_TYPE = warning_rule(
     "connector-type-unknown",
-    "no worker has sources or sinks of such a type; the plan runs without it",
-    "use a type that there is, or bring events in and results out by HTTP or ZeroMQ, which needs no declaration",
+    "no worker has sources or sinks of this type; the plan runs without it",
+    "use a known type, or bring events in and results out by HTTP or ZeroMQ, which needs no declaration",
 )
 UNKNOWN_MAPPER = warning_rule(
     "mapper-type-unknown",
-    "no worker has a mapper of such a type for the source or sink; the plan runs without it",
-    "use a mapper that there is",
+    "no worker has a mapper of this type for the source or sink; the plan runs without it",
+    "use a known mapper",
 )
 UNKNOWN_OPTION = warning_rule(
     "connector-option-unknown",
-    "no worker knows such an option of the source, sink or mapper; the plan runs without that source or sink",
-    "take the option out, or use one that there is",
+    "an option of the source, sink or mapper is unknown; the plan runs without that source or sink",
+    "take the option out, or write a known one",
 )
 MISSING_OPTION = warning_rule(
     "connector-option-missing",

@@ -36,8 +36,8 @@ CHUNK_COUNTED = warning_rule(
 )
 WAYS_UNORDERED = warning_rule(
     "ways-without-order",
-    "a group that keeps state takes in two streams that come of one on different ways, so that of two events of the"
-    " same moment either may come first",
+    "a group that keeps state reads two streams that derive from the same stream by different paths, so that of two"
+    " events of the same moment either may come first",
     "if it matters which was first, give all groups between the same `execGroup`",
 )
 

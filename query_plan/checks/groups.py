@@ -50,7 +50,7 @@ SHARED_PRIVATE = error_rule(
 )
 LOOP = error_rule(
     "loop-across-groups",
-    "groups feed each other in a circle",
+    "groups form a loop: each feeds the next",
     "put the circle into one `execGroup`, or write to another stream",
 )
 HANDED_ON = error_rule(

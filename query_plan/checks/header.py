@@ -37,7 +37,7 @@ NAME_EMPTY = error_rule(
 )
 NAME_INVALID = error_rule(
     "plan-name-invalid",
-    "a topology cannot bear the plan's name",
+    "the plan's name has characters that are not allowed, or is too long",
     "use letters, digits, blanks and `_-.,&+@=!()`, none of these but `_` in front, at most 128 characters",
 )
 NOT_POSITIVE = error_rule(
@@ -47,17 +47,17 @@ NOT_POSITIVE = error_rule(
 )
 DELIVERY_UNKNOWN = error_rule(
     "delivery-unknown",
-    "`@Plan:delivery` names no guarantee that there is, or is given twice",
+    "`@Plan:delivery` has an unknown value, or is given twice",
     "write `@Plan:delivery('exactly-once')`, `'at-least-once'` (the default) or `'at-most-once'`, once",
 )
 TRANSPORT_UNKNOWN = error_rule(
     "transport-unknown",
-    "`@App:transport` names nothing that carries streams between execution groups, or is given twice",
+    "`@App:transport` has an unknown value, or is given twice",
     "write `@App:transport('kafka')`, or leave it out: groups are connected directly (`'zeromq'`)",
 )
 HOST_UNKNOWN = error_rule(
     "host-unknown",
-    "`@Plan:host` names no place that there is, or is given twice",
+    "`@Plan:host` has an unknown value, or is given twice",
     "write `@Plan:host('shared')` or `@Plan:host('own')`, once",
 )
 HOST_CONTRADICTED = error_rule(
@@ -67,14 +67,14 @@ HOST_CONTRADICTED = error_rule(
 )
 STATISTICS_UNKNOWN = warning_rule(
     "statistics-unknown",
-    "`@Plan:statistics` names no level that there is",
+    "`@Plan:statistics` has an unknown level",
     "write `@Plan:statistics('off')`, `'basic'` (the default) or `'detail'`",
 )
 DIST_REPEATED = error_rule("dist-repeated", "`@dist` gives a value twice", "keep one of them")
 DIST_WITHOUT_KEY = error_rule(
     "dist-without-key", "`@dist` has a value without a key", "write `parallel='2'`, not `'2'`"
 )
-DIST_UNKNOWN_KEY = warning_rule("dist-unknown-key", "`@dist` does not know a key", "look for a slip of the pen")
+DIST_UNKNOWN_KEY = warning_rule("dist-unknown-key", "`@dist` has an unknown key", "check its spelling")
 DIST_INSIDE_PARTITION = error_rule(
     "dist-inside-partition",
     "`@dist` is on a query inside a partition",
@@ -95,7 +95,7 @@ STAGE_NAME_WHITESPACE = error_rule(
 )
 STAGE_NAME_INVALID = error_rule(
     "name-invalid",
-    "a stage cannot bear the name of a query, partition or group",
+    "the name of a query, partition or group has characters that are not allowed, or is too long",
     "leave `#`, `/` and `\\` out, and stay under 129 characters",
 )
 
@@ -122,7 +122,7 @@ def plan_name_is_usable(app: ast.App) -> Iterator[Finding]:
             yield NAME_EMPTY.broken("the plan's name is empty", f"write {_naming(app, 'MyPlan')}", name.span)
         elif not USABLE.fullmatch(name.text.strip()):
             yield NAME_INVALID.broken(
-                f"a topology cannot bear the name '{name.text}'",
+                f"a plan cannot have the name '{name.text}'",
                 f"use {ALLOWED}{_as_in(app, name)}",
                 name.span,
             )
@@ -262,7 +262,7 @@ def names_are_usable(app: ast.App) -> Iterator[Finding]:
                 )
             elif not _STAGE_NAME.fullmatch(name.text):
                 yield STAGE_NAME_INVALID.broken(
-                    f"a stage cannot bear the name '{name.text}'",
+                    f"a stage cannot have the name '{name.text}'",
                     "use at most 128 characters, and none of '#', '/' and '\\\\'",
                     name.span,
                 )

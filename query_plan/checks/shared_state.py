@@ -27,7 +27,7 @@ from siddhi.language import ast
 
 STATE_UNKNOWN = error_rule(
     "shared-state-unknown",
-    "`state` or `sync` of `@dist` has a value that there is not, or `sync` is given without `state='shared'`",
+    "`state` or `sync` of `@dist` has an unknown value, or `sync` is given without `state='shared'`",
     "write `state='shared'` and, if at all, `sync='builtin'` or `sync='kafka'`",
 )
 STATE_DIFFERS = error_rule(
@@ -53,7 +53,7 @@ STATE_NAME_TAKEN = error_rule(
 
 MODE_UNKNOWN = error_rule(
     "plan-config-unusable",
-    "an option of `@Plan:config` has a value that there is not, or two of them contradict each other",
+    "an option of `@Plan:config` has an invalid value, or two of them contradict each other",
     "write an interval in whole minutes up to 10080, either an interval above 0 or distributed processing, and "
     "from 1 to 1000 revisions to keep",
 )

@@ -19,13 +19,13 @@ STORE_UNUSABLE = error_rule(
 )
 STORE_UNUSED = warning_rule(
     "store-kept-in-memory",
-    "a table or aggregation asks for a store that there is not; its group keeps it in memory all the same",
+    "a table or aggregation has a store of an unknown type; its group keeps it in memory instead",
     "use the type `rdbms`, or take the annotation out and send rows that are kept elsewhere in as a stream",
 )
 UNKNOWN_STORE_OPTION = warning_rule(
     "store-option-unknown",
-    "no store knows such an option, or it is about an attribute that there is not; the table goes without it",
-    "take it out, or use one that there is",
+    "an option of a store is unknown, or names an attribute that the table does not have; it is ignored",
+    "take it out, or write a known one",
 )
 
 STORE_OPTION_IDLE = warning_rule(

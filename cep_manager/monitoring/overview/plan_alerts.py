@@ -347,7 +347,7 @@ def _former(case: PlanAlertContext) -> Iterator[Alert]:
     kept = former_savepoint(case.picture.snapshot, record.key)
     if kept:
         what = f"Another plan of this name had checkpoints; the newest of them is kept as savepoint {kept}"
-        advice = f"To start from it: cep restart {record.key.plan} --from {kept}; if nobody needs it, delete it."
+        advice = f"To start from it: cep restart {record.key.plan} --from {kept}. Otherwise, delete it."
         yield _alert(record.key, AlertSeverity.NOTICE, "former-checkpoints", what, advice)
 
 

@@ -204,7 +204,7 @@ class ConsumerDeliveries:
         taps = {(stream, tap.name): tap for stream in streams if stream in self._exported for tap in self._find(stream)}
         for who in self._deliveries.keys() - taps.keys():
             gone = self._deliveries.pop(who)
-            self._tell_gone(gone, verdict)
+            self._log_removed_sink(gone, verdict)
             if gone.release is not None:
                 gone.release.close()
         for (stream, name), tap in taps.items():
@@ -220,7 +220,7 @@ class ConsumerDeliveries:
             else:
                 self._deliveries[stream, name] = _ConsumerDelivery(stream, tap, self._released_to(verdict))
 
-    def _tell_gone(self, gone: _ConsumerDelivery, verdict: Callable[[ResultGroup], CommitDecision]) -> None:
+    def _log_removed_sink(self, gone: _ConsumerDelivery, verdict: Callable[[ResultGroup], CommitDecision]) -> None:
         """Log what a sink that was taken out of the plan does not get.
 
         What it has in memory it may still deliver, and of a partitioned stream it would have had a share.
