@@ -123,7 +123,7 @@ def shares_out_alike(former: Sequence[Connector], edited: Sequence[Connector]) -
     if [_rule(one) for one in former] != [_rule(one) for one in edited]:
         return False
     had, has = ([own for sink in sinks for own in destinations_of(sink)] for sinks in (former, edited))
-    return had == has or any(one not in had for one in has)
+    return all(now == before or now not in had for before, now in zip(had, has, strict=True))
 
 
 def _rule(sink: Connector) -> tuple[str, dict[str, str]]:

@@ -223,11 +223,12 @@ class ConsumerDeliveries:
     def _log_removed_sink(self, gone: _ConsumerDelivery, verdict: Callable[[ResultGroup], CommitDecision]) -> None:
         """Log what a sink that was taken out of the plan does not get.
 
-        What it has in memory it may still deliver, and of a partitioned stream it would have had a share.
+        What it has in memory it may still deliver, of a partitioned stream it would have had a share, and results
+        whose checkpoint is not complete yet may be undone.
         """
         if not gone.tap.lasting or gone.stream not in self._exported:
             return
-        waiting = [one for one in self._log.groups if verdict(one) is CommitDecision.RELEASE]
+        waiting = [one for one in self._log.groups if verdict(one) is not CommitDecision.DISCARD]
         rows = sum(one.stream_rows[gone.stream] - gone.rows_in(one) for one in waiting)
         if rows:
             logger.error("results are not delivered, their sink was taken out of the plan: folder=%s stream=%s sink=%s "

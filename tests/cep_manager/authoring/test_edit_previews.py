@@ -145,6 +145,8 @@ def test_results_that_wait_for_destinations_that_change_are_told(strategy: str) 
         text: False,
         with_destinations(1, 2, strategy=strategy, prefix="new "): False,
         with_destinations(2, 1, strategy=strategy): strategy != "broadcast",
+        with_destinations(2, 3, strategy=strategy): strategy != "broadcast",
+        with_destinations(1, 3, strategy=strategy): False,
         with_destinations(1, strategy=strategy): True,
         with_destinations(1, 2, 3, strategy=strategy): strategy != "broadcast",
         with_destinations(1, 2, strategy=other): True,
