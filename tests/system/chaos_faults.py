@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -26,6 +26,14 @@ class Fault:
 
     kind: str
     do: Do
+
+
+def of_kinds(faults: Iterable[Fault], kinds: Collection[str]) -> tuple[Fault, ...]:
+    """Those of `kinds`, or all when none are named. Raises ValueError for a kind that does not exist."""
+    by_kind = {one.kind: one for one in faults}
+    if unknown := sorted(set(kinds) - by_kind.keys()):
+        raise ValueError(f"no such kinds of faults: {', '.join(unknown)}; there are: {', '.join(by_kind)}")
+    return tuple(one for kind, one in by_kind.items() if not kinds or kind in kinds)
 
 
 def kill(process_id: int) -> None:

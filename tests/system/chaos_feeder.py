@@ -104,6 +104,16 @@ def _never_arrived(error: requests.ConnectionError) -> bool:
     return isinstance(error, requests.ConnectTimeout) or "Failed to establish a new connection" in str(error)
 
 
+def close_all(feeders: Mapping[str, Feeder]) -> None:
+    """Nothing more is sent. Raises RuntimeError when a feeder has ended before: the system was under no load then."""
+    ended = [f"{name}: {feeder.problem or 'see its traceback'}" for name, feeder in feeders.items()
+             if not feeder.is_alive()]  # fmt: skip
+    for feeder in feeders.values():
+        feeder.close()
+    if ended:
+        raise RuntimeError(f"feeders have failed: {'; '.join(ended)}")
+
+
 def merged(feeders: Mapping[str, Feeder]) -> tuple[Ledger, Ledger]:
     """What all feeders have sent: to Ticks, and to both streams."""
     ticks, both = Ledger(), Ledger()

@@ -14,6 +14,7 @@ from zlib import crc32
 
 from chaos_faults import HANG_S, Fault
 from chaos_feeder import EVENTS_EACH, PAUSE_S, Feeder
+from chaos_ledger import KeyOrder
 from chaos_plans import WINDOW, ChaosPlan, Row, sums
 from chaos_system import ChaosSystem
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -183,10 +184,8 @@ class Results(threading.Thread):
     def __init__(self, servers: str, plans: Sequence[ChaosPlan]) -> None:
         super().__init__(name="reader of results", daemon=True)
         self.rows: dict[str, list[Row]] = {one.name: [] for one in plans}
-        self.disorder: list[str] = []
-        """Events that came behind later ones of their key."""
+        self.order = KeyOrder()
         self._newest: dict[tuple[str, str], int] = defaultdict(int)
-        self._seen: dict[tuple[str, str], set[int]] = defaultdict(set)
         self._closing = threading.Event()
         settings = {"isolation.level": "read_committed", "enable.auto.commit": False, "log_level": 0}
         self._consumer = Consumer({"bootstrap.servers": servers, "group.id": "ledger-reader", **settings})
@@ -215,10 +214,7 @@ class Results(threading.Thread):
     def _note(self, plan: str, row: Row) -> None:
         self.rows[plan].append(row)
         key, number = row["key"], row["number"]
-        seen = self._seen[plan, key]
-        if number not in seen and seen and number < max(seen):
-            self.disorder.append(f"{plan} {key}: {number} came behind {max(seen)}")
-        seen.add(number)
+        self.order.note(plan, key, number)
         answered = plan, key.partition("/")[0]
         self._newest[answered] = max(self._newest[answered], number)
 

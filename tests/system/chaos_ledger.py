@@ -67,6 +67,25 @@ def _judge_key(plan: ChaosPlan, rows: Sequence[Row]) -> tuple[set[int], int, lis
     return counted, sum(seen.values()) - len(seen), wrong
 
 
+class KeyOrder:
+    """Looks at results as they come: those of a key must come in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self.disorder: list[str] = []
+        """Events that came behind later ones of their key; those that come again are not meant."""
+        self._newest: dict[tuple[str, str], int] = {}
+        self._seen: dict[tuple[str, str], set[int]] = defaultdict(set)
+
+    def note(self, plan: str, key: str, number: int) -> None:
+        """The next result of `plan` is that of event `number` of `key`."""
+        place = plan, key
+        newest = self._newest.get(place, number)
+        if number < newest and number not in self._seen[place]:
+            self.disorder.append(f"{plan} {key}: {number} came behind {newest}")
+        self._seen[place].add(number)
+        self._newest[place] = max(newest, number)
+
+
 def rates(times_s: Mapping[str, Sequence[float]]) -> list[str]:
     """For each kind of fault the median and the highest percentile of the times until results flowed again."""
     lines = []

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,9 +26,9 @@ from typing import Any
 
 from chaos_clocks import CLOCK_FAULTS
 from chaos_faults import FAULTS, Fault
-from chaos_feeder import Feeder, merged
+from chaos_feeder import Feeder, close_all, merged
 from chaos_files import FILE_FAULTS, counted_lost, is_alerted
-from chaos_ledger import Verdict, judge, rates
+from chaos_ledger import Ledger, Verdict, judge, rates
 from chaos_plans import PLANS, ChaosPlan
 from chaos_progress import Progress
 from chaos_system import CHECKPOINT_MS, ChaosSystem
@@ -39,6 +40,8 @@ QUIET_S = (1.0, 4.0)
 """Between two faults results flow for so long."""
 RECOVER_S = 180.0
 SETTLE_S = 120.0
+LINGER_S = 2 * CHECKPOINT_MS / 1000
+"""When nothing is missing, results that come again are awaited for so long."""
 LOOK_S = 0.2
 OFTEN_S = float(os.environ.get("CHAOS_LATE_S", "1.5"))
 """A result is late when its event was accepted longer ago; with checkpoints in between, longer by two of them."""
@@ -118,8 +121,7 @@ class Chaos:
             for number in range(self.faults):
                 time.sleep(chance.uniform(*QUIET_S))
                 self._hurt(system, progress, feeders, number, chance)
-            for feeder in feeders.values():
-                feeder.close()
+            close_all(feeders)
             return self._judge(system, feeders)
 
     def _hurt(
@@ -192,13 +194,7 @@ class Chaos:
     def _judge(self, system: ChaosSystem, feeders: dict[str, Feeder]) -> Outcome:
         """The verdict, once nothing is missing or no more time is granted."""
         ticks, both = merged(feeders)
-        deadline_s = time.monotonic() + SETTLE_S
-        while True:
-            verdicts = [judge(plan, both if plan.name == "Joined" else ticks, self.results(system, plan.name))
-                        for plan in self.plans]  # fmt: skip
-            if not sum(one.lost for one in verdicts) or time.monotonic() > deadline_s:
-                break
-            time.sleep(1)
+        verdicts = self._settled(system, ticks, both)
         counts = counted_lost(system) if is_alerted(system) else {}
         # What is lost to one plan does not reach the one that it feeds.
         counts["Relayed"] = counts.get("Relayed", 0) + counts.get("Passed", 0)
@@ -211,6 +207,22 @@ class Chaos:
             total += one
         return Outcome(self.faults, ticks.sent(), total, self.times_s, self.folder, counted)
 
+    def _settled(self, system: ChaosSystem, ticks: Ledger, both: Ledger) -> list[Verdict]:
+        """The verdict on each plan, once nothing has been missing for a while or no more time is granted."""
+        deadline_s = time.monotonic() + SETTLE_S
+        whole_s: float | None = None
+        while True:
+            verdicts = [judge(plan, both if plan.name == "Joined" else ticks, self.results(system, plan.name))
+                        for plan in self.plans]  # fmt: skip
+            now_s = time.monotonic()
+            if any(one.lost for one in verdicts):
+                whole_s = None
+            elif whole_s is None:
+                whole_s = now_s
+            if now_s > deadline_s or (whole_s is not None and now_s - whole_s >= LINGER_S):
+                return verdicts
+            time.sleep(1)
+
     def _all_connected(self, system: ChaosSystem) -> bool:
         def connected(plan: ChaosPlan) -> bool:
             return bool(system.answer(lambda client: client.plan(plan.name)["status"]["connected"]))
@@ -222,14 +234,20 @@ def say(text: str) -> None:
     print(f"chaos: {text}", flush=True)  # noqa: T201 - this is its output
 
 
+def prepare() -> None:
+    """Get ready for a run: when it is told to end, what it has started ends, too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended before all faults were made"))
+    # Executors compile what is not compiled yet before their first stage, for minutes: nothing would flow until then.
+    subprocess.run([sys.executable, "-m", "siddhi.engine.warm_up"], check=True)
+
+
 def main() -> int:
     """Runs by the environment; 0 when all is well."""
     faults = int(os.environ.get("CHAOS_FAULTS", "60"))
     seed = int(os.environ.get("CHAOS_SEED", "1"))
     delivery = os.environ.get("CHAOS_DELIVERY", "exactly-once")
-    kinds = {"files": FILE_FAULTS, "clocks": CLOCK_FAULTS}.get(os.environ.get("CHAOS_KINDS", ""), FAULTS)
-    # Executors compile what is not compiled yet before their first stage, for minutes: nothing would flow until then.
-    subprocess.run([sys.executable, "-m", "siddhi.engine.warm_up"], check=True)
+    kinds = {"": FAULTS, "files": FILE_FAULTS, "clocks": CLOCK_FAULTS}[os.environ.get("CHAOS_KINDS", "")]
+    prepare()
     folder = Path(tempfile.mkdtemp(prefix="cep-chaos-"))
     say(f"seed={seed} delivery={delivery} folder={folder}")
     outcome = Chaos(faults, seed, delivery, folder, kinds).run()

@@ -19,10 +19,10 @@ from typing import Any
 # The root comes first: folders of tests have the names of packages.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from chaos_faults import FAULTS
+from chaos_faults import FAULTS, of_kinds
 from chaos_kafka import NAMES, Cluster, KafkaFeeder, Results, kafka_plans
 from chaos_ledger import rates
-from chaos_run import Chaos, Outcome, say
+from chaos_run import Chaos, Outcome, prepare, say
 from chaos_system import ChaosSystem
 from kafka_broker import kafka_cluster
 from two_hosts import two_hosts
@@ -47,23 +47,26 @@ class KafkaChaos(Chaos):
 
 
 def run(faults: int, seed: int, folder: Path, kinds: frozenset[str] = frozenset()) -> Outcome:
-    """The outcome of so many faults, of all kinds or of `kinds`; those that came out of order are wrong."""
+    """The outcome of so many faults, of all kinds or of `kinds`.
+
+    Results that came out of order are wrong, and so is a message of which nobody knows whether it was sent.
+    """
     with two_hosts() as network, kafka_cluster(3, network.here.address) as brokers:
         cluster = Cluster(brokers)
         plans = kafka_plans(cluster.servers)
         cluster.create_topics(plans)
         reader = Results(cluster.servers, plans)
         reader.start()
-        every = (*FAULTS, *cluster.faults())
-        chosen = tuple(one for one in every if not kinds or one.kind in kinds)
-        chaos = KafkaChaos(
-            faults, seed, "exactly-once", folder, chosen, plans, cluster.settings(), cluster=cluster, reader=reader
-        )
         try:
+            chosen = of_kinds((*FAULTS, *cluster.faults()), kinds)
+            chaos = KafkaChaos(
+                faults, seed, "exactly-once", folder, chosen, plans, cluster.settings(), cluster=cluster, reader=reader
+            )
             outcome = chaos.run_at(network)
         finally:
             reader.close()
-    outcome.verdict = replace(outcome.verdict, wrong=(*outcome.verdict.wrong, *reader.disorder[:5]))
+    unsent = [f"{feeder.name}: {feeder.problem}" for feeder in cluster.feeders if feeder.problem]
+    outcome.verdict = replace(outcome.verdict, wrong=(*outcome.verdict.wrong, *reader.order.disorder[:5], *unsent))
     return outcome
 
 
@@ -71,6 +74,7 @@ def main() -> int:
     """Runs by the environment; 0 when all is well."""
     faults, seed = int(os.environ.get("CHAOS_FAULTS", "30")), int(os.environ.get("CHAOS_SEED", "31"))
     kinds = frozenset(filter(None, os.environ.get("CHAOS_KINDS", "").split(",")))
+    prepare()
     folder = Path(tempfile.mkdtemp(prefix="cep-kafka-faults-"))
     say(f"seed={seed} folder={folder}")
     outcome = run(faults, seed, folder, kinds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chaos_ledger import Ledger, judge
+from chaos_ledger import KeyOrder, Ledger, judge
 from chaos_plans import PLANS, ChaosPlan
 
 from query_plan.builder import build
@@ -71,3 +71,10 @@ def test_events_of_which_nothing_was_heard_may_have_been_counted_or_not(counted:
 
 def test_what_was_never_sent_is_wrong() -> None:
     assert judge(BY_NAME["Passed"], ledger(range(1, 3)), rows("Passed", [1, 2, 3])).wrong
+
+
+def test_a_result_behind_a_later_one_of_its_key_is_out_of_order_and_one_that_comes_again_is_not() -> None:
+    order = KeyOrder()
+    for key, number in (("k", 1), ("k", 3), ("l", 2), ("k", 2), ("k", 1), ("k", 3), ("k", 4), ("l", 5)):
+        order.note("Direct", key, number)
+    assert order.disorder == ["Direct k: 2 came behind 3"]
