@@ -12,7 +12,7 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-ha demo-kafka ha-faults kafka-ledger up test check lint style types layers collected unit programs tour chaos kafka-faults file-faults clock-faults redteam soak simulate fuzz-differential peers key-cliffs many-plans lock clean acceptance dist dist-test image-test
+.PHONY: help demo demo-ha demo-kafka ha-faults kafka-ledger up test check lint style types layers collected unit programs tour chaos kafka-faults file-faults clock-faults redteam soak simulate fuzz-differential peers key-cliffs many-plans simulate-scale lock clean acceptance dist dist-test image-test
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'

@@ -58,6 +58,7 @@ _JOIN = (
 )
 _PATTERN = "from e1=R -> e2=TI[e1.room == room] select e2.device, e2.temp insert into Out;"
 _SEQUENCE = "from every e1=TI, e2=TI[temp > e1.temp] select e1.device, e2.temp insert into Out;"
+_WINDOWED = _T + _OUT + _MADE + _keyed("g2", 2, "device", "TI", _WINDOW)
 _ONE = {"TI": ("device", 2)}
 _PLAIN = "@dist(execGroup='{}', parallel='{}') from {}[temp > {}] select device, temp insert into {};\n"
 
@@ -87,7 +88,7 @@ FACTS = (
     ),
     Fact(
         "testPartitionWithWindow",
-        _T + _OUT + _MADE + _keyed("g2", 2, "device", "TI", _WINDOW),
+        _WINDOWED,
         {"g1": 1, "g2": 2},
         _ONE,
         events=(("T", _TEMPS),),
@@ -121,7 +122,7 @@ FACTS = (
     ),
     Fact(
         "testPartitionStrategy",
-        _T + _OUT + _MADE + _keyed("g2", 2, "device", "TI", _WINDOW) + _PLAIN.format("g2", 2, "TI", 55, "O2"),
+        _WINDOWED + _PLAIN.format("g2", 2, "TI", 55, "O2"),
         {"g1": 1, "g2": 2},
         _ONE,
         events=(("T", _TEMPS),),
@@ -129,8 +130,7 @@ FACTS = (
     ),
     Fact(
         "testPartitionMultiSubscription",
-        _T + _OUT + _MADE + _keyed("g2", 2, "device", "TI", _WINDOW)
-        + _keyed("g3", 3, "device", "TI", _MAX.format("TI", "O3")),
+        _WINDOWED + _keyed("g3", 3, "device", "TI", _MAX.format("TI", "O3")),
         {"g1": 1, "g2": 2, "g3": 3},
         {"TI": ("device", 3)},
         events=(("T", _TEMPS),),
@@ -138,8 +138,7 @@ FACTS = (
     ),
     Fact(
         "testPartitionWithMultiKey",
-        _T + _OUT + _MADE + _keyed("g2", 2, "device", "TI", _WINDOW)
-        + _keyed("g3", 3, "room", "TI", _MAX.format("TI", "O3")),
+        _WINDOWED + _keyed("g3", 3, "room", "TI", _MAX.format("TI", "O3")),
         {"g1": 1, "g2": 2, "g3": 3},
         {"TI": ("", 1)},
         events=(("T", _TEMPS),),
@@ -198,8 +197,7 @@ FACTS = (
     ),
     Fact(
         "testPartitionTopicCreationDisabledWithNoTopics",
-        "@App:transportChannelCreationEnabled('false') "
-        + _T + _OUT + _MADE + _keyed("g2", 2, "device", "TI", _WINDOW),
+        "@App:transportChannelCreationEnabled('false') " + _WINDOWED,
         {"g1": 1, "g2": 2},
         _ONE,
     ),

@@ -88,7 +88,7 @@ def all_in(broker: Broker, topic: str, committed: bool = False) -> list[dict[str
         if committed:
             end = max(0, consumer.committed([place], timeout=10)[0].offset)
         consumer.assign([TopicPartition(topic, number, 0)])
-        found += consumer.consume(end, timeout=10) if end else []
+        found += consumer.consume(end, timeout=ANSWERED_S) if end else []
     consumer.close()
     return [json.loads(one.value())["event"] for one in found]
 
