@@ -208,14 +208,14 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
-def judged(told: dict[str, Any]) -> dict[str, float]:
+def judged(measured: dict[str, Any]) -> dict[str, float]:
     """Return the relative error of each figure: the greatest of rates and of counts, and that of the percentile."""
-    counts = [told[f"{name}_events"] / told["sent"] - 1 for name in COUNTED]
-    rates = [told[f"{name}_per_s"] / told["sent_per_s"] - 1 for name in COUNTED]
+    counts = [measured[f"{name}_events"] / measured["sent"] - 1 for name in COUNTED]
+    rates = [measured[f"{name}_per_s"] / measured["sent_per_s"] - 1 for name in COUNTED]
     return {
         "counts_off": max(map(abs, counts)),
         "rates_off": max(map(abs, rates)),
-        "p99_off": abs(told["page_p99_ms"] / told["outside_p99_ms"] - 1),
+        "p99_off": abs(measured["page_p99_ms"] / measured["outside_p99_ms"] - 1),
     }
 
 
@@ -226,12 +226,12 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with known_system() as (system, tables):
-        told = measure(system, tables, options.seconds, options.rate, INTERVAL_MS)
-    off = judged(told)
+        measured = measure(system, tables, options.seconds, options.rate, INTERVAL_MS)
+    off = judged(measured)
     if options.json:
-        print(json.dumps({**told, **off}))
+        print(json.dumps({**measured, **off}))
     else:
-        for name, value in {**told, **off}.items():
+        for name, value in {**measured, **off}.items():
             print(f"{name:<16} {value:,.4f}" if isinstance(value, float) else f"{name:<16} {value:,}")
     true = off["counts_off"] == 0 and off["rates_off"] <= RATE_OFF and off["p99_off"] <= LATENCY_OFF
     sys.exit(0 if true else 1)

@@ -35,7 +35,7 @@ class NodeRole(msgspec.Struct, frozen=True):
             process `answered_process`.
         order: What an administrator wants of the node: `restart` ends all its processes in order and starts them
             again, so that the other node takes over from an active one; `stop` ends the node.
-        order_until_ms: The order is void from this monotonic time on: the node was stopped meanwhile.
+        order_until_ms: Monotonic time from which the order is void: the node may have been stopped before it took it.
     """
 
     node: str

@@ -254,8 +254,8 @@ class ControlPlane:
         if self._members.was_replaced(message, now_ms):
             return self._driver_replaced(message, now_ms)
         former = self._members.driver
-        told_now = _news(message.topologies, former.latest.topologies if former is not None else ())
-        topologies = tuple(report for report in told_now if self._deployments.speaks_of_plan(report))
+        changed = _news(message.topologies, former.latest.topologies if former is not None else ())
+        topologies = tuple(report for report in changed if self._deployments.speaks_of_plan(report))
         self._errors.driver_heard(msgspec.structs.replace(message, topologies=topologies))
         for report in topologies:
             self._fence.attempt_heard(report.key, report.epoch, report.restarts)
@@ -407,8 +407,8 @@ class ControlPlane:
     def tick(self, now_ms: int, behind_ms: int = 0) -> list[Instruction]:
         """Return the instructions that follow from time and messages. Call it after messages, and often.
 
-        For `behind_ms` there have always been more messages than were handled: whose heartbeat is among those that
-        wait is not silent, so that leases are longer by that time.
+        Messages have been waiting unread for `behind_ms`. A peer whose heartbeat may be among them is not silent, so
+        leases are extended by that time.
         All plans are looked at only after news, or when time may have changed something about one of them.
         """
         # First: whatever is heard while this tick's instructions are carried out calls for another one.

@@ -60,7 +60,7 @@ MESSAGES_AT_ONCE = 1_000
 """After so many messages the loop looks at its commands and the time, however many more are waiting."""
 
 LONGEST_BEHIND_MS = 60_000
-"""For so long at most silence is not held against peers because their messages may be among those that wait."""
+"""How long leases are extended at most because heartbeats of silent peers may be among the unread messages."""
 
 REST = 4
 """After news the loop looks at all plans, and not again before so many times as long as that took: with many plans

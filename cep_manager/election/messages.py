@@ -114,7 +114,7 @@ class ProbeHolder(msgspec.Struct, frozen=True):
 
 
 class ReadPlans(msgspec.Struct, frozen=True):
-    """Read all plans, then tell `prepared` with `token`; 0: only have them at hand, there is nothing to tell."""
+    """Read all plans, then call `prepared` with `token`; 0: only keep them ready, without a call."""
 
     token: int
 

@@ -62,11 +62,11 @@ def _counted(component: ComponentReport) -> Iterator[tuple[Counter, int]]:
 
 
 class _PlanHistories(msgspec.Struct):
-    """A plan's histories. `told` is replaced whenever a track grows, never changed."""
+    """A plan's histories. `histories` is replaced whenever a track grows, never changed."""
 
     sources: dict[tuple[int, int], _Source]
     tracks: dict[str, Track]
-    told: Mapping[str, CounterHistory]
+    histories: Mapping[str, CounterHistory]
 
 
 class CounterHistories:
@@ -86,7 +86,7 @@ class CounterHistories:
         source = plan.sources.get(task)
         if source is None or source.has_restarted(report):
             source = plan.sources[task] = _Source(report)
-        by_name = dict(plan.told)
+        by_name = dict(plan.histories)
         for component, growth in source.growth(report):
             name = component.instance
             track = plan.tracks.get(name)
@@ -94,7 +94,7 @@ class CounterHistories:
                 track = plan.tracks[name] = Track(now_ms - report.up_ms)
             track.grow(growth, now_ms)
             by_name[name] = track.history
-        plan.told = by_name
+        plan.histories = by_name
 
     def keep(self, key: PlanKey, epochs: Collection[int], instances: Collection[str]) -> None:
         """Forget the plan's tasks of other epochs and all other instances; without any, forget the plan."""
@@ -106,8 +106,8 @@ class CounterHistories:
             return
         plan.sources = {task: source for task, source in plan.sources.items() if task[0] in epochs}
         plan.tracks = {name: track for name, track in plan.tracks.items() if name in instances}
-        plan.told = {name: track.history for name, track in plan.tracks.items()}
+        plan.histories = {name: track.history for name, track in plan.tracks.items()}
 
     def snapshot(self) -> dict[PlanKey, Mapping[str, CounterHistory]]:
         """Return the histories as they are now, by plan and instance."""
-        return {key: plan.told for key, plan in self._plans.items()}
+        return {key: plan.histories for key, plan in self._plans.items()}

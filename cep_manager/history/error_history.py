@@ -39,14 +39,14 @@ Where = tuple[str, str, int]
 
 @dataclass(slots=True)
 class _Group:
-    """A group of errors. `told` holds each reporter's last report: the start of its count, and the count."""
+    """A group of errors. `last_reports` holds each reporter's last report: the start of its count, and the count."""
 
     kind: ErrorKind
     component: str
     newest: ErrorRecord
     first_ms: int
     count: int = 0
-    told: dict[Where, tuple[int, int]] = field(default_factory=dict)
+    last_reports: dict[Where, tuple[int, int]] = field(default_factory=dict)
     places: dict[Where, ErrorPlace] = field(default_factory=dict)
 
 
@@ -86,7 +86,7 @@ class ErrorHistory:
         where = ("", host, process_id)
         name = _name(kind, "", code, text)
         group = self._groups.get(owner, {}).get(name)
-        first_ms, count = group.told.get(where, (day_ms, 0)) if group is not None else (day_ms, 0)
+        first_ms, count = group.last_reports.get(where, (day_ms, 0)) if group is not None else (day_ms, 0)
         self._take(owner, kind, "", ErrorRecord(code, text, first_ms, day_ms, count + 1), where)
 
     def rename(self, key: PlanKey) -> None:
@@ -123,7 +123,7 @@ class ErrorHistory:
         groups = self._groups.setdefault(owner, {})
         name = _name(kind, component, record.code, record.text)
         group = groups.get(name) or _Group(kind, component, record, record.first_ms)
-        since_ms, reported = group.told.get(reporter, (record.first_ms, 0))
+        since_ms, reported = group.last_reports.get(reporter, (record.first_ms, 0))
         new = record.count - reported if since_ms == record.first_ms and reported <= record.count else record.count
         if not new:
             return
@@ -133,15 +133,15 @@ class ErrorHistory:
         group.first_ms = min(group.first_ms, record.first_ms)
         if record.last_ms >= group.newest.last_ms:
             group.newest = record
-        group.told.pop(reporter, None)
-        group.told[reporter] = (record.first_ms, record.count)
+        group.last_reports.pop(reporter, None)
+        group.last_reports[reporter] = (record.first_ms, record.count)
         where = where or reporter
         before = group.places.pop(where, None)
         counted, first_ms = (before.count, before.first_ms) if before is not None else (0, record.last_ms)
         if where == reporter and before is None:
             first_ms = record.first_ms
         group.places[where] = ErrorPlace(*where, first_ms, record.last_ms, counted + new)
-        _keep_newest(group.told, MOST_REPORTERS)
+        _keep_newest(group.last_reports, MOST_REPORTERS)
         _keep_newest(group.places, MOST_PLACES)
         if len(groups) > MOST_GROUPS:
             del groups[min(groups, key=lambda one: groups[one].newest.last_ms)]

@@ -31,7 +31,7 @@ LOOK_S = 0.02
 NODES_S = 0.5
 """How often the nodes are read."""
 WATCH_S = 0.1
-"""How often a passive node looks whether the active one has ended, or has handed over."""
+"""How often a passive node checks whether the active one has ended, or has handed over."""
 LEAVES_MS = 90_000
 """A node that ends in order has ended by then."""
 
@@ -83,9 +83,9 @@ class NodeAgent:
         return next((node.guard for node in self.nodes if node.name != self._store.name), None)
 
     def is_contested(self) -> bool:
-        """Return whether the other node may claim the lease, as it has every accepted event or is about to be said to.
+        """Return whether the other node may claim the lease: it is in sync, or is about to be recorded so.
 
-        If not, nobody is active when this node gives up only since the database is slow. Any thread.
+        If not, no node would be active if this one resigned because the database is slow. Any thread.
         """
         # The claim has recorded that the other node lacks events; what was read of the nodes before says otherwise.
         if self._in_sync_under != self._leadership.token():
@@ -125,7 +125,7 @@ class NodeAgent:
         """Begin. Raises PlanStoreError, and ConfigError when this node cannot be part of the group."""
         self._store.register(self._clock.now_ms())
         self._store.take_order()  # one that was given before the node started is done with
-        self._tell(NodeRole(self._store.name))
+        self._write_role(NodeRole(self._store.name))
         self._thread.start()
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class NodeAgent:
             self._thread.join()
         self._database.shutdown(wait=True, cancel_futures=True)
         self._probes.close()
-        self._tell(NodeRole(self._store.name))
+        self._write_role(NodeRole(self._store.name))
 
     def _run(self) -> None:
         while not self._stopping.wait(LOOK_S):
@@ -178,7 +178,7 @@ class NodeAgent:
         ):
             self._take("restart")
         handled = self._handled if self._handled[0] == token else (0, 0, 0)
-        self._tell(
+        self._write_role(
             NodeRole(
                 node=self._store.name,
                 token=token,
@@ -219,7 +219,7 @@ class NodeAgent:
     def _hand_over(self, token: int) -> None:
         """Give the lease back: the worker has closed its ports, and the other node has every event."""
         # Before the lease is free: nothing of this node is active then. If the disk is full the next turn tries again.
-        self._tell(NodeRole(self._store.name))
+        self._write_role(NodeRole(self._store.name))
         self._handed_over = token
         self._leadership.hand_over()
 
@@ -234,7 +234,7 @@ class NodeAgent:
             logger.warning("an order is void, it was not carried out within %d s: order=%s", ORDER_VALID_S, self.order)
             self.order, self.rolling = "", None
 
-    def _tell(self, role: NodeRole) -> None:
+    def _write_role(self, role: NodeRole) -> None:
         if role != self._written:
             write_file(self._folder / ROLE_FILE, role)
             self._written = role

@@ -19,7 +19,7 @@ from query_plan.planning.carried_streams import topic_group
 NeededTopics = Mapping[tuple[int, str], Collection[str]]
 """The topics of each plan that is deployed, by tenant and identity."""
 DELETION_S = 20.0
-"""So long a plan waits for a topic of its that is being deleted for an earlier plan."""
+"""How long a plan waits for the deletion of a topic with the name of one of its own."""
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)

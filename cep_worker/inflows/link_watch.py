@@ -5,7 +5,7 @@ from __future__ import annotations
 SET_MS = 1_000
 """A clock was set if it has advanced by this much more or less than the monotonic time."""
 STALLED_MS = 2_000
-"""A full window from which the server has taken nothing for so long: what is accepted goes to the log meanwhile."""
+"""How long the server may take nothing out of a full window before accepted events go to the log only."""
 
 
 class ServerClock:

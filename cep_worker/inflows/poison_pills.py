@@ -29,10 +29,11 @@ from dataclasses import dataclass, field
 from cep_worker.inflows.wal.log import RESTART_GAP
 
 RESTARTS = 3
-"""How many attempts in a row must end at the same position, their process stopped, before records go one by one."""
+"""How many attempts in a row must end at the same position after their process was stopped, before records are sent
+one by one."""
 STRIKES, SUSPECT_STRIKES = 3, 2
-"""So often a topology must have ended while a record that went alone was under way: one that ends prove little about,
-and a suspect."""
+"""How many times a topology must end while a record is the only one in flight, before that record is given up: a record
+against which the ends prove little, and a suspect."""
 FIRST_FRAMES = 8
 """A topology works on so many frames at a time. Acknowledgements come in order, a few milliseconds late."""
 FEW_RECORDS = 256

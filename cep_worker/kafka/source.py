@@ -77,7 +77,7 @@ PAUSE_S = 30.0
 SHOWN_S = 60.0
 """Messages that were left out are told as what is wrong now for so long."""
 AWAY_MS = 45_000
-"""So long the partitions of a worker that is away wait for it, in plans that deliver exactly once."""
+"""How long the partitions of an absent worker wait for it, in plans that deliver exactly once."""
 TOO_LARGE = "too-large"
 _GONE = ("inactive", "unknown-stream")
 
@@ -490,7 +490,7 @@ class KafkaSource:
             return None
         group = self._options.group_id.strip() if self._once else self._own_group()
         settings = {name: text for name, text in self._settings.items() if name != "group.instance.id"}
-        # The member itself tells of connections that fail; what this one notes would be told when it is over.
+        # The member itself reports connections that fail; errors of this consumer would be reported too late.
         return self._kafka.Consumer(settings | {"group.id": group, "error_cb": _ignore})
 
     def _consumer_settings(self) -> dict[str, Any]:
@@ -548,4 +548,4 @@ def kafka_source(context: SourceContext) -> KafkaSource:
 
 
 def _ignore(_error: Any) -> None:
-    """Take an error that is told elsewhere."""
+    """Ignore an error that is reported elsewhere."""

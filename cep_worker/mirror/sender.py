@@ -139,7 +139,7 @@ class MirrorSender:
     def close(self) -> None:
         """Send what has changed, as far as the passive node takes it in time, and end.
 
-        If it takes everything the manager is told, which lets the passive node take over.
+        If it takes everything, this is reported to the manager, which lets the passive node take over.
         """
         self._stopping.set()
         self._changes.wanted.set()

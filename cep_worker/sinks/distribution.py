@@ -25,9 +25,9 @@ from siddhi.engine.columnar.java_order import string_hashes
 logger = logging.getLogger(__name__)
 
 FAILING_MS = 2_000
-"""A destination that has failed for so long gives its events to the others."""
+"""How long a destination may fail before the others get its events."""
 AGAIN_MS = 10_000
-"""After so long it gets events again."""
+"""How long until it is tried again."""
 _NULL = "null"
 _BITS = 32
 

@@ -28,14 +28,14 @@ from cep_common.protocol.stage_hosts import Blame, HostedTask
 
 HEARTBEAT_MS = 500
 LEASE_MS = 6_000
-"""A host that is silent for so long is ended; longer while heartbeats are seen to come late (`cep_common.lease`)."""
+"""A host is ended after this silence; later while heartbeats are seen to be late (`cep_common.lease`)."""
 LOADING_STARTS = 3
-"""A host whose process Spark has started may take so many times the start time-out: on a busy machine Python and the
-libraries take a minute to load. Without a process the time-out holds, since Spark has no slot for it."""
+"""How many times the start time-out a host may take once Spark has started its process: on a busy machine Python and
+the libraries take a minute to load. Without a process the time-out holds, since Spark has no slot for it."""
 END_MS = 40_000
-"""A task that was told to end may take so long: longer than its host waits for a turn before it ends itself."""
+"""How long a task may take to end after its order: longer than its host waits for a turn before it ends itself."""
 END_STARTING_MS = 180_000
-"""So long one may take that is being built then: what it calls is compiled first, and neighbours run meanwhile."""
+"""The same for a task that is still being built: its kernels are compiled first, while its neighbours run."""
 REPEAT_MS = 1_000
 """An order that the host's registrations do not show is given again after so long."""
 IDLE_MS = 5_000

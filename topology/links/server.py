@@ -129,7 +129,7 @@ class LinkServer:
     permit: Permit | None = None
     """Asked before `accept`, on a socket of its own alone."""
     cleared: tuple[int, ...] = ()
-    """Earlier attempts of the topology that no event can have ended, as senders are told."""
+    """Earlier attempts of the topology that no event can have ended; sent to senders when a link opens."""
     links: dict[bytes, IncomingLink] = field(default_factory=dict)
     _due: dict[bytes, IncomingLink] = field(default_factory=dict)
     _due_since_ms: int | None = None

@@ -85,7 +85,7 @@ class ConsumerDeliveries:
         self._undone = undone
         self._deliveries: dict[Who, _ConsumerDelivery] = {}
         self._known = {(one.stream, one.name): one for one in (log.progress.consumers if log.progress else ())}
-        """Consumers of which an earlier process told how far they are, and that have not come yet."""
+        """Consumers whose positions an earlier process recorded, and that have not registered yet."""
         self._reported: dict[tuple[int, str], _ReportedRows] = {}
         self._counted_before: set[int] = set()
         """Files whose rows somebody else counts as delivered."""
@@ -221,10 +221,10 @@ class ConsumerDeliveries:
                 self._deliveries[stream, name] = _ConsumerDelivery(stream, tap, self._released_to(verdict))
 
     def _log_removed_sink(self, gone: _ConsumerDelivery, verdict: Callable[[ResultGroup], CommitDecision]) -> None:
-        """Log what a sink that was taken out of the plan does not get.
+        """Log how many events at most are not delivered to a sink that was removed from the plan.
 
-        What it has in memory it may still deliver, of a partitioned stream it would have had a share, and results
-        whose checkpoint is not complete yet may be undone.
+        Events that it has in memory may still be delivered, of a partitioned stream it would have had only a share, and
+        results whose checkpoint is not complete yet may be undone.
         """
         if not gone.tap.lasting or gone.stream not in self._exported:
             return

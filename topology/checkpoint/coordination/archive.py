@@ -87,18 +87,18 @@ class Archive:
         `has_state` already continues without what it cannot read; for others CheckpointUnreadableError says what the
         operator can do.
         """
-        told_under = restore_epoch or run.epoch
-        # One that was told so earlier may have begun meanwhile, and what was found be its own.
-        told_now = bool(restore) and run.attempt == 0 and told_under == run.epoch
-        lineage, taken = self._lineage(run.key, needed=not (told_now or has_state)), self._store.taken(run.key)
+        requested_under = restore_epoch or run.epoch
+        # With an earlier request the plan may have started since, and its checkpoints may be its own.
+        requested_now = bool(restore) and run.attempt == 0 and requested_under == run.epoch
+        lineage, taken = self._lineage(run.key, needed=not (requested_now or has_state)), self._store.taken(run.key)
         highest = max([lineage.reserved, *(one.checkpoint for one in taken)])
         kept = ""
         if self._is_anothers(run, lineage):
-            if run.deployed_ms in lineage.former and not told_now:
+            if run.deployed_ms in lineage.former and not requested_now:
                 raise CheckpointError(taken_by_another(run))
             kept = self._keep_newest(run.key, lineage)
             lineage = lineage.passed_on(run.deployed_ms, highest)
-        elif told_now and run.epoch < lineage.newest()[0]:
+        elif requested_now and run.epoch < lineage.newest()[0]:
             lineage = Lineage(reserved=lineage.reserved, former=lineage.former)  # epochs are counted again
         elif (run.epoch, run.attempt) < lineage.newest() or (
             (run.epoch, run.attempt) == lineage.newest() and self._begun.get(run.key) != run
@@ -106,7 +106,7 @@ class Archive:
             # One of the same number that somebody else began: workers may have results of it, and could not tell.
             raise CheckpointError(later_has_begun(run, lineage))
         self._begun[run.key] = run
-        begun_before = any(span.epoch >= told_under for span in lineage.spans)
+        begun_before = any(span.epoch >= requested_under for span in lineage.spans)
         found: tuple[str, Manifest] | None = None
         unread = False
         if restore and not begun_before:

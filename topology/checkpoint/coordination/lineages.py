@@ -1,4 +1,4 @@
-"""Which runs of a plan have taken which checkpoints, and what is said to runs that may not continue them. Pure."""
+"""Which runs of a plan have taken which checkpoints, and the messages for runs that may not continue them. Pure."""
 
 from __future__ import annotations
 

@@ -57,12 +57,12 @@ class _Registered:
     due_s: float = 0.0
     answered: bool = False
     """A manager has taken a registration of it."""
-    told: object | None = None
+    reported: object | None = None
     """What the manager knows of it: `standing` as of its last registration; None when that must be said again."""
 
     def is_unchanged(self) -> bool:
         """Return whether the manager knows the task as it is, and is not to be asked about it."""
-        return not self.task.asks.is_set() and self.told is not None and self.told == self.speaker.standing()
+        return not self.task.asks.is_set() and self.reported is not None and self.reported == self.speaker.standing()
 
 
 class HostControl(threading.Thread):
@@ -140,7 +140,7 @@ class HostControl(threading.Thread):
 
     def _speak(self, one: _Registered) -> bool:
         """Speak for one task, and return False when no manager answers, so that the other tasks do not ask in turn."""
-        standing, one.told = one.speaker.standing(), None
+        standing, one.reported = one.speaker.standing(), None
         try:
             reason = one.speaker.speak()
         except PeerError:
@@ -152,7 +152,7 @@ class HostControl(threading.Thread):
         else:
             one.answered = True
         if reason is None and one.speaker.steady:
-            one.told = standing
+            one.reported = standing
             # All unchanged tasks are reported together.
             one.due_s = max(self._refresh_s, time.monotonic())
             return True
@@ -193,7 +193,7 @@ class HostControl(threading.Thread):
         if not isinstance(answer, TasksRefreshed):
             self._refreshed = ()
             for one in known_tasks:
-                one.told = None
+                one.reported = None
             self._refresh_s = now_s + RETRY_S
             return
         paced_logger.over("manager", "a manager answers again: host=%s", self._host)
@@ -202,7 +202,7 @@ class HostControl(threading.Thread):
             one.due_s = self._refresh_s
         for place in answer.again:
             if place < len(known_tasks):
-                known_tasks[place].told, known_tasks[place].due_s = None, now_s
+                known_tasks[place].reported, known_tasks[place].due_s = None, now_s
 
     def _wait_for_a_manager(self) -> None:
         later_s = time.monotonic() + RETRY_S

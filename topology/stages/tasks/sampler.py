@@ -1,4 +1,4 @@
-"""Which events of a running topology are shown to who looks at it, and how they are told.
+"""Which events of a running topology are sampled, and how they are reported.
 
 What is sampled is little, whatever goes through: some events a second of each stream of an instance, cut when they are
 long, and so many bytes with each registration. While nothing is sampled, a stage pays for one look at a flag.
@@ -39,7 +39,7 @@ class _SampledStream:
 
     owed: float = 0.0
     second: int = -1
-    told: int = 0
+    reported: int = 0
 
 
 @dataclass(slots=True)
@@ -82,10 +82,10 @@ class Sampler:
             sampled = order.streams.setdefault((instance, direction, stream), _SampledStream())
             wanted, sampled.owed = divmod(sampled.owed + batch.num_rows * order.percent, 100)
             if monotonic_ms // SECOND_MS != sampled.second:
-                sampled.second, sampled.told = monotonic_ms // SECOND_MS, 0
-            count = min(int(wanted), EVENTS_A_SECOND - sampled.told)
+                sampled.second, sampled.reported = monotonic_ms // SECOND_MS, 0
+            count = min(int(wanted), EVENTS_A_SECOND - sampled.reported)
             if count > 0:
-                sampled.told += count
+                sampled.reported += count
                 self._kept.extend(
                     SampledEvent(instance, direction, stream, now_ms, one) for one in _texts(batch, count)
                 )

@@ -123,7 +123,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans/<name>/sample",
-        "Some of the events that go through the plan's stages are told, for a while",
+        "Sample some of the events that pass through the plan's stages, for a while",
         answers=SampleReport,
         body=json_body(SampleRequest),
         fails=(UnknownPlanError, BadRequestError),

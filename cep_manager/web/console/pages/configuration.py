@@ -16,7 +16,7 @@ ORIGINS = {
     "default": "default",
     "file": "file",
     "environment": "environment variable",
-    "driver": "told by the driver",
+    "driver": "sent by the driver",
     "given": "given at the start",
 }
 
