@@ -25,7 +25,7 @@ from query_plan.xml import read_xml
 from siddhi.language.printer import print_app
 
 MOST_TEXT = 2_000_000
-"""So many characters of texts are told of a plan; the texts of further instances are left out."""
+"""Maximum number of characters of SiddhiQL in the answer for a plan; the texts of further instances are left out."""
 _TOPICS = {"source": "topic.list", "sink": "topic"}
 
 

@@ -45,7 +45,7 @@ READ_UNPRODUCED = error_rule(
     "import it, or let a query insert into it",
 )
 EXPORTED_UNPRODUCED = warning_rule(
-    "exported-stream-not-produced", "a stream is exported that nobody writes", "let a query insert into it"
+    "exported-stream-not-produced", "a stream is exported that no query writes", "let a query insert into it"
 )
 IMPORTED_UNREAD = warning_rule(
     "imported-stream-unread", "a stream is imported that no query reads", "take the annotation out"

@@ -30,7 +30,7 @@ PARALLEL_DIFFERS = error_rule(
 )
 KEY_WITHOUT_STREAM = warning_rule(
     "partition-key-unknown-stream",
-    "a partition of an execution plan gives a key to a stream that nobody defines; the key has no effect",
+    "a partition of an execution plan gives a key to a stream that is not defined; the key has no effect",
     "take the key out, or define the stream",
 )
 OBJECT_KEY = error_rule(

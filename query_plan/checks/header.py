@@ -29,7 +29,7 @@ from siddhi.language import ast
 
 NAME_MISSING = warning_rule(
     "plan-name-missing",
-    "the plan has no name; it is called after its file, or by a digest of its text",
+    "the plan has no name; it is named after its file, or by a digest of its text",
     "write `@Plan:name('MyPlan')` in front, in an app `@app:name('MyPlan')`",
 )
 NAME_EMPTY = error_rule(

@@ -15,7 +15,7 @@ _HOLDERS = {
 
 FILTER_IGNORED = warning_rule(
     "filter-not-looked-at",
-    "a table, a named window or an aggregation in a join has a filter, which Siddhi takes and does not look at",
+    "a table, a named window or an aggregation in a join has a filter, which Siddhi accepts and ignores",
     "write the condition behind `on`",
 )
 

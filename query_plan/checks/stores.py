@@ -14,7 +14,7 @@ from siddhi.language import ast
 
 STORE_UNUSABLE = error_rule(
     "store-unusable",
-    "`@store(type='rdbms')` names no database, or says something about it that cannot be",
+    "`@store(type='rdbms')` names no database, or has an invalid option",
     "see [tables in a database](connectors/database.md#tables-in-a-database)",
 )
 STORE_UNUSED = warning_rule(

@@ -17,7 +17,7 @@ STATEFUL = error_rule(
     "stateful-parallel",
     "a query in a parallel group keeps state over all events: a window, join, pattern, sequence, aggregate, `group by`"
     " or output rate",
-    "take `parallel` out, or put the query into a partition by the key that it works by",
+    "take `parallel` out, or put the query into a partition by its key",
 )
 SHARED_STATE = error_rule(
     "shared-state-parallel",

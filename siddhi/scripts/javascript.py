@@ -31,9 +31,9 @@ LONGEST_BODY = 65_536
 LARGEST_RESULT = 1_048_576
 """Characters of an object written as JSON."""
 MOST_STEPS = 20_000_000
-"""What one function of the engine may do at once: compare so many characters, or go through a tenth as many items."""
+"""Limit on one call of a built-in function: compare this many characters, or visit a tenth as many items."""
 UNSEEN_STEPS = 40_000
-"""So many of them count as one step of the script; the engine looks at the time after each 10,000 steps of it."""
+"""This many count as one step of the script; the engine checks the time after each 10,000 steps."""
 
 _MAKE = (
     """

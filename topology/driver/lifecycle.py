@@ -52,7 +52,7 @@ OVERBOOKED_MS = 5_000
 
 
 MOST_CLEARED = 64
-"""So many attempts that no event has ended are remembered, the newest."""
+"""Maximum number of attempts that no event can have ended to be remembered, the newest."""
 
 
 class TopologyTransition(Enum):

@@ -37,9 +37,9 @@ END_MS = 40_000
 END_STARTING_MS = 180_000
 """The same for a task that is still being built: its kernels are compiled first, while its neighbours run."""
 REPEAT_MS = 1_000
-"""An order that the host's registrations do not show is given again after so long."""
+"""After how long an order that the host's registrations do not show is repeated."""
 IDLE_MS = 5_000
-"""A host leaves when nothing has run in it for so long."""
+"""How long a host stays up while nothing runs in it."""
 STRIKES_MS = 600_000
 STRIKES = 2
 HOSTS_PART = 2

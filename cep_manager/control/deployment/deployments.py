@@ -52,7 +52,7 @@ class PlanDeployments:
     ) -> None:
         self.lease_ms = self._base_lease_ms = lease_ms
         self.behind_ms = 0
-        """For so long there have been messages that were not handled yet."""
+        """How long messages have been waiting unread without interruption."""
         self._quotas = quotas
         self._default_workers = default_workers
         self._default_host = default_host

@@ -75,8 +75,8 @@ EXECUTORS_WITHIN_MS = 15_000
 REPLACED = "driver-replaced"
 
 NEWS_REST = 2
-"""After a registration the next one with news waits so many times as long as that took: while a thousand plans start
-there is always news, and each registration has all of them."""
+"""The next registration with news waits this many times as long as the last one took: while a thousand plans start
+there is always news, and each registration lists all of them."""
 
 MOVING = frozenset({"waiting", "starting", "restarting", "stopping"})
 """States of topologies that change by themselves."""
