@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,8 @@ COUNTED = ("page", "metrics", "tables")
 METER = "org.wso2.siddhi.SiddhiApps.Known.throughput"
 WARM_UP_S = 4
 PATIENCE_MS = 60_000
-"""Results that have not come back for so long do not come."""
+"""Results that have not come back for so long do not come, and what is not counted by then is not counted."""
+LOOK_S = 0.2
 
 
 class Load:
@@ -145,12 +146,24 @@ def page(system: LocalSystem, what: str, **parameters: Any) -> Any:
     return requests.get(address, params=parameters, timeout=10).json()
 
 
+def awaited(count: Callable[[], float], events: float) -> float:
+    """Return what `count` says once it is at least `events`, or after PATIENCE_MS."""
+    deadline = time.monotonic() + PATIENCE_MS / 1_000
+    while (counted := count()) < events and time.monotonic() < deadline:
+        time.sleep(LOOK_S)
+    return counted
+
+
+def _page_count(system: LocalSystem) -> float:
+    """Return the number of events received, from page data."""
+    return float(page(system, "statistics")["windows"][-1]["received"])
+
+
 def measure(system: LocalSystem, tables: Path, seconds: int, rate: int, interval_ms: int) -> dict[str, Any]:
     """Compare an external clock, page data, metrics and tables, written every `interval_ms`, under the same load."""
     load = Load(system, rate)
     warmed = load.run(WARM_UP_S)
-    time.sleep(2)  # until heartbeats have told of it
-    before = page(system, "statistics")["windows"][-1]
+    before = awaited(lambda: _page_count(system), warmed)
     scrapes: list[tuple[float, float]] = []
     stop = threading.Event()
 
@@ -168,6 +181,9 @@ def measure(system: LocalSystem, tables: Path, seconds: int, rate: int, interval
         stop.set()
         scraping.join()
     time.sleep(1 + 2 * interval_ms / 1_000)
+    on_page = awaited(lambda: _page_count(system), before + events)
+    in_metrics = awaited(lambda: scraped(system), warmed + events)
+    in_tables = awaited(lambda: _table_counts(tables, 0, _now_ms())[-1][1], warmed + events)
     after = page(system, "statistics")["windows"][-1]
     history = page(
         system, "history", metric="received", step=interval_ms, **{"from": began_ms + interval_ms, "to": ended_ms}
@@ -176,9 +192,9 @@ def measure(system: LocalSystem, tables: Path, seconds: int, rate: int, interval
     return {
         "sent": events,
         "sent_per_s": load.sent_per_s,
-        "page_events": after["received"] - before["received"],
-        "metrics_events": round(scraped(system)) - warmed,
-        "tables_events": round(_table_counts(tables, 0, _now_ms())[-1][1]) - warmed,
+        "page_events": round(on_page - before),
+        "metrics_events": round(in_metrics) - warmed,
+        "tables_events": round(in_tables) - warmed,
         "page_per_s": _mean([value for _, value in history["points"] if value is not None]),
         "metrics_per_s": float(np.polyfit(moments, counted, 1)[0]),
         "tables_per_s": _from_tables(tables, began_ms + interval_ms, ended_ms),

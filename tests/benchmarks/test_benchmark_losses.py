@@ -170,3 +170,12 @@ def test_requests_and_streams_that_break_off_are_counted_and_asked_again(monkeyp
     assert failed["/api/v1/overview/live"] >= 4, "each of these answers ends"
     assert pages.gaps_ms
     assert {"the page itself", console.YARDSTICK} <= set(pages.told_ms)
+
+
+def test_counts_of_a_slow_machine_are_awaited_and_what_is_not_counted_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(statistics_truth, "LOOK_S", 0.001)
+    assert statistics_truth.awaited(iter((7, 9, 10, 11)).__next__, 10) == 10
+    monkeypatch.setattr(statistics_truth, "PATIENCE_MS", 5)
+    assert statistics_truth.awaited(lambda: 9, 10) == 9
