@@ -16,7 +16,7 @@ from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.jit.arrays import INT64, NO_POSITIONS, Int64Array
 from siddhi.engine.jit.kernels import grown, kernel_array
 from siddhi.engine.operators.base.operator import Operator, OperatorContext, Stateful, Step
-from siddhi.engine.operators.base.per_instance import PerInstance
+from siddhi.engine.operators.base.per_instance import PerInstance, came_together
 from siddhi.engine.operators.base.scope import slot_column
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode
 from siddhi.engine.operators.joins.condition import JoinCondition
@@ -79,7 +79,7 @@ from siddhi.engine.operators.windows.keyed.layout import (
     UNIQUE_TIME_LENGTH_BATCH_KIND,
 )
 from siddhi.engine.operators.windows.keyed.layout import INSTANCE as WINDOW_INSTANCE
-from siddhi.engine.operators.windows.keyed.window import WINDOW_SLOT, KeyedWindow, came_together
+from siddhi.engine.operators.windows.keyed.window import WINDOW_SLOT, KeyedWindow
 from siddhi.engine.operators.windows.time_batch import StreamingTimeBatchWindow
 from siddhi.language.ast import AttributeType
 

@@ -19,6 +19,7 @@ from siddhi.engine.jit.arrays import INT64, NO_POSITIONS, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import grown, kernel_array
 from siddhi.engine.operators.base.choices import Execution
 from siddhi.engine.operators.base.operator import NEVER, Step
+from siddhi.engine.operators.base.per_instance import came_together
 from siddhi.engine.operators.windows.base.emission import CHUNK, CLOCK, KIND, ORDER, SEQUENCE, TIMESTAMP
 from siddhi.engine.operators.windows.base.window import WindowContext, WindowOperator
 from siddhi.engine.operators.windows.keyed.layout import (
@@ -552,11 +553,3 @@ def _joined_codes(states: Sequence[State]) -> State:
 
 def _moved(slots: Int64Array, by: int) -> Int64Array:
     return np.where(slots < 0, slots, slots + by)
-
-
-def came_together(batch: EventBatch) -> bool:
-    """Return whether events of several instances came together, or one went to several."""
-    partitions = batch.partitions
-    if partitions is None:
-        return False
-    return bool(((batch.orders[1:] == batch.orders[:-1]) & (partitions[1:] != partitions[:-1])).any())
