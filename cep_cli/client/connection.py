@@ -154,8 +154,11 @@ def _refusal(answer: Answer) -> str:
         lines = [f"{failure['message']} [{failure['code']}]"]
     except (AnswerError, KeyError, TypeError):  # another server, or a proxy in front of the manager
         return f"the manager answered {answer.status}"
-    for problem in _details(answer).get("problems", ()):
-        where = f"line {problem['line']}, column {problem['column']}: " if problem["line"] else ""
+    problems = _details(answer).get("problems")
+    for problem in problems if isinstance(problems, list) else ():
+        if not isinstance(problem, dict) or not {"message", "code"} <= problem.keys():
+            continue  # not of a text: a worker's are of events
+        where = f"line {problem['line']}, column {problem.get('column')}: " if problem.get("line") else ""
         lines.append(f"  {where}{problem['message']} [{problem['code']}]")
         if problem.get("hint"):
             lines.append(f"    hint: {problem['hint']}")

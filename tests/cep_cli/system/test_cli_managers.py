@@ -149,8 +149,9 @@ def test_a_failure_that_is_not_a_managers_is_reported_by_its_status(start: Any, 
     assert refused.value.details == {}
 
 
-def test_a_refusal_whose_details_are_a_list_is_reported(start: Any) -> None:
-    refusal = {"code": "bad-events", "message": "1 event does not fit", "details": [{"index": 0}]}
+@pytest.mark.parametrize("details", [[{"index": 0}], {"problems": [{"index": 0}, "a"]}, {"problems": None}])
+def test_a_refusal_whose_details_are_not_of_a_text_is_reported(start: Any, details: Any) -> None:
+    refusal = {"code": "bad-events", "message": "1 event does not fit", "details": details}
     manager = start(lambda _: (400, {}, refusal))
     with pytest.raises(CommandRefusedError, match=r"^1 event does not fit \[bad-events\]$"):
         ManagerClient(manager.url).plans()
