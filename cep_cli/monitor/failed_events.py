@@ -85,7 +85,7 @@ def _replay(client: ManagerClient, plan: str, choice: dict[str, Any], as_json: b
     else:
         click.echo(f"{plan}: {replayed} entries replayed ({events} events)")
         if answer["under_way"]:
-            click.echo(f"{answer['under_way']} entries are with their sinks, which try yet: see `cep errors {plan}`")
+            click.echo(f"{answer['under_way']} entries are still being retried by their sinks: see `cep errors {plan}`")
         for refused in answer["refused"]:
             click.echo(printable(f"{refused['id']} stays: {refused['reason']} [{refused['code']}]"), err=True)
         _tell_silent(answer)

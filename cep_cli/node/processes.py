@@ -211,7 +211,7 @@ class Node:
         try:
             process.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            self.say(f"the {name} did not leave within {STOP_S[name]:.0f} s and was killed")
+            self.say(f"the {name} did not end within {STOP_S[name]:.0f} s and was killed")
         self._kill(name)
 
     def _stop(self) -> None:

@@ -282,7 +282,7 @@ class LocalSystem:
             try:
                 child.process.wait(STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
-                self.say(f"the {name} did not leave within {STOP_TIMEOUT_S:.0f} s and was killed")
+                self.say(f"the {name} did not end within {STOP_TIMEOUT_S:.0f} s and was killed")
                 child.process.kill()
                 child.process.wait()
             child.process = None

@@ -72,5 +72,5 @@ def _prepare(kind: type[T], path: Path | None, process: str) -> Loaded[T]:
 
 
 def _insight(loaded: Loaded[T], log: LogConfig, name: str) -> Inspection:
-    """Return what the process can tell about itself; what it logs from now on is kept."""
+    """Return what the process reports about itself; log records from now on are kept."""
     return Inspection(start_log(log, name), settings_of(loaded.config, loaded.sources))

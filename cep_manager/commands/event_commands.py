@@ -35,7 +35,9 @@ class EventCommands:
         stream = find_stream(snapshot, tenant, "exported", name)
         endpoints = tuple(one.egress for one in workers_of(snapshot, tenant, stream) if one.egress is not None)
         if not endpoints:
-            raise NoWorkerError(f"no worker lets listeners in for {name}; see egress in their configuration")
+            raise NoWorkerError(
+                f"no worker that serves {name} accepts listeners; see egress in the workers' configuration"
+            )
         return self._tails.open(endpoints, name, tenant, wanted)
 
     def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:

@@ -56,7 +56,7 @@ class WorkerStoreCommands:
         strangers = {one.report.worker: one.report for one in snapshot.strangers if one.kind == "other-system"}
         if worker not in strangers:
             raise UnknownWorkerError(
-                f"no worker named {worker} that serves another system is heard: see `cep status` for those that are"
+                f"no worker named {worker} of another system reports to this manager: `cep status` lists those that do"
             )
         self._changes.service.adopt_worker(worker)
         return AdoptedWorker(worker, strangers[worker].system)

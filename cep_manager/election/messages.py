@@ -1,4 +1,4 @@
-"""What an election asks of the database and of its process, and what it is answered."""
+"""What an election requests from the database and from its process, and the answers."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def _version(record: PlanRecord, asked: OperationId) -> Operation:
     match record.state:
         case PlanState.ACTIVE | PlanState.INACTIVE:
             result = {"epoch": record.epoch, "topology": record.key.topology(), "state": record.state.value}
-            return _status(asked, "succeeded", record.reason or "every task runs and is heard", result)
+            return _status(asked, "succeeded", record.reason or "every task runs and sends heartbeats", result)
         case PlanState.FAILED:
             return _failed(asked, "plan-failed", record.reason, record.reason)
         case PlanState.WAITING:

@@ -37,7 +37,7 @@ class PlanState(str, Enum):
     DEPLOYING = "deploying"
     """Submitted; its tasks are coming up."""
     ACTIVE = "active"
-    """Every task runs and is heard."""
+    """Every task runs and sends heartbeats."""
     DEGRADED = "degraded"
     """It is active, and a sink or source of it, or a worker's log, does not work. Shown only, see
     `cep_manager.monitoring.degraded`: what happens next is decided as for an active one."""

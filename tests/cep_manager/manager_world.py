@@ -510,7 +510,7 @@ class FakeView:
 
     def adopt_worker(self, worker: str) -> AdoptedWorker:
         if worker != "worker-9":
-            raise UnknownWorkerError(f"no worker named {worker} that serves another system is heard")
+            raise UnknownWorkerError(f"no worker named {worker} of another system reports to this manager")
         return AdoptedWorker(worker, "5f0d")
 
     def _aside(self, tenant: int, id_: str) -> None:

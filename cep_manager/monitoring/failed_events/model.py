@@ -60,8 +60,8 @@ class RefusedEntry(msgspec.Struct, frozen=True):
 class ReplayedEvents(msgspec.Struct, frozen=True):
     """`replayed` entries are gone, their `events` were taken; `refused` ones stay.
 
-    The events of `under_way` are with their sinks, which try yet. `left` were asked for and there was no time for them:
-    ask again.
+    The events of `under_way` are still being retried by their sinks. There was no time for
+    those `left`: ask again.
     """
 
     plan: str

@@ -131,7 +131,7 @@ def _load(case: PlanAlertContext) -> Iterator[Alert]:
     for instance, history in picture.snapshot.histories.get(record.key, {}).items():
         metrics = window_metrics(history, CAPACITY_WINDOW_S, picture.snapshot.now_ms)
         if metrics.busy_share() > BUSY and metrics.covered_ms >= COUNTED_MS:
-            what = f"{instance} spends {metrics.busy_share():.0%} of its time working: it cannot take much more"
+            what = f"{instance} spends {metrics.busy_share():.0%} of its time working: it is close to its limit"
             advice = "Rebalance the plan to more workers, or give the stage more instances with @dist(parallel='n')."
             yield _alert(record.key, AlertSeverity.WARNING, "capacity", what, advice)
     for worker, report in case.reports:

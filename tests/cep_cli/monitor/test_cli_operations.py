@@ -17,7 +17,7 @@ RUNNING = {
     "operation": NAME, "kind": "rebalance", "plan": "Storms", "tenant": -1234, "state": "running",
     "progress": "the driver is starting its tasks", "begun_ms": 1_767_225_600_000, "result": None, "error": None,
 }  # fmt: skip
-DONE = {**RUNNING, "state": "succeeded", "progress": "every task runs and is heard"}
+DONE = {**RUNNING, "state": "succeeded", "progress": "every task runs and sends heartbeats"}
 FAILED = {**RUNNING, "state": "failed", "error": {"code": "change-failed", "message": "no memory", "details": {}}}
 
 

@@ -95,9 +95,9 @@ def _silent(workers: tuple[SilentWorker, ...]) -> tuple[str, ...]:
 def _replayed(replayed: ReplayedEvents) -> str:
     parts = [f"{count(replayed.replayed)} entries were replayed ({count(replayed.events)} events)."]
     if replayed.under_way:
-        parts.append(f"{count(replayed.under_way)} are with their sinks, which try yet.")
+        parts.append(f"{count(replayed.under_way)} are still being retried by their sinks.")
     if replayed.left:
-        parts.append(f"There was no time for {count(replayed.left)}: replay again.")
+        parts.append(f"There was no time for the other {count(replayed.left)}: replay again.")
     return " ".join(parts)
 
 

@@ -195,7 +195,7 @@ def present_settings(settings: CheckpointSettings | None) -> tuple[tuple[str, st
         return ()
     if not settings.location:
         return (("Store", "none: checkpoint.location is empty"),)
-    every = f"every {duration(settings.interval_ms)}" if settings.interval_ms else "only when somebody asks"
+    every = f"every {duration(settings.interval_ms)}" if settings.interval_ms else "only on request"
     return (
         ("Taken", every),
         ("Pause", f"at least {duration(settings.pause_ms)} between two"),
@@ -283,7 +283,7 @@ def _nothing(settings: CheckpointSettings | None) -> str:
         )
     if not settings.interval_ms:
         return (
-            "Checkpoints are only taken when somebody asks: the interval is 0, in the plan's @Plan:config or, if it "
+            "Checkpoints are only taken on request: the interval is 0, in the plan's @Plan:config or, if it "
             "has none, in checkpoint.interval_ms of the driver's configuration."
         )
     return f"The first one is taken {duration(settings.interval_ms)} after the topology runs, or sooner."
