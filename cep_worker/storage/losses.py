@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from cep_worker.storage.checked_json import read_checked, write_checked
+from cep_worker.storage.checked_json import copy_of, read_checked, write_checked
 from cep_worker.storage.damaged_files import LOOK_MS
 
 LOST_FILE = "lost.json"
@@ -124,10 +124,25 @@ class Losses:
 
 
 def read_lost(folder: Path) -> LossRecord:
-    """Return what is lost of the files in `folder`, as far as that was noted."""
-    return read_checked(folder / LOST_FILE, LossRecord) or LossRecord()
+    """Return what is lost of the files in `folder`, as far as that was noted.
+
+    The count is gone when a person has removed the file, not when the file is damaged: then its copy is used, or else
+    one event is reported at least.
+    """
+    path = folder / LOST_FILE
+    if not path.exists():
+        return LossRecord()
+    found = read_checked(path, LossRecord)
+    if found is None:
+        logger.error("the count of lost events is damaged, and so is its copy; 1 is reported at least: file=%s", path)
+    return found or LossRecord(1)
 
 
 def write_lost(folder: Path, lost: LossRecord) -> None:
-    """Write `lost` to `folder`, without a copy, since a person removes the file when they have seen it."""
-    write_checked(folder / LOST_FILE, lost, copied=False)
+    """Write `lost` to `folder`, and a copy.
+
+    The file comes first: a copy alone means that a person has removed the file.
+    """
+    path = folder / LOST_FILE
+    for place in (path, copy_of(path)):
+        write_checked(place, lost, copied=False)

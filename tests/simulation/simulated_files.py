@@ -12,6 +12,7 @@ from typing import Any
 from simulated_delivery import FAULTS_UNTIL_MS, SETTLED_BY_MS, DeliveryWorld
 from virtual_world import VirtualWorld
 
+from cep_worker.storage.losses import LOST_FILE
 from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.errors import CheckpointUnreadableError
 from topology.checkpoint.model import Manifest, unseal
@@ -40,6 +41,8 @@ class FileFaultWorld(DeliveryWorld):
         if files:
             file = self.chance.choice(files)
             data = self._changed(file.read_bytes())
+            if data is None and file.name == LOST_FILE:
+                data = b""  # whoever removes it has read the count
             self.note("damage: %s of %s, %s bytes of %d", file.name, worker.name,
                       "no" if data is None else len(data), file.stat().st_size)  # fmt: skip
             if data is None:

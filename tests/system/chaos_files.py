@@ -14,6 +14,8 @@ from typing import Any
 from chaos_faults import Do, Fault, kill
 from chaos_system import ChaosSystem
 
+from cep_worker.storage.losses import LOST_FILE
+
 READ_ONLY_S = 5.0
 FOREIGN_S = 4.0
 """So long managers are on a damaged database before the operator puts the copy back."""
@@ -40,8 +42,11 @@ def _empty(file: Path, _: random.Random) -> None:
     os.truncate(file, 0)
 
 
-def _remove(file: Path, _: random.Random) -> None:
-    file.unlink()
+def _remove(file: Path, chance: random.Random) -> None:
+    if file.name == LOST_FILE:  # removing it says that the count was read
+        _flip(file, chance)
+    else:
+        file.unlink()
 
 
 def _read_only(file: Path, _: random.Random) -> None:

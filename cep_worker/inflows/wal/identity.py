@@ -17,6 +17,8 @@ FORMER_FILE = "receiver.json"
 BEGUN_FILE = "begun.json"
 FAILED_FILE = "failed.json"
 GIVEN_UP_FILE = "given_up.json"
+COUNTED_FORMAT = 2
+"""Logs of this format, and later ones, have had counts of their rows from the beginning."""
 
 
 class EarlierSchema(msgspec.Struct, frozen=True):
@@ -29,8 +31,9 @@ class EarlierSchema(msgspec.Struct, frozen=True):
 class LogIdentity(msgspec.Struct, frozen=True):
     """The identity of a log and the schema of its events.
 
-    `log` is random. `attributes` are those of the newest events, as (name, type); `earlier` are former ones, oldest
-    first. `plan` is the plan's name at that time, `plan_id` its id (see `PlanKey`), and `deployed_ms` when it was first
+    `format` is 2 where the counts of rows (`RowCounts`) were noted before this was written. `log` is random.
+    `attributes` are those of the newest events, as (name, type); `earlier` are former ones, oldest first. `plan` is the
+    plan's name at that time, `plan_id` its id (see `PlanKey`), and `deployed_ms` when it was first
     deployed (0: unknown).
     """
 

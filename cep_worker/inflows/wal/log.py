@@ -20,9 +20,11 @@ from typing import Any
 import msgspec
 
 from cep_common.ids import PlanKey
+from cep_common.process.private_folders import make_private
 from cep_worker.inflows.wal.deduplication import SeenOrigins
 from cep_worker.inflows.wal.errors import BatchTooLargeError, WalFullError
 from cep_worker.inflows.wal.identity import (
+    COUNTED_FORMAT,
     EarlierSchema,
     LastReceiver,
     LogIdentity,
@@ -285,16 +287,19 @@ class StreamLog:
         self.secured, self.unneeded = max(position, self.secured), max(unneeded, self.unneeded)
         # A segment can go when its successor begins within what is no longer needed. The last one stays: it is being
         # written, and its header carries the row count.
+        freed: list[Segment] = []
         while len(self._segments) > 1 and self._segments[1].header.first_position <= self.unneeded + 1:
-            oldest = self._segments.pop(0)
-            self._sealed_bytes -= oldest.size
-            self._spares.add(oldest)
+            freed.append(self._segments.pop(0))
         # Row counts are exact at the ends of the log and at segment headers only; reading records just to count would
         # cost more than the count is worth.
         first = self._segments[0].header if self._segments else None
         known = first.rows_before if first is not None and first.first_position <= self.secured + 1 else 0
         known = self.rows_ever if self.secured == self.last_position else known
         self._tally.secure(self.secured, self.unneeded, known)
+        # Only now: without that note, a process that is killed in between would report the rows of these files as lost.
+        for oldest in freed:
+            self._sealed_bytes -= oldest.size
+            self._spares.add(oldest)
         if self.unneeded >= self.last_position and self._is_full():
             self._free_last()  # or it would stay full of what nobody needs
         self.recheck()
@@ -360,7 +365,7 @@ class StreamLog:
             OSError: the disk fails.
         """
         if read_identity(self.folder) is None:
-            write_identity(self.folder, self.identity)
+            self._describe()
         write_former(self.folder, former)
 
     def close(self) -> None:
@@ -414,7 +419,7 @@ class StreamLog:
         spare = self._spares.take()
         try:
             if not self._segments:
-                write_identity(self.folder, self.identity)
+                self._describe()
             header = SegmentHeader(self._next_position, self.rows_ever, self.identity.log, spare is not None)
             path = segment_path(self.folder, self._next_position)
             segment = Segment(path, header, SEGMENT_HEADER_BYTES)
@@ -430,6 +435,17 @@ class StreamLog:
         self._segments.append(writer.segment)
         self._disk_sync.created(self.folder)
         return writer
+
+    def _describe(self) -> None:
+        """Write the log's identity, after its counts.
+
+        Raises OSError.
+        """
+        make_private(self.folder)
+        self._tally.prepare()
+        if self._tally.are_known:
+            self.identity = msgspec.structs.replace(self.identity, format=COUNTED_FORMAT)
+        write_identity(self.folder, self.identity)
 
     def _tell_origins(self, writer: SegmentWriter) -> None:
         """Begin the new segment with the newest batch of each source, as former segments may be freed.
@@ -520,9 +536,12 @@ class StreamLog:
         Rows missing within segments, or between two, are counted when they are read.
         """
         missing = self._tally.missing(self._segments, found)
-        if missing is None:  # an earlier version has written the log
+        if missing is None:  # an earlier version has written the log, or its counts are lost, too
+            before = self.lost_rows
             for aside in damaged:
                 self._note_quarantined(aside)
+            if self.identity.format >= COUNTED_FORMAT and not self._tally.are_known:
+                self._note_uncounted(found, counted=self.lost_rows > before)
             return
         first = self._segments[0].header.first_position if self._segments else 0
         last = found.last_position if found is not None else self.secured
@@ -531,6 +550,18 @@ class StreamLog:
                 logger.error("accepted events lost, no file of the log has them: folder=%s events=%d place=%s",
                              self.folder, rows, place)  # fmt: skip
                 self.note_lost(rows, place)
+
+    def _note_uncounted(self, found: RecoveredSegment | None, *, counted: bool) -> None:
+        """Count one event at least where the counts are lost together with files, or with ends of files.
+
+        `counted` tells whether some of what is missing was counted otherwise.
+        """
+        is_cut = found is None or found.torn_bytes > 0 or found.damaged_bytes > 0
+        logger.error("both counts of a log are lost%s: folder=%s",
+                     ", and accepted events: their number is not known" if is_cut else "", self.folder)  # fmt: skip
+        if is_cut and not counted:
+            self.note_lost(1, f"with its counts, after {read_begun(self.folder)}")
+        self._tally.prepare()
 
     def _note_quarantined(self, aside: Path) -> None:
         """Count the events in a file whose header is damaged, as far as they are known.

@@ -22,6 +22,7 @@ from zlib import crc32
 
 from cep_common.monitoring.paced_log import PacedLog
 from cep_worker.inflows.wal.segment import RecoveredSegment, Segment
+from cep_worker.storage.file_changes import replaced
 
 paced_logger = PacedLog(logging.getLogger(__name__))
 
@@ -61,8 +62,8 @@ class CountFile:
         self._path = path
         self._descriptor: int | None = None
 
-    def read(self) -> StoredCounts:
-        """Return what was noted last, as far as it can be read.
+    def read(self) -> StoredCounts | None:
+        """Return what was noted last; None when nothing can be read.
 
         Raises OSError.
         """
@@ -74,12 +75,9 @@ class CountFile:
                 return StoredCounts(PositionCount(*noted[:2]), PositionCount(*noted[2:]), unneeded)
         if len(data) == _FORMER.size:
             position, checksum = _FORMER.unpack(data)
-            return (
-                StoredCounts(secured=PositionCount(position), unneeded=position)
-                if checksum == crc32(data[:8])
-                else StoredCounts()
-            )
-        return StoredCounts()
+            if checksum == crc32(data[:8]):
+                return StoredCounts(secured=PositionCount(position), unneeded=position)
+        return None
 
     def note(self, counts: StoredCounts) -> None:
         """Note them.
@@ -97,6 +95,10 @@ class CountFile:
             paced_logger.problem(str(self._path), "cannot save the row counts of a log: file=%s reason=%s",
                                  self._path, error.strerror)  # fmt: skip
 
+    def changed(self) -> None:
+        """Have the file mirrored at once; later notes are found when the folder is compared."""
+        replaced(self._path)
+
     def close(self) -> None:
         """Close the file."""
         if self._descriptor is not None:
@@ -113,7 +115,7 @@ class MissingRows:
 
 
 class RowCounts:
-    """Both files have both counts, so that one of them may be lost.
+    """Both files have both counts, written with each batch, so that one of them may be lost.
 
     Belongs to the log's thread.
     """
@@ -124,6 +126,8 @@ class RowCounts:
         self.accepted = PositionCount()
         self.secured = PositionCount()
         self.unneeded = 0
+        self.are_known = False
+        """A former process's counts could be read, or this one has noted its own."""
         self._marks: deque[tuple[int, int]] = deque()
         """Positions, and how many rows there are up to each."""
 
@@ -132,17 +136,30 @@ class RowCounts:
 
         Raises OSError.
         """
-        one, other = self._accepted_file.read(), self._secured_file.read()
+        found = [counts for counts in (self._accepted_file.read(), self._secured_file.read()) if counts is not None]
+        self.are_known = bool(found)
         # Counts only grow, so the larger is the newer.
-        self.accepted, self.secured = max(one.accepted, other.accepted), max(one.secured, other.secured)
-        self.unneeded = max(one.unneeded, other.unneeded)
+        self.accepted = max((one.accepted for one in found), default=PositionCount())
+        self.secured = max((one.secured for one in found), default=PositionCount())
+        self.unneeded = max((one.unneeded for one in found), default=0)
+
+    def prepare(self) -> None:
+        """Note the counts of a log that is about to get its first files.
+
+        A log without counts has then lost them, and is never one that has taken nothing.
+        """
+        if not self.are_known:
+            self._note()
+            # A mirror must not learn of the log's description before its counts.
+            self._secured_file.changed()
+            self._accepted_file.changed()
 
     def taken(self, position: int, rows: int) -> None:
         """Note that the log has taken `rows`, the last ones at `position`."""
         if not self.accepted.position and not self.secured.position:  # it begins now
             self.secured = PositionCount(0, 0)
         self.accepted = PositionCount(position, rows)
-        self._accepted_file.note(StoredCounts(self.accepted, self.secured, self.unneeded))
+        self._note()
         self._mark(position, rows)
 
     def secure(self, position: int, unneeded: int, at_least: int) -> None:
@@ -203,9 +220,13 @@ class RowCounts:
 
     def _note_secured(self, position: int, rows: int) -> None:
         self.secured = PositionCount(position, rows)
+        self._note()
+
+    def _note(self) -> None:
         counts = StoredCounts(self.accepted, self.secured, self.unneeded)
         self._secured_file.note(counts)
         self._accepted_file.note(counts)
+        self.are_known = True
 
     def _mark(self, position: int, rows: int) -> None:
         self._marks.append((position, rows))

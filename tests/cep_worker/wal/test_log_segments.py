@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,10 +18,11 @@ from hypothesis import strategies as st
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import StreamBinding
 from cep_worker.inflows.wal.errors import BatchTooLargeError, WalFullError
-from cep_worker.inflows.wal.identity import LogIdentity, new_identity, read_identity
+from cep_worker.inflows.wal.identity import COUNTED_FORMAT, LastReceiver, LogIdentity, new_identity, read_identity
 from cep_worker.inflows.wal.log import RESTART_GAP, LogLimits, StreamLog
 from cep_worker.inflows.wal.reader import CHUNK_BYTES
-from cep_worker.inflows.wal.segment import SUFFIX, segment_path
+from cep_worker.inflows.wal.recycled_segments import RecycledSegments
+from cep_worker.inflows.wal.segment import SUFFIX, Segment, segment_path
 from cep_worker.storage.group_commit import DiskSync
 from cep_worker.storage.records import (
     ALIGNMENT,
@@ -212,10 +214,12 @@ def test_what_was_lost_is_told_by_later_processes_too_and_each_event_is_counted_
     flip(third, SEGMENT_HEADER_BYTES + RECORD_HEADER_BYTES + 50)
     assert len(list(everything(model.log))) == 3
     assert model.log.lost_rows == 3 + 6 + 3
-    (model.folder / "lost.json").write_bytes(b"{")
     model.log.close()
-    model.reopen()
-    assert model.log.lost_rows == 0, "and it can be opened"
+    for name, lost in (("lost.json", 12), ("lost.json.copy", 1)):
+        (model.folder / name).write_bytes(b"{")
+        model.reopen()
+        assert model.log.lost_rows == lost, "its copy says it, and without both one is reported"
+        model.log.close()
 
 
 def test_hundreds_of_damaged_records_of_a_file_are_counted_once_by_three_processes(tmp_path: Path) -> None:
@@ -376,11 +380,12 @@ def test_the_identity_outlives_the_process_and_damage_to_its_file(tmp_path: Path
     assert read_identity(model.folder) is None
     model.append(1)
     model.log.close()
-    assert read_identity(model.folder) == IDENTITY
+    described = msgspec.structs.replace(IDENTITY, format=COUNTED_FORMAT)
+    assert read_identity(model.folder) == described
     flip(model.folder / "log.json", 12)
-    assert read_identity(model.folder) == IDENTITY, "its copy says the same"
+    assert read_identity(model.folder) == described, "its copy says the same"
     (model.folder / "log.json").unlink()
-    assert read_identity(model.folder) == IDENTITY
+    assert read_identity(model.folder) == described
     (model.folder / "log.json.copy").write_bytes(b'{"log":')
     assert read_identity(model.folder) is None
     assert isinstance(IDENTITY, LogIdentity)
@@ -478,6 +483,77 @@ def test_of_the_two_files_that_count_one_is_enough(tmp_path: Path, name: str, da
     model.reopen()
     assert model.log.lost_rows == waiting
     model.log.close()
+
+
+@pytest.mark.parametrize("linked_first", [False, True])
+@pytest.mark.parametrize("secured", [0, 8, 20])
+def test_a_log_that_has_lost_its_files_and_their_counts_reports_one_event_at_least(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, secured: int, linked_first: bool
+) -> None:
+    model = Model(tmp_path / "log")
+    if linked_first:
+        model.log.keep_former(LastReceiver(1, "receiver"))
+        model.log.close()
+        model.reopen()
+        assert model.log.lost_rows == 0, "it has taken nothing"
+    for _ in range(20):
+        model.append(40)
+    model.secure(secured)
+    model.log.close()
+    for path in (*model.folder.glob(f"*{SUFFIX}"), model.folder / "accepted", model.folder / "secured"):
+        path.unlink()
+    for _ in range(2):
+        identity = read_identity(model.folder)
+        assert identity is not None
+        model.log = StreamLog(model.folder, identity, LIMITS, DiskSync())
+        assert model.log.lost_rows == 1, "counted once"
+        model.log.close()
+    assert "their number is not known" in caplog.text
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_without_counts_a_log_whose_end_is_cut_off_reports_an_event_and_a_whole_one_none(
+    tmp_path: Path, cut: bool
+) -> None:
+    model = Model(tmp_path / "log")
+    for _ in range(3):
+        model.append(40)
+    end = model.log._segments[-1].size
+    model.log.close()
+    last = max(model.folder.glob(f"*{SUFFIX}"))
+    os.truncate(last, end - 10 if cut else end)
+    for name in ("accepted", "secured"):
+        flip(model.folder / name, 3)
+        (model.folder / name).write_bytes(bytes(byte ^ 0xFF for byte in (model.folder / name).read_bytes()))
+    identity = read_identity(model.folder)
+    assert identity is not None
+    model.log = StreamLog(model.folder, identity, LIMITS, DiskSync())
+    assert model.log.lost_rows == (1 if cut else 0)
+    model.log.close()
+
+
+def test_a_log_that_is_killed_while_it_frees_files_has_noted_before_that_they_are_secured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the next process would miss what was in them."""
+    model = Model(tmp_path / "log")
+    for _ in range(20):
+        model.append(100, rows=3)
+
+    class KilledError(Exception):
+        pass
+
+    def killed(self: RecycledSegments, segment: Segment) -> None:
+        add(self, segment)
+        raise KilledError
+
+    add = RecycledSegments.add
+    monkeypatch.setattr(RecycledSegments, "add", killed)
+    with pytest.raises(KilledError):
+        model.secure(12)
+    model.reopen()
+    assert len(list(everything(model.log, model.log.secured))) == 8
+    assert model.log.lost_rows == 0
 
 
 @given(st.lists(STEPS, max_size=25))
