@@ -1,4 +1,4 @@
-"""How errors reach the user of the command line: one message on stderr and an exit code, never a traceback."""
+"""Report errors to the user of the command line: one message on stderr and an exit code, never a traceback."""
 
 from __future__ import annotations
 

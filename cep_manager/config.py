@@ -217,7 +217,7 @@ class ManagerConfig(msgspec.Struct, frozen=True):
         if not self.accounts.login and not self.security.insecure and not is_loopback(self.http.host):
             raise ValueError(
                 f"accounts.login: people must log in where http.host is {self.http.host}, which can be reached from "
-                "other hosts (or let anybody in with security.insecure: true)"
+                "other hosts (or allow access without authentication with security.insecure: true)"
             )
         others = [endpoint for endpoint in self.manager_endpoints() if endpoint != self.control_endpoint()]
         if others and self.database.url.startswith("sqlite"):

@@ -121,7 +121,7 @@ def run(config: ManagerConfig, insight: Inspection | None = None) -> None:
                 if stop.wait(LOOK_AFTER_S):
                     break
                 if not process.service.alive():
-                    raise ManagerUnavailableError("the control loop has ended; its last words are in the log")
+                    raise ManagerUnavailableError("the control loop has ended; the log says why")
                 if look % GIVE_BACK_LOOKS == 0:
                     give_back_freed_memory()
             logger.info("manager stopping")

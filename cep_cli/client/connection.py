@@ -74,7 +74,7 @@ class ManagerConnection:
         try:
             return answer.json() if answer.content() else None
         except AnswerError as error:
-            raise PeerError(f"the answer of the manager at {self.url} cannot be used: {error}") from error
+            raise PeerError(f"the manager at {self.url} sent an invalid response: {error}") from error
 
     def _ask(self, method: str, path: str, body: bytes | None, parameters: dict[str, str], timeout_s: float) -> Answer:
         """Return the answer of the manager that was asked last, or of another one when that one does not answer."""

@@ -1,4 +1,4 @@
-"""What `cep login` keeps: for each manager's address a token, in a file that only its owner can read."""
+"""Store of the tokens of `cep login`, one for each manager's address, in a file that only its owner can read."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class StreamListener:
         except CepError as error:
             if first:
                 raise
-            self._say("manager", f"no manager says which workers there are: {error.message}")
+            self._say("manager", f"cannot find the workers: {error.message}")
             return
         self._problems.pop("manager", None)
         failures: list[CepError] = []

@@ -29,11 +29,11 @@ def manager_options(command: Callable[..., None]) -> Callable[..., None]:
         envvar="CEP_MANAGER_URL",
         default="http://127.0.0.1:9080",
         show_default=True,
-        help="The manager's console address; several are separated by commas.",
+        help="Manager URL, or several separated by commas.",
     )
-    @click.option("--tenant", type=int, default=SUPER_TENANT, show_default=True, help="The plans' owner.")
+    @click.option("--tenant", type=int, default=SUPER_TENANT, show_default=True, help="Tenant that owns the plans.")
     @click.option(
-        "--token", envvar="CEP_TOKEN", default="", help="Access token; default: the one that `cep login` stored."
+        "--token", envvar="CEP_TOKEN", default="", help="Access token. Default: the token stored by `cep login`."
     )
     @wraps(command)
     @with_readable_errors
@@ -52,5 +52,5 @@ JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 CONFIG_OPTION = click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The process's YAML file; default conf/<process>.yaml where that exists.",
+    help="Configuration file (YAML). Default: conf/<process>.yaml if it exists.",
 )

@@ -29,7 +29,7 @@ KEYS_OPTION = click.option(
     "--keys",
     envvar="CEP_KEYS",
     default="",
-    help="Folder with client.key_secret and worker.key, where workers have keys.",
+    help="Folder with client.key_secret and worker.key, if the workers use keys.",
 )
 
 
@@ -38,10 +38,10 @@ KEYS_OPTION = click.option(
 @click.argument("file")
 @click.option(
     "--timestamp",
-    help="The field that holds the event time in ms; default _timestamp, or ts, else the time of sending.",
+    help="Field with the event time in ms. Default: _timestamp, else ts, else the time of sending.",
 )
 @click.option("--batch-rows", type=click.IntRange(1, 65_536), default=1_000, show_default=True, help="Events a frame.")
-@click.option("--worker", help="The worker to send to, by name; default the first.")
+@click.option("--worker", help="Name of the worker to send to. Default: the first one.")
 @KEYS_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @manager_options
@@ -81,9 +81,11 @@ def send_command(
 
 @click.command("listen")
 @click.argument("stream")
-@click.option("--count", type=click.IntRange(min=1), help="Stop after so many events.")
-@click.option("--timeout", "timeout_s", type=float, help="Stop when nothing has come for so many seconds.")
-@click.option("--worker", help="Listen to this worker alone, by name; default all, since results may come from any.")
+@click.option("--count", type=click.IntRange(min=1), help="Stop after this number of events.")
+@click.option("--timeout", "timeout_s", type=float, help="Stop when no event has arrived for this number of seconds.")
+@click.option(
+    "--worker", help="Name of the only worker to listen to. Default: all, since any worker may publish results."
+)
 @KEYS_OPTION
 @manager_options
 @with_readable_errors
@@ -124,7 +126,7 @@ def _why_quiet(client: ManagerClient, stream: str) -> str:
     try:
         return why_quiet(stream, client.workers()["workers"])
     except CepError as error:
-        return f"nothing comes on {stream}, and no manager says why: {error.message}"
+        return f"no events on {stream}, and the manager cannot say why: {error.message}"
 
 
 def find_worker(client: ManagerClient, name: str | None) -> Any:

@@ -1,4 +1,4 @@
-"""How the engine runs the queries of a plan: `cep explain`."""
+"""Explain how the engine runs the queries of a plan: `cep explain`."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from siddhi.errors import render_problem
 
 @click.command("validate")
 @click.argument("file", type=PLAN_FILE)
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @SET_OPTION
 @with_readable_errors
 def validate_command(file: Path, as_json: bool, values: dict[str, str]) -> None:
@@ -58,10 +58,14 @@ def query_plan_command(file: Path, explained: bool, values: dict[str, str]) -> N
 @click.command("simulate")
 @click.argument("cases", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write one JSON result a line to this file."
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the results to this file, one JSON object per line.",
 )
-@click.option("--json", "as_json", is_flag=True, help="End with one line of JSON that sums up.")
-@click.option("--batch-rows", type=click.IntRange(min=1), help="Send at most so many single events at once.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as the last line of JSON.")
+@click.option(
+    "--batch-rows", type=click.IntRange(min=1), help="Maximum number of events in flight when they are sent one by one."
+)
 @with_readable_errors
 def simulate_command(cases: tuple[Path, ...], out: Path | None, as_json: bool, batch_rows: int | None) -> None:
     """Run cases on the engine, in this process, and compare with what they expect.
@@ -91,7 +95,7 @@ def simulate_command(cases: tuple[Path, ...], out: Path | None, as_json: bool, b
                     line = {"id": case.id, "passed": result.passed, "differences": result.differences}
                     results.write(json.dumps({**line, "verdict": result.verdict, "file": str(file)}) + "\n")
             if tally.total.total() == before:
-                click.echo(f"{file}: there is no case in it", err=True)
+                click.echo(f"{file}: contains no test case", err=True)
     tally.tell(as_json=as_json)
     if tally.failed:
         sys.exit(FAILED)

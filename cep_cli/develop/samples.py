@@ -18,9 +18,9 @@ POLL_S = 1.0
 
 @click.command("sample")
 @click.argument("plan")
-@click.option("--stage", default="", help="Of this stage alone; without it of all.")
+@click.option("--stage", default="", help="Sample only this stage. Default: all stages.")
 @click.option("--percent", type=click.FloatRange(0, 100, min_open=True), default=10.0, show_default=True)
-@click.option("--seconds", type=click.IntRange(1, 3_600), default=60, show_default=True, help="For how long.")
+@click.option("--seconds", type=click.IntRange(1, 3_600), default=60, show_default=True, help="Duration of sampling.")
 @JSON_OPTION
 @manager_options
 @with_readable_errors
@@ -43,7 +43,7 @@ def sample_command(plan: str, stage: str, percent: float, seconds: int, as_json:
 
 
 def _show(events: list[dict[str, Any]], before: Counter[tuple[Any, ...]], as_json: bool) -> Counter[tuple[Any, ...]]:
-    """Say the events that were not told before; gives all that have been told and may be told again."""
+    """Print the events that were not printed before. Return all printed events that may be reported again."""
     now: Counter[tuple[Any, ...]] = Counter()
     for event in events:
         place = tuple(event.values())

@@ -18,7 +18,7 @@ from cep_common.protocol.inspection import MOST_ROWS
 @click.argument("plan")
 @click.argument("query")
 @click.option(
-    "--limit", type=click.IntRange(1, MOST_ROWS), default=100, show_default=True, help="So many rows at most."
+    "--limit", type=click.IntRange(1, MOST_ROWS), default=100, show_default=True, help="Maximum number of rows."
 )
 @JSON_OPTION
 @manager_options

@@ -1,4 +1,4 @@
-"""What is wrong with the security of a system, told from what was found out about it. Pure."""
+"""Judge the security of a system by its inspected settings. Pure."""
 
 from __future__ import annotations
 
@@ -75,13 +75,16 @@ def findings_of(facts: Facts) -> list[SecurityFinding]:
     found += _modes(facts.modes)
     found += [
         SecurityFinding(
-            "critical", f"user {name}", "has the password of the first start or of a reset", "log in, or disable it"
+            "critical",
+            f"user {name}",
+            "still has the password from the first start or from a reset",
+            "log in, or disable it",
         )
         for name in facts.new_users
     ]
     found += [
         SecurityFinding("warning", path, "lets clients send and listen for any tenant",
-                        "make keys with bounds (`cep client-key`) and take the file away from workers")
+                        "create restricted keys (`cep client-key`) and remove the file from workers")
         for path in facts.unbounded_keys
     ]  # fmt: skip
     return sorted(dict.fromkeys(found), key=lambda one: (one.weight != "critical", one.where, one.problem))
@@ -90,10 +93,15 @@ def findings_of(facts: Facts) -> list[SecurityFinding]:
 def _open_to_all(process: ProcessFacts) -> Iterator[SecurityFinding]:
     if process.unseen:
         yield SecurityFinding(
-            "warning", process.id, f"was not looked into: {process.unseen}", "run this as its user on its host"
+            "warning", process.id, f"was not checked: {process.unseen}", "run this command as its user on its host"
         )
     if process.is_on("security.insecure"):
-        yield SecurityFinding("critical", process.id, "lets anybody in beyond loopback", "take security.insecure out")
+        yield SecurityFinding(
+            "critical",
+            process.id,
+            "accepts requests from other hosts without authentication",
+            "remove security.insecure",
+        )
     if process.kind == "manager" and process.settings.get("accounts.login") is False:
         beyond = not _is_loopback(process.text("http.host"))
         weight: Weight = "critical" if beyond else "warning"
@@ -108,15 +116,16 @@ def _doors(process: ProcessFacts) -> Iterator[SecurityFinding]:
         return
     if not process.text("security.keys"):
         weight: Weight = "critical" if beyond else "warning"
-        yield SecurityFinding(weight, process.id, "has no keys: ZeroMQ is neither encrypted nor does it ask who comes",
-                      "make keys with `cep keys` and name the folder in security.keys")  # fmt: skip
+        yield SecurityFinding(weight, process.id, "has no keys: ZeroMQ connections are neither encrypted nor "
+"authenticated",
+                      "create keys with `cep keys` and set security.keys to their folder")  # fmt: skip
     if process.kind == "worker" and not process.text("security.tokens"):
         weight = "critical" if not _is_loopback(hosts["http.host"]) else "warning"
-        yield SecurityFinding(weight, process.id, "takes events by HTTP from everybody who reaches it",
-                      "make tokens with `cep token` and name the file in security.tokens")  # fmt: skip
+        yield SecurityFinding(weight, process.id, "accepts events over HTTP without authentication",
+                      "create tokens with `cep token` and set security.tokens to their file")  # fmt: skip
     served = hosts["http.host"] or process.text("metrics.host")
     if served and not _is_loopback(served) and not process.text("security.certificate"):
-        yield SecurityFinding("critical", process.id, f"sends passwords and tokens in the clear from {served}",
+        yield SecurityFinding("critical", process.id, f"sends passwords and tokens unencrypted from {served}",
                       "set security.certificate and security.certificate_key")  # fmt: skip
 
 
@@ -128,7 +137,7 @@ def _sockets(process: ProcessFacts) -> Iterator[SecurityFinding]:
         java = "java" in one.command.partition(" ")[0]
         if ipaddress.ip_address(one.address).is_unspecified:
             yield SecurityFinding("critical", process.id, f"listens on all addresses at {one.where()}",
-                          "name one address; docs/listening-sockets.md has the keys")  # fmt: skip
+                          "configure one address; docs/listening-sockets.md lists the keys")  # fmt: skip
         elif java or not keys:
             remedy = "set spark.authenticate in spark.conf" if java else "set security.keys"
             yield SecurityFinding("warning", process.id, f"listens beyond loopback at {one.where()}", remedy)
@@ -139,14 +148,14 @@ def _spark(process: ProcessFacts) -> Iterator[SecurityFinding]:
     if process.kind != "driver" or not isinstance(conf, Mapping):
         return
     if str(conf.get("spark.ui.enabled", "false")) == "true":
-        yield SecurityFinding("critical", process.id, "Spark's web page is on and has no authentication",
-                      "take spark.ui.enabled out of spark.conf")  # fmt: skip
+        yield SecurityFinding("critical", process.id, "Spark's web UI is enabled without authentication",
+                      "remove spark.ui.enabled from spark.conf")  # fmt: skip
     if str(conf.get("spark.ui.killEnabled", "false")) == "true":
-        yield SecurityFinding("critical", process.id, "Spark's web page ends topologies",
-                      "take spark.ui.killEnabled out of spark.conf")  # fmt: skip
+        yield SecurityFinding("critical", process.id, "topologies can be killed from Spark's web UI",
+                      "remove spark.ui.killEnabled from spark.conf")  # fmt: skip
     local = process.text("spark.master").startswith("local")
     if not local and str(conf.get("spark.authenticate", "false")) != "true":
-        yield SecurityFinding("critical", process.id, "Spark's executors are not asked who they are",
+        yield SecurityFinding("critical", process.id, "Spark's executors are not authenticated",
                       "set spark.authenticate and spark.network.crypto.enabled in spark.conf")  # fmt: skip
 
 

@@ -41,17 +41,21 @@ class ObservedCluster:
 
 @click.command("kafka")
 @click.option("--servers", required=True, metavar="HOST:PORT,…", help="The brokers, as in bootstrap.servers.")
-@click.option("--topic", "topics", multiple=True, help="A topic that must be there. May be given several times.")
-@click.option("--group", default="cep-doctor", show_default=True, help="The consumer group that must be allowed.")
+@click.option("--topic", "topics", multiple=True, help="A topic that must exist. May be repeated.")
+@click.option("--group", default="cep-doctor", show_default=True, help="The consumer group to check access for.")
 @click.option("--set", "settings", multiple=True, metavar="OPTION=VALUE",
-              help="An option of the source, such as security.protocol=SASL_SSL or sasl.username=cep.")  # fmt: skip
-@click.option("--password-file", type=click.Path(dir_okay=False, path_type=Path), help="The password's file.")
-@click.option("--transactions", is_flag=True, help="Also the rights of sinks in plans that deliver exactly once.")
-@click.option("--registry", default="", metavar="URL", help="The schema registry, as in schema.registry.")
-@click.option("--subject", "subjects", multiple=True, help="A subject that must be there. May be given several times.")
-@click.option("--registry-user", default="", help="Who asks the registry.")
+              help="A source option, such as security.protocol=SASL_SSL or sasl.username=cep.")  # fmt: skip
+@click.option(
+    "--password-file", type=click.Path(dir_okay=False, path_type=Path), help="File that contains the password."
+)
+@click.option(
+    "--transactions", is_flag=True, help="Also check the permissions that sinks with exactly-once delivery need."
+)
+@click.option("--registry", default="", metavar="URL", help="URL of the schema registry, as in schema.registry.")
+@click.option("--subject", "subjects", multiple=True, help="A subject that must exist. May be repeated.")
+@click.option("--registry-user", default="", help="User name for the registry.")
 @click.option("--registry-password-file", type=click.Path(dir_okay=False, path_type=Path),
-              help="The file with that user's password.")  # fmt: skip
+              help="File that contains that user's password.")  # fmt: skip
 @JSON_OPTION
 @with_readable_errors
 def kafka_command(
@@ -70,7 +74,7 @@ def kafka_command(
         given["password.file"] = str(password_file)
     options = read_options(KafkaSourceOptions, given, "cep doctor kafka")
     if (subjects or registry_user) and not registry:
-        raise ConfigError("--subject and --registry-user say something about --registry, which is missing")
+        raise ConfigError("--subject and --registry-user need --registry")
     found = list(look(options, topics, transactions=transactions))
     if registry:
         credentials = (registry_user, _password(registry_password_file)) if registry_user else None
@@ -138,7 +142,7 @@ def look_at_registry(address: RegistryAddress, subjects: tuple[str, ...]) -> Ite
 
 
 def _transactions(kafka: Any, options: KafkaSourceOptions, errors: Errors) -> ObservedCluster:
-    """Whether sinks may write in transactions, and read their own markers."""
+    """Check that sinks may write in transactions and read their own markers."""
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - an extra
 
     common = {name: value for name, value in common_settings(options, "cep-doctor").items() if name not in CONSUMER}
@@ -197,7 +201,7 @@ def _topic(kafka: Any, consumer: Any, topic: str) -> Iterator[ObservedCluster]:
 
 
 def _group(kafka: Any, consumer: Any, group: str, topic: str) -> ObservedCluster:
-    """Whether the group may be used: brokers ask for the right where its offsets are read."""
+    """Check that the group may be used: brokers require the permission when its offsets are read."""
     what = f"group {group}"
     try:
         partitions = consumer.list_topics(topic, timeout=CALL_S).topics[topic].partitions

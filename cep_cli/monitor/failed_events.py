@@ -20,12 +20,16 @@ EVENTS_SHOWN = 3
 
 @click.command("errors")
 @click.argument("plan")
-@click.option("--replay", "replayed", metavar="ID", multiple=True, help="Replay the entry ID; may be given again.")
+@click.option("--replay", "replayed", metavar="ID", multiple=True, help="Replay the entry ID. May be repeated.")
 @click.option("--replay-all", is_flag=True, help="Replay all entries of PLAN, oldest first.")
-@click.option("--discard", "discarded", metavar="ID", multiple=True, help="Discard the entry ID; may be given again.")
+@click.option("--discard", "discarded", metavar="ID", multiple=True, help="Discard the entry ID. May be repeated.")
 @click.option("--discard-all", is_flag=True, help="Discard all entries of PLAN.")
 @click.option(
-    "--limit", type=click.IntRange(1, MOST_SHOWN), default=20, show_default=True, help="So many entries, the oldest."
+    "--limit",
+    type=click.IntRange(1, MOST_SHOWN),
+    default=20,
+    show_default=True,
+    help="Maximum number of entries; the oldest come first.",
 )
 @JSON_OPTION
 @manager_options

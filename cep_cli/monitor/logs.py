@@ -42,13 +42,15 @@ def processes_command(as_json: bool, client: ManagerClient) -> None:
 
 @click.command("logs")
 @click.argument("process", required=False)
-@click.option("--plan", default="", help="All of this plan's tasks, and of other processes what mentions it.")
-@click.option("--follow", "-f", is_flag=True, help="Continue with what comes, until Ctrl-C.")
 @click.option(
-    "--level", type=click.Choice(LEVELS, case_sensitive=False), default="DEBUG", help="Of at least this level."
+    "--plan", default="", help="Show the logs of this plan's tasks, and records of other processes that mention it."
 )
-@click.option("--grep", "contains", default="", help="That hold this text, whatever its case.")
-@click.option("--limit", type=click.IntRange(1, MOST_RECORDS), default=200, show_default=True, help="So many at most.")
+@click.option("--follow", "-f", is_flag=True, help="Follow new records until Ctrl-C.")
+@click.option("--level", type=click.Choice(LEVELS, case_sensitive=False), default="DEBUG", help="Minimum level.")
+@click.option("--grep", "contains", default="", help="Only records that contain this text (case-insensitive).")
+@click.option(
+    "--limit", type=click.IntRange(1, MOST_RECORDS), default=200, show_default=True, help="Maximum number of records."
+)
 @JSON_OPTION
 @manager_options
 @with_readable_errors
@@ -85,7 +87,7 @@ def config_command() -> None:
 
 @config_command.command("show")
 @click.argument("process")
-@click.option("--changed", is_flag=True, help="Only what is not left to its default.")
+@click.option("--changed", is_flag=True, help="Only settings that differ from their defaults.")
 @JSON_OPTION
 @manager_options
 @with_readable_errors

@@ -18,7 +18,7 @@ ENDED = ("succeeded", "failed", "superseded")
 
 @click.command("operations")
 @click.argument("operation", required=False)
-@click.option("--wait", "wait_s", type=float, default=0, help="Wait up to so many seconds until OPERATION has ended.")
+@click.option("--wait", "wait_s", type=float, default=0, help="Wait up to this number of seconds for OPERATION to end.")
 @JSON_OPTION
 @manager_options
 @with_readable_errors

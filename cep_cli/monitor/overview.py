@@ -17,7 +17,7 @@ CRITICAL = "critical"
 
 
 @click.command("overview")
-@click.option("--check", is_flag=True, help="Fail (exit code 1) when something is critical; for scripts.")
+@click.option("--check", is_flag=True, help="Exit with code 1 if there is a critical alert; for scripts.")
 @JSON_OPTION
 @manager_options
 @with_readable_errors

@@ -16,11 +16,11 @@ from cep_cli.terminal import printable
 
 @click.group("wal")
 def wal_command() -> None:
-    """Look at what workers have set aside of plans that are missing, restore it or discard it.
+    """List, restore or discard data of missing plans that workers have set aside.
 
-    Workers keep accepted events in write-ahead logs. When a plan is missing that nobody has undeployed, as after the
-    manager's database was lost, they set aside what they have of it and delete it after some days
-    (wal.orphan_retention_ms). When the plan is back, its events continue by themselves.
+    Workers keep accepted events in write-ahead logs. When a plan is missing although it was not undeployed, for
+    example after the manager's database was lost, they set its data aside and delete it after some days
+    (wal.orphan_retention_ms). When the plan is back, its events are processed automatically.
     """
 
 
@@ -89,7 +89,7 @@ def adopt_command(worker: str, as_json: bool, client: ManagerClient) -> None:
     It sets aside what it has of plans that are missing here; nothing is lost.
     """
     answer: Any = client.adopt_worker(worker)
-    click.echo(json.dumps(answer) if as_json else f"{worker} serves this system from its next heartbeat on")
+    click.echo(json.dumps(answer) if as_json else f"{worker} joins this system with its next heartbeat")
 
 
 def _time(ms: int) -> str:

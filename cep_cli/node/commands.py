@@ -29,7 +29,9 @@ CONFIG = click.option(
 
 @click.group("node", invoke_without_command=True)
 @click.option(
-    "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="The node's file, node.yaml."
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Configuration file of the node (node.yaml).",
 )
 @click.pass_context
 @with_readable_errors
@@ -38,7 +40,7 @@ def node_command(context: click.Context, config: Path | None) -> None:
     if context.invoked_subcommand is not None:
         return
     if config is None:
-        raise click.UsageError("name the node's file: cep node --config node.yaml")
+        raise click.UsageError("specify the node's configuration file: cep node --config node.yaml")
     from cep_cli.node.config import read_node_config  # noqa: PLC0415 - status needs none of it
     from cep_cli.node.processes import Node  # noqa: PLC0415
 
@@ -88,7 +90,7 @@ def switch_command(client: ManagerClient) -> None:
 def restart_command(client: ManagerClient, name: str | None, everything: bool) -> None:
     """Restart the node NAME, or both with --all; nothing that was accepted is lost."""
     if (name is None) == (not everything):
-        raise click.UsageError("name a node, or say --all")
+        raise click.UsageError("specify a node, or use --all")
     if name is None:
         client.restart_nodes()
         click.echo("the passive node restarts first, then the active one hands over")
@@ -112,7 +114,7 @@ def shutdown_command(client: ManagerClient, name: str) -> None:
 def promote_command(config: Path, accept_loss: bool) -> None:
     """Let the node of this file become active although it lacks accepted events: the other one is lost for good."""
     if not accept_loss:
-        raise click.UsageError("the node lacks acknowledged events: say --accept-loss")
+        raise click.UsageError("the node lacks acknowledged events: use --accept-loss to accept that they are lost")
     with _store(config) as store:
         store.accept_loss(SystemClock().now_ms())
         click.echo(f"{store.name} may become active; what it lacks is lost")

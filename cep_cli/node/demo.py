@@ -99,5 +99,5 @@ def _watch(say: Callable[[str], None], pair: NodePair, feeder: PairFeeder, alert
     while (left := until - time.monotonic()) > 0:
         time.sleep(min(1.0, left))
         active: PairNode | None = pair.active()
-        name = active.name if active is not None else "nobody"
+        name = active.name if active is not None else "none"
         say(f"  active {name}   acknowledged {len(feeder.accepted):6}   alerts {len(results(alerts)):6}")

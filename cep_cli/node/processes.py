@@ -142,7 +142,7 @@ class Node:
             raise LocalSystemError(f"the {name} cannot start:\n{_last_lines(child.log)}")
         if code not in (0, FENCED):
             self.say(f"the {name} ended with exit code {code}; starting it again")
-        if name == "manager":  # nobody renews the lease: nothing of the node may act under it
+        if name == "manager":  # no process renews the lease any more, so no process of the node may act under it
             for other in ACTIVE_ONES:
                 self._kill(other)
             (self.folder / ROLE_FILE).unlink(missing_ok=True)

@@ -22,7 +22,9 @@ MOST_SHOWN = 10
 @click.command("savepoint")
 @click.argument("plan")
 @click.option(
-    "--name", default="", help="What to call it; one of that name is replaced. Without it, it is called after the time."
+    "--name",
+    default="",
+    help="Name of the savepoint; an existing savepoint of that name is replaced. Default: the current time.",
 )
 @click.option(
     "--within",
@@ -30,7 +32,7 @@ MOST_SHOWN = 10
     type=float,
     default=SAVEPOINT_WITHIN_S,
     show_default=True,
-    help="Wait so many seconds for it.",
+    help="Wait up to this number of seconds until it is complete.",
 )
 @JSON_OPTION
 @manager_options
@@ -72,7 +74,7 @@ def savepoints_command(plan: str, deleted: str | None, as_json: bool, client: Ma
 @click.command("checkpoints")
 @click.argument("plan")
 @click.option("--clear", is_flag=True, help="Remove all checkpoints of PLAN, but not its savepoints.")
-@click.option("--all", "everything", is_flag=True, help="Show all that the manager remembers.")
+@click.option("--all", "everything", is_flag=True, help="Show all checkpoints that the manager remembers.")
 @JSON_OPTION
 @manager_options
 @with_readable_errors

@@ -1,4 +1,4 @@
-"""What a plan would keep of its state if it were replaced: `cep deploy --dry-run`."""
+"""Preview of the state that a plan would keep if it were replaced: `cep deploy --dry-run`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def show_preview(client: ManagerClient, text: str, renamed: str | None, as_json:
     written = read_header(parse(text)).written_name
     name = renamed or (written.text if written is not None else "")
     if not any(one["plan"] == name for one in client.plans()):
-        click.echo(f"{name} is not deployed: it would begin with empty state")
+        click.echo(f"{name} is not deployed: it would start with empty state")
         return
     preview = client.preview_edit(name, text)
     if as_json:

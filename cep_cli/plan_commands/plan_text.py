@@ -36,7 +36,7 @@ SET_OPTION = click.option(
     multiple=True,
     metavar="NAME=VALUE",
     callback=_read_values,
-    help="What ${NAME} stands for in the text; NAME alone takes it from the environment. May be given several times.",
+    help="Value for ${NAME} in the plan; NAME alone takes it from the environment. May be repeated.",
 )
 
 

@@ -25,22 +25,26 @@ SHOWN_EVERY_S = 2.0
 
 
 FROM_OPTION = click.option(
-    "--from", "savepoint", metavar="SAVEPOINT", default="", help="Start from this savepoint; none: with empty state."
+    "--from",
+    "savepoint",
+    metavar="SAVEPOINT",
+    default="",
+    help="Start from this savepoint, or from empty state with `none`.",
 )
 
 
 WAIT_OPTION = click.option(
-    "--wait", "wait_s", type=float, default=0, help="Wait up to so many seconds until all is connected."
+    "--wait", "wait_s", type=float, default=0, help="Wait up to this number of seconds until everything is connected."
 )
 
 
 @click.command("deploy")
 @click.argument("file", type=PLAN_FILE)
 @click.option(
-    "--replace", is_flag=True, help="Replace a deployed plan of the same name; it runs on until this one does."
+    "--replace", is_flag=True, help="Replace the deployed plan of the same name, which runs until the new one does."
 )
-@click.option("--rename", "renamed", metavar="OLD", help="Rename plan OLD as FILE says, then replace it.")
-@click.option("--dry-run", is_flag=True, help="Say what the plan would keep of its state, and deploy nothing.")
+@click.option("--rename", "renamed", metavar="OLD", help="Rename plan OLD to the name in FILE, then replace it.")
+@click.option("--dry-run", is_flag=True, help="Report which state the plan would keep, without deploying.")
 @SET_OPTION
 @FROM_OPTION
 @WAIT_OPTION
@@ -69,10 +73,15 @@ def deploy_command(
 
 @click.command("undeploy")
 @click.argument("plan")
-@click.option("--drain", "discard", flag_value="", default=True, help="First process what was accepted (default).")
-@click.option("--discard", "discard", flag_value="yes", help="Drop what was accepted and is not processed yet.")
+@click.option("--drain", "discard", flag_value="", default=True, help="Process the accepted events first (default).")
+@click.option("--discard", "discard", flag_value="yes", help="Drop accepted events that are not processed yet.")
 @click.option(
-    "--wait", "wait_s", type=float, default=DRAIN_S, show_default=True, help="Wait so many seconds until it is gone."
+    "--wait",
+    "wait_s",
+    type=float,
+    default=DRAIN_S,
+    show_default=True,
+    help="Wait up to this number of seconds until the plan is removed.",
 )
 @JSON_OPTION
 @manager_options
@@ -187,11 +196,11 @@ def restart_command(plan: str, savepoint: str, wait_s: float, as_json: bool, cli
 
 @click.command("rebalance")
 @click.argument("plan")
-@click.option("--workers", type=click.IntRange(1), help="How many topology workers (Spark tasks) it is to have.")
+@click.option("--workers", type=click.IntRange(1), help="New number of topology workers (Spark tasks).")
 @click.option(
     "--host",
     type=click.Choice(["shared", "own"]),
-    help="Move it into a stage host that it shares with other plans, or into Spark tasks of its own.",
+    help="Move the plan into a stage host shared with other plans, or into Spark tasks of its own.",
 )
 @WAIT_OPTION
 @JSON_OPTION
@@ -202,7 +211,7 @@ def rebalance_command(
 ) -> None:
     """Run PLAN on another number of topology workers, or move it; it runs on until the new topology does."""
     if workers is None and host is None:
-        raise click.UsageError("say --workers, --host or both")
+        raise click.UsageError("specify --workers, --host or both")
     asked = {"workers": workers, "host": host}
     _tell(client, client.act(plan, "rebalance", **{name: one for name, one in asked.items() if one}), wait_s, as_json)
 

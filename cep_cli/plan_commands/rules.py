@@ -40,7 +40,7 @@ DONE = {
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 NAME_OPTION = click.option("--name", default="", help="The rule set's name; by default the folder's name.")
-DRY_RUN_OPTION = click.option("--dry-run", is_flag=True, help="Report what would be done, and change nothing.")
+DRY_RUN_OPTION = click.option("--dry-run", is_flag=True, help="Report what would be done, without changing anything.")
 
 
 @click.group("rules")
@@ -52,14 +52,15 @@ def rules_command() -> None:
 @click.argument("folder", type=FOLDER)
 @NAME_OPTION
 @DRY_RUN_OPTION
-@click.option("--keep", is_flag=True, help="Do not remove plans whose files have gone.")
+@click.option("--keep", is_flag=True, help="Do not remove plans whose files are gone.")
 @click.option(
     "--wait",
     "wait_s",
     type=float,
     default=0,
-    help="Wait up to so many seconds until all plans run; when one does not, roll back. Plans whose files have gone "
-    "are removed only then.",
+    help="Wait up to this number of seconds until all plans run, and roll back if one does not. Only then are "
+    "plans removed whose files are "
+    "gone.",
 )
 @SET_OPTION
 @JSON_OPTION
@@ -98,7 +99,7 @@ def deploy_rules_command(
 @rules_command.command("diff")
 @click.argument("folder", type=FOLDER)
 @NAME_OPTION
-@click.option("--state", is_flag=True, help="Say of each changed plan what it would keep of its state (slow).")
+@click.option("--state", is_flag=True, help="Report for each changed plan which state it would keep (slow).")
 @SET_OPTION
 @JSON_OPTION
 @manager_options
@@ -128,7 +129,7 @@ def diff_rules_command(
 @click.argument("folder")
 @NAME_OPTION
 @DRY_RUN_OPTION
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @JSON_OPTION
 @manager_options
 @with_readable_errors

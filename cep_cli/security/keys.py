@@ -32,10 +32,10 @@ def keys_command(folder: Path) -> None:
 @click.command("client-key")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("name")
-@click.option("--tenant", type=int, required=True, help="The only tenant whose streams the holder may name.")
+@click.option("--tenant", type=int, required=True, help="The only tenant whose streams the client may use.")
 @click.option("--send", multiple=True, metavar="STREAM", help="A stream to send to, or a pattern ('Storms/*').")
 @click.option("--listen", multiple=True, metavar="STREAM", help="A stream to listen to, or a pattern.")
-@click.option("--to", type=click.Path(file_okay=False, path_type=Path), help="Where to write what the client needs.")
+@click.option("--to", type=click.Path(file_okay=False, path_type=Path), help="Folder to write the client's files to.")
 @with_readable_errors
 def client_key_command(
     folder: Path, name: str, tenant: int, send: tuple[str, ...], listen: tuple[str, ...], to: Path | None

@@ -1,4 +1,4 @@
-"""`cep login` and `cep logout`: a token of one's own, so that the other commands need not be told who one is."""
+"""`cep login` and `cep logout`: get and revoke a personal token that the other commands then use."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ MANAGER_OPTION = click.option(
     envvar="CEP_MANAGER_URL",
     default="http://127.0.0.1:9080",
     show_default=True,
-    help="The manager's console address; several are separated by commas.",
+    help="Manager URL, or several separated by commas.",
 )
 LONGEST_NAME = 64
-NOBODYS = (401, 404)
-"""How a manager refuses a token that is good no more, or where nobody logs in any more."""
+UNKNOWN_TOKEN = (401, 404)
+"""Statuses with which a manager refuses an expired token, or any token after accounts were switched off."""
 
 
 @click.command("login")
 @click.argument("name", required=False)
-@click.option("--days", type=click.IntRange(1, 366), default=30, show_default=True, help="How long it holds.")
+@click.option("--days", type=click.IntRange(1, 366), default=30, show_default=True, help="How long the token is valid.")
 @MANAGER_OPTION
 @with_readable_errors
 def login_command(name: str | None, days: int, manager: str) -> None:
@@ -48,14 +48,14 @@ def login_command(name: str | None, days: int, manager: str) -> None:
 
 
 def _password(question: str, *, repeated: bool = False) -> str:
-    """Return what is typed without being shown, or, where nobody types, the next line of standard input."""
+    """Read a password without echo from the terminal, or else the next line of standard input."""
     if sys.stdin.isatty():
         return str(click.prompt(question, hide_input=True, confirmation_prompt=repeated, err=True))
     click.echo(f"{question}: ", nl=False, err=True)
     line = sys.stdin.readline()
     click.echo(err=True)
     if not line:
-        raise CommandRefusedError(f"{question}: standard input has ended; type it, or send it there as a line")
+        raise CommandRefusedError(f"{question}: standard input has ended; type the answer, or send it as a line")
     return line.rstrip("\r\n")
 
 
@@ -71,7 +71,7 @@ def logout_command(manager: str) -> None:
     try:
         ManagerClient(manager, token=kept.token).revoke_token(kept.name)
     except CommandRefusedError as error:
-        if error.status not in NOBODYS:
+        if error.status not in UNKNOWN_TOKEN:
             raise
     credentials.forget(manager)
     click.echo(f"logged out at {manager}", err=True)

@@ -20,7 +20,7 @@ FILE_OPTION = click.option(
     envvar="CEP_TOKENS",
     default=Path("var") / "cep" / "tokens.json",
     show_default=True,
-    help="The file that security.tokens names in the configuration of managers and workers.",
+    help="The token file, as configured in security.tokens of managers and workers.",
 )
 
 
@@ -31,8 +31,10 @@ def token_command() -> None:
 
 @token_command.command("create")
 @click.argument("name")
-@click.option("--role", type=click.Choice([role.value for role in AccessRole]), required=True, help="What it may do.")
-@click.option("--tenant", type=int, help="The only tenant that it may act for; default all.")
+@click.option(
+    "--role", type=click.Choice([role.value for role in AccessRole]), required=True, help="Role of the token."
+)
+@click.option("--tenant", type=int, help="The only tenant the token is valid for. Default: all.")
 @FILE_OPTION
 @with_readable_errors
 def create_command(name: str, role: str, tenant: int | None, file: Path) -> None:

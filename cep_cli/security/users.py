@@ -33,15 +33,15 @@ def user_command() -> None:
 
 @user_command.command("create")
 @click.argument("name")
-@click.option("--role", type=click.Choice([role.value for role in PEOPLE]), required=True, help="What they may do.")
-@click.option("--tenant", type=int, help="The only tenant that they may act for; default all.")
+@click.option("--role", type=click.Choice([role.value for role in PEOPLE]), required=True, help="Role of the user.")
+@click.option("--tenant", type=int, help="The only tenant the user may act for. Default: all.")
 @CONFIG_OPTION
 @with_readable_errors
 def create_command(name: str, role: str, tenant: int | None, config: Path | None) -> None:
     """Make the user NAME and print the password for the first login, at which another one must be chosen."""
     with _administration(config) as users:
         click.echo(users.create(name, AccessRole(role), tenant))
-    click.echo(f"{name} is {role}, and chooses another password at the first login", err=True)
+    click.echo(f"{name} is {role} and must choose a new password at the first login", err=True)
 
 
 @user_command.command("list")
@@ -70,7 +70,7 @@ def reset_command(name: str, config: Path | None) -> None:
     """Give NAME a new password for one login and print it. Who was disabled is not any more."""
     with _administration(config) as users:
         click.echo(users.reset_password(name))
-    click.echo(f"{name} was logged out everywhere, and chooses another password at the next login", err=True)
+    click.echo(f"{name} was logged out everywhere and must choose a new password at the next login", err=True)
 
 
 @user_command.command("disable")

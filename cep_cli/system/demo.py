@@ -64,7 +64,7 @@ class DemoSample:
     default=FLIGHTS,
     help="The folder of the plan and its events; by default the flights that come with the package.",
 )
-@click.option("--seconds", type=float, default=20.0, show_default=True, help="How long sending should take.")
+@click.option("--seconds", type=float, default=20.0, show_default=True, help="How long sending the events takes.")
 @with_readable_errors
 def demo_command(sample: Path, seconds: float) -> None:
     """Start a system, deploy the sample plan, feed it a month of real events, and show what it finds."""
@@ -73,7 +73,7 @@ def demo_command(sample: Path, seconds: float) -> None:
         click.echo("starting manager, driver (Spark) and worker …")
         with LocalSystem(folder, Ports.free(), say=click.echo) as system:
             counts = Demo(system, DemoSample(sample), seconds).run()
-        click.echo("everything is stopped")
+        click.echo("stopped")
     except BaseException:
         click.echo(f"the logs are in {folder}", err=True)
         raise

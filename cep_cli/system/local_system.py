@@ -99,7 +99,7 @@ class Ports(msgspec.Struct, frozen=True):
 
     @classmethod
     def free(cls) -> Ports:
-        """Port that nobody uses now, so that a second system does not disturb the first.
+        """Return a port that is free now, so that a second system does not disturb the first.
 
         Above the ranges of links, logs and checkpoints, and below those that the system gives to outgoing connections,
         which might take one before it is listened on.
@@ -265,8 +265,8 @@ class LocalSystem:
         if not opened:
             return ""
         return (
-            "nobody has to log in, so plans may reach what you may, but nothing of the system itself: "
-            f"{', '.join(opened)} are open; set them, or --login, to close them"
+            "login is off, so plans may access what you may, except the system itself: "
+            f"{', '.join(opened)} are unrestricted; set them, or use --login, to restrict access"
         )
 
     def stop(self) -> None:
@@ -366,7 +366,7 @@ class LocalSystem:
 
 
 def _locked(folder: Path) -> TextIO:
-    """Return a file that nobody else has locked, until it is closed.
+    """Lock a file until it is closed.
 
     LocalSystemError when a system runs in `folder`, or it cannot be used.
     """

@@ -67,7 +67,7 @@ class PackagingError(CepError):
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("cep-environment.tar.gz"),
     show_default=True,
-    help="The archive to write.",
+    help="Path of the archive to write.",
 )
 @with_readable_errors
 def package_command(output: Path) -> None:
@@ -88,7 +88,7 @@ def package_command(output: Path) -> None:
 def write_archive(output: Path, progress: Callable[[int, int], None] = lambda _done, _total: None) -> int:
     """Write the archive to `output` and return the number of files in it.
 
-    `progress` is told how many of how many are in.
+    `progress` gets the number of files written and the total.
 
     Raises PackagingError when a library is missing here.
     """

@@ -21,9 +21,9 @@ WATCH_S = 0.5
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("var") / "cep",
     show_default=True,
-    help="Where the plans' database and the logs are kept.",
+    help="Folder for the plan database and the logs.",
 )
-@click.option("--login", is_flag=True, help="Let nobody do anything who has not logged in.")
+@click.option("--login", is_flag=True, help="Require users to log in.")
 @with_readable_errors
 def up_command(folder: Path, login: bool) -> None:
     """Start manager, driver (Spark in local mode) and one worker, and keep them running until Ctrl-C."""

@@ -125,7 +125,7 @@ class Accounts:
         checked_password(password, user.name)
         checked = self._checked(user.name, former, address)
         if former == password:
-            raise AccountInvalidError("that is the password that you have; choose another one")
+            raise AccountInvalidError("the new password is the same as the current one; choose another one")
         values = {"password_hash": self.passwords.hash(password), "must_change_password": False}
         changed = self.users.change(user.name, values, end_sessions=True, password_hash=checked.password_hash)
         self.forget_seen()

@@ -25,7 +25,9 @@ def new_user_role(role: AccessRole) -> AccessRole:
     """Return the role, when a person can have it. Raises AccountInvalidError."""
     if role not in PEOPLE:
         known = ", ".join(one.value for one in PEOPLE)
-        raise AccountInvalidError(f"a user is one of {known}; a {role.value} is a program, and has a token")
+        raise AccountInvalidError(
+            f"a user's role is one of {known}; {role.value} is a role of programs, which use a token"
+        )
     return role
 
 

@@ -26,6 +26,6 @@ def first_login(address: str, password: str) -> str:
         f"  There is no user yet. Log in at {address} with\n"
         f"      name      {FIRST_ADMIN}\n"
         f"      password  {password}\n"
-        "  This is shown once. You choose a password of your own then.\n"
+        "  This is shown once. You must choose a new password when you log in.\n"
         "\n"
     )

@@ -11,7 +11,7 @@ from cep_common.security.access import GRANTS, AccessRole, Principal
 from cep_manager.accounts.errors import AccountInvalidError
 
 USER_NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
-USER_NAME_WORDS = "1 to 64 characters: small letters a-z, digits, and . _ @ - after the first"
+USER_NAME_WORDS = "1 to 64 characters: lower-case letters a-z, digits, and . _ @ - after the first"
 
 SHORTEST_PASSWORD, LONGEST_PASSWORD = 12, 256
 LONGEST_TOKEN_NAME = 64
@@ -99,7 +99,7 @@ def checked_password(password: str, user: str) -> str:
     if len(password) > LONGEST_PASSWORD:
         raise AccountInvalidError(f"a password has at most {LONGEST_PASSWORD} characters")
     if password.casefold().strip() == user or len(set(password)) < 4:
-        raise AccountInvalidError("that password would be guessed; take another one")
+        raise AccountInvalidError("that password is too easy to guess; choose another one")
     return password
 
 

@@ -135,14 +135,14 @@ def require_unchanged(connection: Connection, name: str, password_hash: str) -> 
     """
     known = sqlalchemy.select(USERS.c.password_hash).where(USERS.c.name == name, USERS.c.disabled.is_(False))
     if connection.scalar(known.with_for_update()) != password_hash:
-        raise WrongPasswordError("the password was changed, or the account disabled, a moment ago; log in again")
+        raise WrongPasswordError("the password was just changed, or the account disabled; log in again")
 
 
 def _insert(connection: Connection, user: User) -> None:
     try:
         connection.execute(USERS.insert().values(_row(user)))
     except IntegrityError as error:
-        raise AccountExistsError(f"there is a user named {user.name}") from error
+        raise AccountExistsError(f"a user named {user.name} already exists") from error
 
 
 def _require_admin(connection: Connection) -> None:

@@ -44,7 +44,7 @@ DEPLOYING_WAITS, DEPLOYING_WAIT_S = 16, 30.0
 """So many requests wait in each line, each so long at most; all take threads that others need."""
 MOST_IDLE = 3
 START_S = 30.0
-BUSY = "as many plans are being compiled as may be at once; try again in some seconds"
+BUSY = "the limit of plans compiled at the same time is reached; try again in a few seconds"
 
 
 class PlanCompilers:

@@ -22,7 +22,7 @@ from topology.events.conversion import Attributes, conversion_problem
 
 LEAST_MS = 60_000
 """A preview runs no events, so all of its time goes by until the engine is loaded: long on a busy host."""
-NOT_RUNNING = "the plan does not run, so what its parts hold is not known"
+NOT_RUNNING = "the plan does not run, so the size of its state is unknown"
 
 
 class EditPreviews:
@@ -76,7 +76,7 @@ class EditPreviews:
         )
         answer: EditAnswer = msgspec.json.decode(written, type=EditAnswer)
         if isinstance(answer, EditRefused):
-            raise TrialFailedError(f"what the edit keeps cannot be determined: {answer.message}")
+            raise TrialFailedError(f"cannot determine which state the edit keeps: {answer.message}")
         return tuple(EditedPart(one.stage, one.kind, one.name, one.kept, one.reason, None) for one in answer.parts)
 
 

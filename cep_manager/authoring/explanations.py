@@ -39,5 +39,5 @@ class Explanations:
         )
         answer: ExplainAnswer = msgspec.json.decode(written, type=ExplainAnswer)
         if isinstance(answer, ExplainRefused):
-            raise TrialFailedError(f"how the plan runs cannot be determined: {answer.message}")
+            raise TrialFailedError(f"cannot determine how the plan runs: {answer.message}")
         return answer

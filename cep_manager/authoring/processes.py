@@ -38,10 +38,10 @@ class BoundedProcesses:
         users how to ask for less. Raises TrialsBusyError and TrialFailedError.
         """
         if self._config.at_once == 0:
-            message = "plans are not tried out here; see trial.at_once in the manager's configuration"
+            message = "trials of plans are switched off; see trial.at_once in the manager's configuration"
             raise TrialsBusyError(message, {"config": "trial.at_once"})
         if not self._free.acquire(blocking=False):
-            message = f"{self._config.at_once} plans are being tried out; try again in some seconds"
+            message = f"{self._config.at_once} trials are running; try again in a few seconds"
             raise TrialsBusyError(message, {"config": "trial.at_once", "most": self._config.at_once})
         try:
             return self._run(module, request, smaller, timeout_ms)
@@ -82,7 +82,7 @@ class BoundedProcesses:
                 return written
             if too_late.is_set() or -code in (signal.SIGXCPU, signal.SIGALRM):
                 raise TrialFailedError(
-                    f"the plan was not done after {timeout_ms} ms and was ended; {smaller}, or raise "
+                    f"the trial was stopped after {timeout_ms} ms; {smaller}, or raise "
                     "trial.timeout_ms in the manager's configuration"
                 )
             raise self._failure(code, _last_words(errors))

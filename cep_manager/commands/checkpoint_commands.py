@@ -39,7 +39,7 @@ class CheckpointCommands:
         """See `ManagerView.clear_checkpoints`."""
         record = self._changes.record(key)
         self._changes.service.order(ClearCheckpoints(key))
-        message = f"the checkpoints of {key.plan} are removed; its topology works on and takes others"
+        message = f"the checkpoints of {key.plan} are removed; its topology keeps running and takes new ones"
         return outcome_of(key, record.epoch, message, changed=True)
 
     def savepoints(self, key: PlanKey) -> SavepointList:

@@ -70,5 +70,5 @@ def _refuse_other_source(record: PlanRecord, source: FileOrigin | None, text: st
         )
     if source is None and record.target()[0] != text:
         raise PlanExistsError(
-            f"a plan named {name} with another text came by hand; undeploy it, or choose another name"
+            f"a plan named {name} with another text was deployed by hand; undeploy it, or choose another name"
         )

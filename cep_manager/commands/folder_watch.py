@@ -99,7 +99,7 @@ class PlanFolderWatch:
                 self._tell((FileProblem(str(self._path), f"{EMPTY}: {plans}"),))
                 return
             for key in findings.gone:
-                logger.info("file has gone, its plan goes plan=%s", key.topology())
+                logger.info("file is gone, its plan is undeployed plan=%s", key.topology())
                 self._plans.undeploy(key)
         except NotLeaderError:  # the leader looks at the folder; who comes to lead looks at all of it
             self._folder = PlanFolder()
@@ -116,7 +116,7 @@ class PlanFolderWatch:
                 self.look()
             except Exception:
                 # The border of this thread: a defect in one look must not end all looks.
-                paced_logger.exception("folder could not be looked at path=%s", self._path)
+                paced_logger.exception("folder could not be read path=%s", self._path)
 
     def _deploy(self, name: str, files: Mapping[str, Stamp]) -> None:
         _, size = files[name]

@@ -57,5 +57,5 @@ class NodeCommands:
         if node is None:
             raise NodeSwitchError(NO_NODES)
         if not view.leads:
-            raise NotLeaderError("this node is passive: ask the active one")
+            raise NotLeaderError("this node is passive: send the request to the active one")
         return node, view.nodes

@@ -41,10 +41,10 @@ from cep_manager.topics.keeper import NeededTopics, TopicKeeper
 
 MOVED_TO: dict[PlanHost, str] = {"shared": "into a stage host", "own": "out of its stage host, to tasks of its own"}
 
-STATE_MOVES = "windows, patterns and tables go with it"
-STATE_MATCHES = "windows, patterns and tables of queries that stay as they are go with it"
+STATE_MOVES = "it takes its windows, patterns and tables with it"
+STATE_MATCHES = "unchanged queries keep their windows, patterns and tables"
 FROM_CHECKPOINT = "windows, patterns and tables come from its newest checkpoint, if there is one"
-STATE_KEPT = "nothing of it is restarted: it keeps its state, what waits, checkpoints and statistics"
+STATE_KEPT = "nothing is restarted: it keeps its state, waiting events, checkpoints and statistics"
 STARTS_EMPTY = "windows, patterns and tables start empty"
 
 
@@ -102,7 +102,7 @@ class PlanChanges:
         if record.compiled is None:
             raise CannotDrainError(
                 f"{key.plan} cannot run ({record.unusable}), so nothing can process what workers accepted for it: "
-                "deploy a text that can run in its place, or undeploy it with discard to drop those events"
+                "replace it with a plan that can run, or undeploy it with discard to drop those events"
             )
         if record.draining is None:
             self.store.set_draining(key, awaited)
@@ -220,7 +220,7 @@ class PlanChanges:
         if compiled.topics or (before.compiled is not None and before.compiled.topics):
             raise ChangeUnderWayError(
                 f"Kafka carries streams of {before.key.plan} by topics with its name, so it cannot be renamed: "
-                "undeploy it and deploy it under the other name, or take @App:transport('kafka') out first"
+                "undeploy it and deploy it under the new name, or remove @App:transport('kafka') first"
             )
         to = PlanKey(key.tenant, compiled.name, key.identity)
         self._check_paths(to, compiled)
@@ -378,7 +378,7 @@ def refuse_during(record: PlanRecord, *changes: ChangeKind) -> None:
     change = record.change()
     if change in changes:
         doing = "updated" if change == "update" else "rebalanced"
-        raise ChangeUnderWayError(f"{record.key.plan} is being {doing}; wait until that has come to its end")
+        raise ChangeUnderWayError(f"{record.key.plan} is being {doing}; wait until that has ended")
 
 
 def _order(record: PlanRecord, restore: str) -> tuple[str, int]:

@@ -41,7 +41,7 @@ class PlanCommands:
         compiled = self._changes.compilers.compile(text, known_reaches(self._changes.service.led()))
         if name is not None and compiled.name != name:
             if not rename:
-                asked = f"renaming {name} must be asked for (rename=true)"
+                asked = f"to rename {name}, request it explicitly (rename=true)"
                 raise BadRequestError(f"the text is of a plan named {compiled.name}, not {name}; {asked}")
             with self._changes.one_at_a_time:
                 key = self.plan_key(tenant, name)
@@ -100,7 +100,9 @@ class PlanCommands:
     def rebalance(self, key: PlanKey, workers: int | None, host: PlanHost | None = None) -> Outcome:
         """See `ManagerView.rebalance`."""
         if workers is None and host is None:
-            raise BadRequestError("say on how many workers, or in what host, the plan is to run", {"at": "workers"})
+            raise BadRequestError(
+                "specify the number of workers or the host that the plan is to run on", {"at": "workers"}
+            )
         if workers is not None and not 1 <= workers <= MOST_WORKERS:
             message = f"workers must be a whole number from 1 to {MOST_WORKERS:,}, not {workers}"
             raise BadRequestError(message, {"at": "workers", "allowed": {"minimum": 1, "maximum": MOST_WORKERS}})

@@ -16,9 +16,9 @@ from cep_manager.plans.record import PlanRecord
 from cep_manager.plans.stored_plan import PlanSettings, SettingsPatch
 
 COUNTED: dict[StatisticsLevel, str] = {
-    "off": "errors and what waits, no events and no latencies",
+    "off": "errors and waiting events, but no rates and no latencies",
     "basic": "events and latencies",
-    "detail": "events and latencies, and what each query does",
+    "detail": "events and latencies, also of each query",
 }
 """What stages count at each level, for people."""
 
@@ -58,7 +58,7 @@ class SettingsCommands:
             if not released:
                 return outcome_of(key, record.epoch, f"{key.plan} waits for no first event; nothing was changed")
             self._changes.service.release(key, released)
-        message = f"{key.plan} does not wait for the first event of {', '.join(released)} any more"
+        message = f"{key.plan} no longer waits for the first event of {', '.join(released)}"
         return outcome_of(key, record.epoch, message, changed=True)
 
 

@@ -63,7 +63,7 @@ class WorkerStoreCommands:
 
     def _aside_stores(self, tenant: int, authorization: str) -> AsideStores:
         shown = authorization or own_authorization(self._config.accounts.worker_token)
-        return AsideStores(live_workers(self._changes.snapshot(), "what it has set aside"), tenant, shown)
+        return AsideStores(live_workers(self._changes.snapshot(), "the data that it has set aside"), tenant, shown)
 
     def _error_stores(self, key: PlanKey, authorization: str) -> FailedEventStores:
         snapshot = self._changes.snapshot()

@@ -150,7 +150,9 @@ class ControlPlane:
                 return self._driver_with_names(peer, message, stale, now_ms)
             case ListPlans():
                 return self._list_plans(), []
-        return Rejected(code="unexpected-message", reason=f"a manager does not take {message.TYPE}"), []
+        return Rejected(
+            code="unexpected-message", reason=f"a manager does not accept messages of type {message.TYPE}"
+        ), []
 
     def _tell_all(self, message: Message) -> Message:
         if isinstance(message, RegisterWorker):
@@ -182,7 +184,7 @@ class ControlPlane:
             # It was taken for alive, so its process has ended without leaving: a crash, or a kill.
             if former is not None and not former.latest.leaving:
                 last = former.latest
-                text = f"worker {last.worker} was started again while it was taken for alive"
+                text = f"worker {last.worker} was restarted before it was reported lost"
                 self._process_lost("worker-restarted", text, last.host, last.process_id, now_ms)
             where = f"worker={message.worker} host={message.host} process={message.process_id}"
             notes.append(LogLine("info", f"worker registered {where}"))
@@ -265,7 +267,7 @@ class ControlPlane:
         if self._members.driver_heard(message, peer, now_ms):
             if before is not None:
                 last = before.latest
-                text = f"the driver {last.driver} was started again while it was taken for alive"
+                text = f"the driver {last.driver} was restarted before it was reported lost"
                 self._process_lost("driver-restarted", text, last.host, last.process_id, now_ms)
             where = f"driver={message.driver} host={message.host} process={message.process_id} master={message.master}"
             notes.append(LogLine("info", f"driver registered {where}"))

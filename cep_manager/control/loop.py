@@ -480,10 +480,10 @@ class ManagerControlLoop:
         try:
             self._store.begun(key, epoch)
         except NotLeaderError as error:
-            logger.warning("beginning not noted plan=%s reason=%r", key.topology(), error.message)
+            logger.warning("start of an epoch not recorded plan=%s reason=%r", key.topology(), error.message)
         except Exception:
             # The border of this thread. A manager that comes to lead sees the plan run, and notes it then.
-            logger.exception("beginning not noted plan=%s epoch=%d", key.topology(), epoch)
+            logger.exception("start of an epoch not recorded plan=%s epoch=%d", key.topology(), epoch)
 
     def _remove_drained(self, key: PlanKey) -> None:
         try:

@@ -96,7 +96,7 @@ class RunFence:
         if epoch < max(record.epochs()):
             reason = f"epoch {epoch} of {key.topology()} is over, the current one is {record.epoch}"
             return Rejected(code="stale-epoch", reason=reason)
-        reason = f"epoch {epoch} of {key.topology()} was never given out, the current one is {record.epoch}"
+        reason = f"epoch {epoch} of {key.topology()} was never assigned, the current one is {record.epoch}"
         return Rejected(code="unknown-epoch", reason=reason)
 
     def await_receivers(self, message: RequestEndpoint, now_ms: int) -> Rejected | None:

@@ -174,7 +174,7 @@ class Election:
         reason = (
             f"{_name(lease.holder)} leads under token {lease.token}"
             if signal is ElectionSignal.TAKEN
-            else "it came late"
+            else "it was late"
         )
         if signal is ElectionSignal.OWN:
             self.token = lease.token
@@ -220,7 +220,7 @@ class Election:
         self._due_ms = now_ms + (self._pace.heartbeat_ms // 4 if holds else self._pace.poll_ms)
         instructions: list[Instruction] = []
         if not self.problem:
-            instructions.append(LogLine("warning", f"lease cannot be seen reason={reason!r}"))
+            instructions.append(LogLine("warning", f"lease cannot be read reason={reason!r}"))
         self.problem = reason
         # A holder keeps its role until its own count of the lease ends: the database may answer again before.
         return instructions if holds else [*instructions, *self._move(ElectionSignal.OVER, reason)]

@@ -165,7 +165,7 @@ class Leadership:
         """Return the answer of a manager that does not lead to any request."""
         leader = self._election.leader(self._clock.monotonic_ms())
         if leader is None or leader.instance == self.me.instance:
-            return Rejected(code="not-leader", reason="no manager leads at the moment; ask again")
+            return Rejected(code="not-leader", reason="no manager leads at the moment; try again")
         where = f"{leader.control.host}:{leader.control.port}"
         return Rejected(code="not-leader", reason=f"the manager at {where} leads", leader=leader.control)
 
@@ -293,7 +293,7 @@ class Leadership:
             self._report(lambda now_ms: self._election.failed(reason, now_ms))
         except Exception:
             # The border of this thread: nobody waits for what it returns or raises.
-            paced_logger.exception("lease not seen")
+            paced_logger.exception("lease not read")
             self._report(lambda now_ms: self._election.failed("the manager failed; see its log", now_ms))
         else:
             self._report(lambda now_ms: self._election.heard(seen, now_ms))

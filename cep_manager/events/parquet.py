@@ -28,7 +28,7 @@ def read_parquet(file: bytes, attributes: tuple[tuple[str, str], ...]) -> bytes:
     when the file cannot be read, lacks an attribute, or is too large.
     """
     if not _free.acquire(blocking=False):  # to wait would take the threads that answer everybody else
-        raise EventFileError(f"{AT_ONCE} other files are being read; try again in some seconds")
+        raise EventFileError(f"{AT_ONCE} other files are being read; try again in a few seconds")
     try:
         return _run(file, attributes)
     finally:
@@ -47,5 +47,5 @@ def _run(file: bytes, attributes: tuple[tuple[str, str], ...]) -> bytes:
     if done.returncode == REFUSED:
         raise EventFileError(done.stderr.decode(errors="replace").strip())
     if done.returncode:
-        raise EventFileError("the file is not a Parquet file that can be read, or holds too much to be read at once")
+        raise EventFileError("the file is not a readable Parquet file, or is too large to be read at once")
     return done.stdout

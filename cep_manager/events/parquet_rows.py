@@ -90,9 +90,7 @@ def events(file: BinaryIO, attributes: list[tuple[str, str]]) -> Iterator[str]:
         raise RowsRefusedError(f"the file has text that is not UTF-8: {error.reason}") from error
     except (ValueError, OverflowError) as error:
         why = str(error).splitlines()[0]
-        raise RowsRefusedError(
-            f"the file has a time that is not of the years 1 to 9999 in microseconds: {why}"
-        ) from error
+        raise RowsRefusedError(f"the file has a time outside the years 1 to 9999 (in microseconds): {why}") from error
 
 
 def _line(row: dict[str, Any], converters: dict[str, Callable[[Any], Any]]) -> str:

@@ -43,7 +43,7 @@ def send_events(
     """
     worker = next((one for one in workers if one.http_address), None)
     if worker is None:
-        raise NoWorkerError(f"no worker takes events of {stream} by HTTP")
+        raise NoWorkerError(f"no worker accepts events of {stream} over HTTP")
     headers = {"Content-Type": kind or TAKEN, "tenant": str(tenant)}
     if authorization:
         headers["Authorization"] = authorization
@@ -62,5 +62,5 @@ def send_events(
         return SentEvents(stream, int(result["accepted"]), worker.worker)
     except (KeyError, TypeError, ValueError) as error:  # another server, or a proxy in front of the worker
         raise WorkerFailedError(
-            f"{worker.worker} at {worker.http_address} answered {answer.status}, and not as a worker does"
+            f"{worker.worker} at {worker.http_address} answered {answer.status} in a form that is not a worker's"
         ) from error

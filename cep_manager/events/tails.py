@@ -78,7 +78,7 @@ class Tails:
         """
         if self.config.at_once == 0:
             raise TailsBusyError(
-                "streams are not watched here; see tail.at_once in the manager's configuration",
+                "watching streams is switched off; see tail.at_once in the manager's configuration",
                 {"config": "tail.at_once"},
             )
         if not self._free.acquire(blocking=False):
@@ -164,7 +164,7 @@ class StreamTail:
                     batch = listener.receive(LOOK_MS)
                     if batch is not None:
                         self._keep(batch)
-            self._end("this has been watched for as long as may be; watch it again")
+            self._end("the time limit for watching is reached; watch the stream again")
         except CepError as error:
             self._end(error.message)
         except Exception:

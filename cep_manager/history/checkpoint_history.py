@@ -12,7 +12,7 @@ from cep_common.protocol.drivers import CheckpointReport, TopologyReport
 MOST_CHECKPOINTS = 256
 """Checkpoints that are remembered of each plan, the newest."""
 
-UNTOLD = "it was not reported how it ended: the driver was lost, or its topology ended"
+UNTOLD = "its outcome was not reported: the driver was lost, or its topology ended"
 
 
 class KnownCheckpoint(msgspec.Struct, frozen=True):

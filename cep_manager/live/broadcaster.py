@@ -111,7 +111,7 @@ class Broadcaster:
         with self._changed:
             if self._watching >= self._at_once or self._ending.is_set():
                 raise StreamsBusyError(
-                    f"{self._at_once} pages and programs watch already, which is as many as may; ask again and again",
+                    f"{self._at_once} pages and programs are watching, which is the limit; poll instead",
                     {"config": "live.at_once", "most": self._at_once},
                 )
             self._leave_room(_tenant_of(name))
@@ -129,7 +129,8 @@ class Broadcaster:
         own = sum(topic.watchers for name, topic in self._topics.items() if _tenant_of(name) == tenant)
         if tenant is not None and own >= most:
             raise StreamsBusyError(
-                f"{own} pages and programs watch what is of tenant {tenant} already; the others are for other tenants",
+                f"{own} pages and programs are watching data of tenant {tenant}; the remaining ones are "
+                "reserved for other tenants",
                 {"config": "live.at_once", "most": most},
             )
 

@@ -67,7 +67,7 @@ def _parts(key: PlanKey, worker: RegisterWorker, report: WorkerPlanReport) -> It
         if wal.problem:
             yield DegradedPart(name, "log", "", wal.stream, wal.problem)
     if full and not any(one.direction == "sink" for one in failing):
-        error = f"{full}: sinks take results more slowly than they come, and sources wait"
+        error = f"{full}: sinks are slower than the results arrive, and sources wait"
         yield DegradedPart(name, "results", "", "", error, 0, undelivered_results(report))
     elif report.last_error and not failing:
         yield DegradedPart(name, "results", "", "", report.last_error, 0, undelivered_results(report))

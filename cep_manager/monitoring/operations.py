@@ -141,7 +141,7 @@ def _change(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
         return _status(asked, "pending" if trial.submission is Submission.NEW else "running", trial.reason)
     newest_ms = max(record.stored.updated_ms, trial.version.updated_ms if trial is not None else 0)
     if newest_ms > asked.begun_ms:
-        return _status(asked, "superseded", f"{asked.key.plan} was changed again")
+        return _status(asked, "superseded", f"{asked.key.plan} was changed again in the meantime")
     if record.stored.updated_ms < asked.begun_ms and asked.kind != "restart":
         why = record.change_error or "the manager that tried it no longer leads; its log says why"
         return _failed(asked, "change-failed", why, f"the change failed and the previous version keeps running: {why}")
@@ -185,7 +185,7 @@ def _savepoint(snapshot: ClusterSnapshot, now_ms: int, asked: OperationId) -> Op
     if report is None and (snapshot.driver is None or now_ms - asked.begun_ms < NOT_TOLD_AFTER_MS):
         return _status(asked, "pending", "the request was sent to the driver")
     if report is None:
-        why = f"the driver has no savepoint {asked.savepoint}: it was removed, or never begun"
+        why = f"the driver has no savepoint {asked.savepoint}: it was removed, or never started"
         return _failed(asked, "unknown-savepoint", why, why)
     if report.state == "failed":
         return _failed(asked, "savepoint-failed", report.error, report.error)

@@ -232,7 +232,7 @@ def _waits_for(tasks: Tasks, compiled: CompiledPlan | None) -> tuple[str, ...]:
     awaited = awaited_streams(tasks)
     senders = dict.fromkeys(name for one in _components(tasks) for name in one.awaits if "/" in name)
     first = [f"the first event of {stream}" for stream in awaited] if compiled is None or compiled.playback else []
-    return (*first, *(f"what waits at {name}" for name in senders))
+    return (*first, *(f"the data waiting at {name}" for name in senders))
 
 
 def _components(tasks: Tasks) -> Iterator[ComponentReport]:

@@ -231,7 +231,9 @@ class NodeAgent:
     def _forget_old_order(self) -> None:
         # A node that ends in order still has this manager for a while: it is no news then that the order was taken.
         if self.order and self._clock.monotonic_ms() >= self._order_until_ms + LEAVES_MS:
-            logger.warning("an order is void, it was not carried out within %d s: order=%s", ORDER_VALID_S, self.order)
+            logger.warning(
+                "an order has expired, it was not carried out within %d s: order=%s", ORDER_VALID_S, self.order
+            )
             self.order, self.rolling = "", None
 
     def _write_role(self, role: NodeRole) -> None:
@@ -276,6 +278,6 @@ class NodeAgent:
                 self._read()
                 self._handled = wanted
                 say = logger.info if in_sync else logger.warning
-                say("the other node %s", "has every accepted event" if in_sync else "lacks accepted events from now on")
+                say("the other node %s", "has every accepted event" if in_sync else "now lacks accepted events")
         finally:
             self._asked = False

@@ -30,9 +30,9 @@ class RollingRestart:
     def refusal(self, token: int, now_ms: int) -> str:
         """Return why this node, active under `token`, will not restart at `now_ms`; empty: it may, when it is time."""
         if token != self.token:
-            return "it was not the active node all the time"
+            return "it did not stay the active node throughout"
         if now_ms >= self.until_ms:
-            return f"the other node was not back within {ROLLING_MS // 60_000} minutes"
+            return f"the other node did not come back within {ROLLING_MS // 60_000} minutes"
         return ""
 
     def is_my_turn(self, report: MirrorReport | None, managers: Collection[str]) -> bool:

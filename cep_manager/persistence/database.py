@@ -33,8 +33,9 @@ READS = "cep_reads"
 """The option of a connection that says that its transaction changes nothing."""
 
 DAMAGED_ADVICE = (
-    "restore it from a backup, or save what can be read (sqlite3 FILE .recover | sqlite3 NEW) and put that in its "
-    "place; workers keep what they have accepted meanwhile. To begin with no plans, move it away with its -wal and "
+    "restore it from a backup, or recover the readable part (sqlite3 FILE .recover | sqlite3 NEW) and replace "
+    "the file with it; workers keep "
+    "the events they have accepted meanwhile. To start without plans, move it away with its -wal and "
     "-shm files"
 )
 """What to do about a damaged SQLite file."""
@@ -122,7 +123,7 @@ class Database:
         if "locked" in cause:
             advice = "; another process holds it: end that process, or raise database.timeout_ms"
         elif "is full" in cause or "No space left" in cause:
-            advice = "; it is full: make room on its disk, the manager continues by itself then"
+            advice = "; it is full: free space on its disk, then the manager continues by itself"
         elif "not a database" in cause or "malformed" in cause:
             advice = f"; the file is damaged: {DAMAGED_ADVICE}"
         elif "unable to open" in cause or "readonly" in cause:

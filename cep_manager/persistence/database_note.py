@@ -52,7 +52,7 @@ def problem_of(before: Note, now: Contents) -> str:
     """Return what is wrong with a database that had the contents `before`; empty when nothing is."""
     had = f"it had {before.plans} plans, and has {now.plans}"
     if before.system != now.system:
-        return f"it is another database than before ({had}): workers of the former one take no plans from it"
+        return f"it is a different database than before ({had}): workers of the former one accept no plans from it"
     if now.changes < before.changes:
         lacks = before.changes - now.changes
         return f"it is an old copy, or its newest changes could not be read: {lacks} changes are missing ({had})"
@@ -73,7 +73,7 @@ class DatabaseNote:
         now = read()
         found = problem_of(before, now) if before is not None else ""
         if found:
-            logger.error("the database is not what it was: file=%s %s", self._path, found)
+            logger.error("the database has changed unexpectedly: file=%s %s", self._path, found)
         self._noted = Note(*now, found or (before.problem if before is not None else ""))
         if self._noted != before:
             self._write(self._noted)
@@ -121,4 +121,4 @@ class DatabaseNote:
         try:
             write_atomically(self._path, sealed, mode=0o600, several_writers=True)
         except OSError as error:
-            logger.warning("not noted what is in the database: file=%s reason=%s", self._path, error.strerror)
+            logger.warning("note of the database's contents not written: file=%s reason=%s", self._path, error.strerror)

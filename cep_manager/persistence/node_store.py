@@ -91,7 +91,7 @@ class NodeStore:
         if mine is not None and mine.in_sync:
             return ""
         owners = ", ".join(name for name, node in nodes.items() if node.in_sync) or "no node"
-        return f"{self._me.name} lacks events that were acknowledged: {owners} has them all and can become active"
+        return f"{self._me.name} lacks events that were acknowledged: {owners} has all of them and can become active"
 
     def claimed(self, connection: Connection, now_ms: int) -> None:
         """Record that this node has claimed the lease and from now on accepts data that no other node has."""

@@ -71,7 +71,10 @@ def room_for_change(quota: Quota, record: PlanRecord, slots: int, plans: Mapping
     others = sum(_held(other) for other in plans.values() if _competes(other.key, record.key))
     one_by_one = ""
     if record.compiled is not None and record.compiled.delivery == "exactly-once":
-        one_by_one = "its results stand with a last checkpoint of the topology that gave them, before another begins"
+        one_by_one = (
+            "its results are final only after a last checkpoint of the running topology, which must be "
+            "complete before the new one starts"
+        )
     elif quota.slots and others + record.slots + slots > quota.slots:
         one_by_one = "the quota of the tenant has no slots for both topologies at once"
     return Room(one_by_one, held_back(quota, record.key, slots, plans) if slots > record.slots else "")

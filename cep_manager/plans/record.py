@@ -13,7 +13,7 @@ from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.state import ChangeKind, PlanState
 from cep_manager.plans.stored_plan import StoredPlan, StoredVersion
 
-DRAIN_BEGINS = "workers are told to stop its intake"
+DRAIN_BEGINS = "workers are being ordered to stop its intake"
 
 
 class Submission(Enum):

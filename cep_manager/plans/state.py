@@ -136,7 +136,7 @@ def read_signal(observation: Observation) -> tuple[StateSignal, str]:
     if report is None and observation.held_back:
         return StateSignal.QUEUED, observation.held_back
     if report is None:
-        return StateSignal.UNLISTED, "submitted; the driver has not taken it up yet"
+        return StateSignal.UNLISTED, "submitted; the driver has not accepted it yet"
     match report.state:
         case "waiting":
             return StateSignal.QUEUED, report.reason or "the driver has not started it yet"
@@ -154,7 +154,7 @@ def read_signal(observation: Observation) -> tuple[StateSignal, str]:
 
 def _running(observation: Observation) -> tuple[StateSignal, str]:
     if observation.silent_tasks:
-        return StateSignal.INCOMPLETE, f"not heard any more: {', '.join(observation.silent_tasks)}"
+        return StateSignal.INCOMPLETE, f"no heartbeats from: {', '.join(observation.silent_tasks)}"
     if observation.tasks_live < observation.tasks_required:
         return StateSignal.INCOMPLETE, f"{observation.tasks_live} of {observation.tasks_required} tasks have registered"
     if observation.draining:

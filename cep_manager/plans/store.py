@@ -247,7 +247,7 @@ class PlanStore:
     def database_problem(self) -> str:
         """Return in what the database is not what it was, and how to say that one knows; empty when all is well."""
         problem, note = self._database.note.problem(), self._database.note.where()
-        return f"{problem}; told until {note} is removed" if problem else ""
+        return f"{problem}; this is reported until {note} is removed" if problem else ""
 
     def system(self) -> str:
         """Return the identity of the database, which was drawn by chance when it was made."""
@@ -291,7 +291,7 @@ class PlanStore:
         if held:
             self._database.note.written(contents)
         else:
-            reason = f"another manager has led since: token {right.token} is over"
+            reason = f"another manager has led since: token {right.token} has expired"
             right.refused(right.token, reason)
             raise NotLeaderError(reason)
 
@@ -344,7 +344,7 @@ def _insert(connection: Connection, plan: StoredPlan) -> None:
 
 
 def _exists(name: str) -> PlanExistsError:
-    return PlanExistsError(f"a plan named {name} is deployed already; replace it on purpose")
+    return PlanExistsError(f"a plan named {name} is deployed already; to replace it, use --replace or replace=true")
 
 
 def _key_of(connection: Connection, tenant: int, name: str) -> PlanKey:

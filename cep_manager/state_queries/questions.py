@@ -63,7 +63,7 @@ class StateQueries:
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         if not self._free.acquire(timeout=PATIENCE_MS / 1_000):
-            raise InsightBusyError(f"{AT_ONCE} questions are being answered; try again in a moment")
+            raise InsightBusyError(f"{AT_ONCE} queries are running; try again in a moment")
         try:
             yield
         finally:
@@ -124,7 +124,7 @@ def _at_work(snapshot: ClusterSnapshot, key: PlanKey, instance: str) -> tuple[Kn
         process = known.process
         if process.plan == key.plan and process.tenant == key.tenant and instance in process.instances:
             if known.address is None:
-                raise ProcessSilentError(f"task {process.task} of {key.plan} has told nobody where it can be asked")
+                raise ProcessSilentError(f"task {process.task} of {key.plan} has not reported where it can be queried")
             return known, known.address
     raise PlanNotRunningError(f"no task runs the stage {instance.partition('#')[0]} of {key.plan} at the moment")
 
@@ -132,6 +132,6 @@ def _at_work(snapshot: ClusterSnapshot, key: PlanKey, instance: str) -> tuple[Kn
 def _failure(stage: str, known: KnownProcess, answer: object, text: str) -> Exception:
     if isinstance(answer, NoAnswer) and answer.code in ("query-invalid", "query-failed"):
         return QueryInvalidError(plan_problems([Problem(answer.code, answer.problem)], text))
-    problem = answer.problem if isinstance(answer, NoAnswer) else "gave an answer that is none"
+    problem = answer.problem if isinstance(answer, NoAnswer) else "sent an invalid response"
     where = f"task {known.process.task} (process {known.process.process_id} on {known.process.host})"
     return ProcessSilentError(f"the stage {stage} in {where}: {problem}")

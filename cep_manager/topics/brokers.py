@@ -28,8 +28,8 @@ def with_brokers(compiled: CompiledPlan, config: KafkaConfig) -> CompiledPlan:
     if not compiled.topics:
         return compiled
     if not config.servers:
-        message = "the plan's transport is Kafka, and the manager knows no brokers"
-        hint = "set kafka.servers in the manager's configuration, or take @App:transport('kafka') out"
+        message = "the plan's transport is Kafka, but the manager has no brokers configured"
+        hint = "set kafka.servers in the manager's configuration, or remove @App:transport('kafka')"
         raise PlanInvalidError((PlanProblem("kafka-not-configured", message, hint, 0, 0, 0, 0, f"{message}\n{hint}"),))
     topics = frozenset(one.topic for one in compiled.topics)
     return msgspec.structs.replace(

@@ -67,7 +67,7 @@ class TopicKeeper:
         if key.tenant not in (SUPER_TENANT, *self._config.tenants):
             raise TopicRefusedError(
                 f"Kafka carries no streams for tenant {key.tenant}: an operator can allow it with kafka.tenants in the "
-                "manager's configuration; or take @App:transport('kafka') out"
+                "manager's configuration; or remove @App:transport('kafka')"
             )
         known = {one.topic: one for one in self._store.known()}
         plans = self._store.plans()
@@ -104,14 +104,14 @@ class TopicKeeper:
             names = ", ".join(f"{one.topic} ({one.partitions})" for one in missing)
             raise TopicRefusedError(
                 "the plan says transportChannelCreationEnabled('false'), and these topics are missing: "
-                f"create them with so many partitions, or take that out: {names}"
+                f"create them with the given number of partitions, or remove that: {names}"
             )
         few = [one for one in compiled.topics if there.get(one.topic, one.partitions) < one.partitions]
         if few and not compiled.creates_topics:
             names = ", ".join(f"{one.topic} ({there[one.topic]} of {one.partitions})" for one in few)
             raise TopicRefusedError(
                 "the plan says transportChannelCreationEnabled('false'), and these topics have too few partitions: "
-                f"add partitions, or take that out: {names}"
+                f"add partitions, or remove that: {names}"
             )
         self._store.note(key, ((one.topic, one in missing and one.use == "between") for one in compiled.topics))
         if missing:
@@ -153,8 +153,9 @@ class TopicKeeper:
                     left += 1
                     paced_logger.problem(
                         one.topic,
-                        "topic kept: topic=%s unread=%d: no plan needs it any more, and nobody has read these messages;"
-                        " delete the topic if they are not needed",
+                        "topic kept: topic=%s unread=%d: no plan needs it any more, but it has unread messages; "
+"delete the topic if they are "
+                        "not needed",
                         one.topic, unread,
                     )  # fmt: skip
                     continue

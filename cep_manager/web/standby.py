@@ -21,7 +21,7 @@ ALWAYS_ANSWERED = frozenset(
 
 CODE, NO_DATABASE = "not-leader", "plan-store"
 AGAIN_AFTER_S = 1
-"""While nobody leads: ask again after so long."""
+"""Retry interval while no manager leads."""
 
 
 def send_to_leader(view: ClusterPort) -> Callable[[], Response | AnyResponse | None]:
@@ -37,7 +37,7 @@ def send_to_leader(view: ClusterPort) -> Callable[[], Response | AnyResponse | N
         election = view.election()
         if election.leads:
             return None
-        # Without the database nobody can lead: that is what has to be put right then.
+        # Without the database no manager can lead, so report that as the cause.
         reported, code = _leader_text(election.leader), CODE
         if election.leader is None and election.problem:
             reported, code = f"no manager leads, as the database cannot be used: {election.problem}", NO_DATABASE
@@ -76,5 +76,5 @@ def _there(leader: ManagerMember) -> str:
 
 def _leader_text(leader: ManagerMember | None) -> str:
     if leader is None:
-        return "no manager leads at the moment; ask again"
+        return "no manager leads at the moment; try again"
     return f"this manager is on standby and has changed nothing; the leader is at {leader.http_address}"

@@ -28,7 +28,7 @@ def within(seconds: float) -> Iterator[None]:
     """Fail what takes longer in CPU time, while it does."""
 
     def late(*_: object) -> None:
-        raise AssertionError(f"not done after {seconds} s of CPU time")
+        raise AssertionError(f"stopped after {seconds} s of CPU time")
 
     former = signal.signal(signal.SIGPROF, late)
     signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -61,7 +61,7 @@ def main() -> None:
     with kafka_broker() as broker, LocalSystem(folder, Ports.free(), say=click.echo) as system:
         _run(broker, system)
     shutil.rmtree(folder)
-    click.echo("everything is stopped")
+    click.echo("stopped")
 
 
 def _run(broker: Broker, system: LocalSystem) -> None:

@@ -65,7 +65,7 @@ def finds_an_empty_system(tour: Tour) -> str:
     visitor = tour.visitor
     visitor.follow("Overview")
     visitor.sees("#begin-title", "No execution plans yet")
-    visitor.sees("main", "Nothing is deployed yet, and nothing is wrong")
+    visitor.sees("main", "No plan is deployed yet, and there are no errors")
     return visitor.read("#begin-title")
 
 

@@ -53,7 +53,7 @@ def looks_at_checkpoints(tour: Tour) -> str:
 def looks_at_exceptions(tour: Tour) -> str:
     visitor = tour.visitor
     visitor.follow("Exceptions")
-    visitor.sees("main .empty", "Nothing went wrong")
+    visitor.sees("main .empty", "No exceptions")
     return visitor.read("main .empty")
 
 
@@ -113,7 +113,7 @@ def looks_at_the_overview(tour: Tour) -> str:
     visitor = tour.visitor
     visitor.follow("Overview")
     visitor.sees(".overview-tiles", "1 active")
-    visitor.sees("#attention-title + .badge", "All is well")
+    visitor.sees("#attention-title + .badge", "No alerts")
     return visitor.read(".overview-tiles")
 
 

@@ -131,8 +131,8 @@ def drain(
     if step.name != "through":
         return msgspec.structs.replace(record, drain_reason=step.reason, rests=step.name == "rest"), []
     if not knows_all:
-        return msgspec.structs.replace(record, drain_reason="workers have not all been heard yet"), []
-    return msgspec.structs.replace(record, drain_reason="nothing of it is left", goes=True), [RemoveDrained(record.key)]
+        return msgspec.structs.replace(record, drain_reason="not all workers have reported yet"), []
+    return msgspec.structs.replace(record, drain_reason="all of it is gone", goes=True), [RemoveDrained(record.key)]
 
 
 def drain_step(
@@ -169,7 +169,7 @@ def drain_step(
     delivered = _deliver(said)
     if _at_rest(heard) or delivered.name != "through":
         return delivered  # stages do not come to rest while workers cannot take their results
-    return DrainStep("rest", "its stages process what they have taken in")
+    return DrainStep("rest", "its stages process the events they have received")
 
 
 def _between_groups(record: PlanRecord) -> Mapping[str, int]:
@@ -199,7 +199,7 @@ def _unread(record: PlanRecord, live: Iterable[Worker], topics: Mapping[str, int
     if missing:
         return (
             f"no worker reads all partitions of the topic {missing[0]} at present: see the errors of its source, or "
-            "undeploy with discard to leave what is in it"
+            "undeploy with discard to leave its messages unread"
         )
     return ""
 
@@ -212,7 +212,7 @@ def _settle(record: PlanRecord, said: Collection[WorkerPlanReport]) -> DrainStep
     results = sum(map(undelivered_results, said))
     if results:
         return DrainStep("work", f"{results:,} results wait for their topics and sinks")
-    return DrainStep("settle", "nothing waits; more may come between its groups")
+    return DrainStep("settle", "nothing waits; its groups may still exchange events")
 
 
 def _deliver(said: Collection[WorkerPlanReport]) -> DrainStep:

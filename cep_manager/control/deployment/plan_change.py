@@ -115,9 +115,7 @@ def _unlisted(evidence: Evidence) -> tuple[ChangeVerdict, str]:
         )
     if evidence.elsewhere:
         return ChangeVerdict.IN_PLACE, "the driver does not know the new topology"
-    return (
-        (ChangeVerdict.REJECT, "the driver did not take it up") if evidence.lost else (ChangeVerdict.WAIT, "submitted")
-    )
+    return (ChangeVerdict.REJECT, "the driver did not start it") if evidence.lost else (ChangeVerdict.WAIT, "submitted")
 
 
 def _complete(evidence: Evidence, former: TopologyReport) -> tuple[ChangeVerdict, str]:
@@ -126,7 +124,7 @@ def _complete(evidence: Evidence, former: TopologyReport) -> tuple[ChangeVerdict
     if moved or not evidence.moves_state or former.state != "running":
         return ChangeVerdict.TAKE_OVER, ""
     moved_so_far = (
-        f"{evidence.former_at_rest} of the former tasks have come to rest, "
+        f"{evidence.former_at_rest} of the former tasks have stopped processing, "
         f"{evidence.tasks_restored} of {evidence.tasks_needed} new ones have their state"
     )
     return ChangeVerdict.MOVE_STATE, f"state is being moved: {moved_so_far}"

@@ -151,7 +151,7 @@ class Insights:
         """Answer for this manager's own process; None for other processes."""
         if known.process.id != self._own_id:
             return None
-        return answer_to(message, message.run, self._own) if self._own is not None else NoAnswer("keeps no log")
+        return answer_to(message, message.run, self._own) if self._own is not None else NoAnswer("keeps no log records")
 
     def _patience_ms(self, known: KnownProcess) -> int:
         return AGAIN_MS if not known.process.live or _run(known) in self._hung else PATIENCE_MS
@@ -167,14 +167,14 @@ class Insights:
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         if not self._free.acquire(timeout=PATIENCE_MS / 1_000):
-            raise InsightBusyError(f"{AT_ONCE} requests for logs are being worked on; try again in a moment")
+            raise InsightBusyError(f"{AT_ONCE} requests for logs are being processed; try again in a moment")
         try:
             yield
         finally:
             self._free.release()
 
 
-UNKNOWN_PLACE = NoAnswer("has told nobody where its log can be read; its own standard error says why")
+UNKNOWN_PLACE = NoAnswer("has not reported where its log can be read; its standard error says why")
 
 
 def _run(known: KnownProcess) -> str:
@@ -199,7 +199,7 @@ def _place(text: str, name: str) -> tuple[str, int] | None:
         return None
     run, _, number = text.rpartition(":")
     if not run or not (number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS):
-        raise BadRequestError(f"{name} must be a place that an earlier answer gave, not {text[:80]!r}")
+        raise BadRequestError(f"{name} must be a position from an earlier response, not {text[:80]!r}")
     return run, int(number)
 
 

@@ -112,9 +112,9 @@ class MetricWriter(threading.Thread):
             return False
         except Exception as error:
             # The thread's border: rows that trip a defect must not end those to come.
-            logger.exception("metric rows given up rows=%d", len(rows))
+            logger.exception("metric rows dropped rows=%d", len(rows))
             self._take_off(rows, dropped=len(rows))
-            self._idle(f"rows were given up: {error!r}")
+            self._idle(f"rows were dropped: {error!r}")
             return False
         paced_logger.over("write", "metric tables are written again")
         self._take_off(rows, written=len(rows))

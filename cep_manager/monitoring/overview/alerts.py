@@ -90,7 +90,7 @@ def _database(picture: AlertContext) -> Iterator[Alert]:
             "manager",
             picture.manager.database,
             f"The plan store cannot be used: {picture.election.problem}",
-            "Look after the database; until it answers, plans run on and nothing can be changed.",
+            "Check the database. Until it responds, plans keep running but cannot be changed.",
         )
 
 
@@ -101,7 +101,7 @@ def _database_replaced(picture: AlertContext) -> Iterator[Alert]:
             "database-replaced",
             "manager",
             picture.manager.database,
-            f"The plan store is not what it was: {picture.manager.database_problem}",
+            f"The plan store has changed unexpectedly: {picture.manager.database_problem}",
             "Put the former database, or a newer copy of it, in its place and start the manager again. Nothing that "
             "workers have accepted is lost meanwhile: what they have of missing plans is set aside (cep wal list).",
         )
@@ -115,7 +115,7 @@ def _metric_tables(picture: AlertContext) -> Iterator[Alert]:
             "manager",
             picture.manager.host,
             picture.metric_tables_problem,
-            "While they cannot be read charts show what memory has, the last three hours. See metrics.tables in the "
+            "Until they can be read, charts show only the last three hours, from memory. See metrics.tables in the "
             "manager's configuration.",
         )
 
@@ -146,7 +146,8 @@ def _checkpoint_store(picture: AlertContext) -> Iterator[Alert]:
             "driver",
             driver.latest.driver,
             f"Checkpoints cannot be stored: {settings.problem}",
-            "Until then no plan starts, and a failure repeats all since the last checkpoint. Repair the store, or "
+            "Until this is fixed, no plan starts, and a failure repeats all events since the last checkpoint. "
+            "Repair the store, or "
             "change checkpoint.location in the driver's configuration.",
         )
 
@@ -159,7 +160,7 @@ def _workers(picture: AlertContext) -> Iterator[Alert]:
             "worker-silent",
             "worker",
             worker.latest.worker,
-            f"The worker on {worker.latest.host} (process {worker.latest.process_id}) is no longer heard",
+            f"The worker on {worker.latest.host} (process {worker.latest.process_id}) has stopped sending heartbeats",
             "Start it again with its data folder, which holds events that it has accepted and not delivered.",
             picture.time_of_day(worker.heard_ms),
         )
@@ -194,7 +195,7 @@ def _strangers(picture: AlertContext) -> Iterator[Alert]:
                 )
             case "name-taken":
                 what = f"A second worker has this name and is refused: {process}; the first one is {other}"
-                advice = "Give each worker a name of its own: name in its configuration."
+                advice = "Give each worker a unique name (name in its configuration)."
             case "copied":
                 what = f"Two processes run with copies of one folder; {process} is refused, {other} continues"
                 advice = "Stop one of them. Another worker needs a name and a wal.path of its own."
@@ -224,8 +225,9 @@ def _orphaned(picture: AlertContext) -> Iterator[Alert]:
                 "worker",
                 worker.latest.worker,
                 f"{one.events:,} {kind} of the plan {one.plan} (tenant {one.tenant}) are set aside: the plan is "
-                "missing here, and nobody has undeployed it",
-                f"When the plan is back they continue by themselves. Else deploy one that takes them: cep wal restore "
+                "missing here although it was "
+                "not undeployed",
+                f"They are processed when the plan is back. Otherwise, deploy a plan for them: cep wal restore "
                 f"{one.id}; or drop them: cep wal discard {one.id}. They are deleted at {until}.",
                 one.since_ms,
             )
@@ -240,7 +242,7 @@ def _managers(picture: AlertContext) -> Iterator[Alert]:
                 "manager",
                 f"{member.control.host}:{member.control.port}",
                 "This manager has stopped reporting: one fewer can take over",
-                "Start it again, or forget it: it goes from the list by itself.",
+                "Start it again if it is needed; otherwise it disappears from this list after a while.",
                 picture.now_ms - member.silent_ms,
             )
 
@@ -278,8 +280,8 @@ def _nodes(picture: AlertContext) -> Iterator[Alert]:
         "manager",
         active.name,
         f"Accepted events are on node {active.name} only: {active.reason or f'node {other.name} is {other.role}'}",
-        f"Start node {other.name}, or see its logs; it catches up by itself. If {active.name} fails before that, "
-        "nobody takes over (docs/high-availability.md).",
+        f"Start node {other.name}, or see its logs; it catches up by itself. If {active.name} fails before "
+        "that, no node takes over (docs/high-availability.md).",
         other.changed_ms,
     )
 
@@ -301,7 +303,7 @@ def _processes(picture: AlertContext) -> Iterator[Alert]:
             "driver" if group.code.startswith("driver") else "worker",
             group.text,
             f"{group.text[:1].upper()}{group.text[1:]} (process {places[0].process_id} on {places[0].host}){times}",
-            "It is listed for half an hour. The log of the process says why it ended.",
+            "This alert is shown for half an hour. The log of the process says why it ended.",
             places[0].last_ms,
         )
 
@@ -325,7 +327,7 @@ def _files(picture: AlertContext) -> Iterator[Alert]:
             "file",
             "file",
             file.name,
-            f"The file's text is not what runs: {file.problem}",
+            f"The file's content is not what runs: {file.problem}",
             "Fix the file; it is read again when it changes.",
         )
 

@@ -86,8 +86,10 @@ def _state(case: PlanAlertContext) -> Iterator[Alert]:
     since_ms = picture.time_of_day(record.state_since_ms)
     key, reason = record.key, record.reason
     if record.state is PlanState.FAILED and unreadable_state(picture.snapshot, record):
-        what = f"It waits for a decision: {reason}"
-        advice = "Decide what it starts from, with Restart … or the commands named; accepted events wait until then."
+        what = f"It needs a decision: {reason}"
+        advice = (
+            "Choose the state it starts from, with Restart … or the commands given; accepted events wait until then."
+        )
         yield _alert(key, AlertSeverity.CRITICAL, "state-unreadable", what, advice, since_ms)
     elif record.state is PlanState.FAILED:
         advice = "Edit the plan and deploy it again." if record.unusable else "Fix the cause, then restart the plan."
@@ -96,12 +98,12 @@ def _state(case: PlanAlertContext) -> Iterator[Alert]:
         advice = "Free slots by undeploying or rebalancing another plan, or give Spark more executors."
         yield _alert(key, AlertSeverity.CRITICAL, "plan-waits", f"It waits: {reason}", advice, since_ms)
     elif record.state is PlanState.RESTARTING:
-        advice = "It comes back by itself; when it does so again and again, its errors and logs say why."
+        advice = "It restarts by itself; if it restarts repeatedly, its errors and logs say why."
         severity = AlertSeverity.CRITICAL if case.lasts else AlertSeverity.WARNING
-        yield _alert(key, severity, "plan-restarts", f"It is being brought back: {reason}", advice, since_ms)
+        yield _alert(key, severity, "plan-restarts", f"It is being restarted: {reason}", advice, since_ms)
     elif record.state is PlanState.DEPLOYING and case.lasts:
-        advice = "Look at the driver's log and at Spark's page: its executors may not come up."
-        yield _alert(key, AlertSeverity.WARNING, "plan-slow", f"It does not get to run: {reason}", advice, since_ms)
+        advice = "Check the driver's log and Spark's web UI: executors may fail to start."
+        yield _alert(key, AlertSeverity.WARNING, "plan-slow", f"It does not start: {reason}", advice, since_ms)
     if record.change_error:
         advice = "The previous version keeps running. Fix the cause and change the plan again."
         what = f"The last change failed: {record.change_error}"
@@ -118,11 +120,11 @@ def _connections(case: PlanAlertContext) -> Iterator[Alert]:
     ]
     if lacking:
         what = f"Workers are not connected to its receivers: {', '.join(lacking)}"
-        advice = "Events wait in the workers' logs; look whether workers reach the hosts and ports of the receivers."
+        advice = "Events wait in the workers' logs. Check that workers can reach the hosts and ports of the receivers."
         yield _alert(record.key, AlertSeverity.WARNING, "inflow", what, advice)
     if status.outflow.connected < status.outflow.required:
         what = f"{status.outflow.connected} of {status.outflow.required} publishers are connected to a worker"
-        advice = "Results wait in the topology; look whether executors reach the workers' addresses."
+        advice = "Results wait in the topology. Check that executors can reach the workers' addresses."
         yield _alert(record.key, AlertSeverity.WARNING, "outflow", what, advice)
 
 
@@ -139,7 +141,8 @@ def _load(case: PlanAlertContext) -> Iterator[Alert]:
         if waiting and not _fails(case, worker.latest.worker):
             what = f"{', '.join(waiting)} wait: {worker.latest.worker} has no room for their results"
             advice = (
-                "A sink or listener takes results more slowly than they come; look at it, or drop what it cannot take."
+                "A sink or listener is slower than its input. Find the cause, or let it drop events that it "
+                "cannot take."
             )
             yield _alert(record.key, AlertSeverity.WARNING, "publisher-waits", what, advice)
         full = [
@@ -149,7 +152,8 @@ def _load(case: PlanAlertContext) -> Iterator[Alert]:
         ]
         if full:
             what = (
-                f"Events of {', '.join(full)} wait at {worker.latest.worker}: the topology has as many as it may have"
+                f"Events of {', '.join(full)} wait at {worker.latest.worker}: the topology has reached its "
+                "limit of events in flight"
             )
             advice = (
                 "It is slower than its sources; find the busiest stage in the plan's graph, and rebalance the plan."
@@ -170,12 +174,13 @@ def _neighbours(case: PlanAlertContext) -> Iterator[Alert]:
         used_ms = task.latest.cpu_ms - before.report.cpu_ms
         if passed_ms >= NOISY_MS and used_ms > NOISY * passed_ms:
             what = (
-                f"It takes {min(1.0, used_ms / passed_ms):.0%} of the time of stage host {task.latest.stage_host}, in "
+                f"It uses {min(1.0, used_ms / passed_ms):.0%} of the time of stage host {task.latest.stage_host}, in "
                 f"which {others} other {'plan waits for its turn' if others == 1 else 'plans wait for their turns'}"
             )
             advice = (
-                f"Move it out: cep rebalance {record.key.plan} --host own, or the button Rebalance on the plan's page. "
-                "It takes a slot there; its state goes along."
+                f"Move it out with cep rebalance {record.key.plan} --host own, or the button Rebalance on the "
+                "plan's page. It then uses a slot "
+                f"of its own and keeps its state."
             )
             yield _alert(record.key, AlertSeverity.WARNING, "noisy-plan", what, advice)
 
@@ -189,19 +194,21 @@ def _time(case: PlanAlertContext) -> Iterator[Alert]:
         what = f"Event time waits for the first event of {streams}; events of other streams are kept until then"
         advice = (
             f"Send events of {streams}; or run without: cep release {key.plan} {' '.join(topology.awaited)}, or the "
-            "button on the plan's page. A plan that need not wait says so: @Plan:playback(idleTime='…', increment='…')."
+            "button on the plan's page. To deploy a plan that does not wait, use @Plan:playback(idleTime='…', "
+            "increment='…')."
         )
         yield _alert(key, AlertSeverity.WARNING, "first-event", what, advice)
     if topology.behind_ms >= LASTING_MS and topology.waits_for:
         what = f"It processes events of {duration_text(topology.behind_ms)} ago: {', '.join(topology.waits_for)}"
-        advice = "It catches up by itself; results come late, but with the times of their events."
+        advice = "It catches up by itself. Results are late, but have the times of their events."
         yield _alert(key, AlertSeverity.NOTICE, "behind", what, advice)
     if topology.late:
         late = ", ".join(f"{one.events} of {one.stream}" for one in topology.late)
         what = f"Events came behind the clock since its tasks started: {late}"
         advice = (
-            "They came too late for windows and patterns that time had ended. Look whether senders keep the order of "
-            "their events, or give them room: inflow.out_of_order_ms and inflow.idle_ms of workers, stages.idle_ms."
+            "They were too late for windows and patterns that had already ended. Check that senders keep the "
+            "order of their events, or allow "
+            "more disorder: inflow.out_of_order_ms and inflow.idle_ms of workers, stages.idle_ms."
         )
         yield _alert(key, AlertSeverity.WARNING, "late-events", what, advice)
 
@@ -226,26 +233,26 @@ def _storage(case: PlanAlertContext) -> Iterator[Alert]:
         for wal in report.write_ahead_logs:
             share = wal.size_bytes / wal.maximum_bytes if wal.maximum_bytes else 0.0
             if wal.problem:
-                what = f"{name} cannot keep events of {wal.stream}: {wal.problem}"
+                what = f"{name} cannot store events of {wal.stream}: {wal.problem}"
                 advice = "Free space on the disk of its data folder or repair it; until then events are refused."
                 yield _alert(record.key, AlertSeverity.CRITICAL, "log-problem", what, advice)
             elif share > FULL:
                 what = f"{name}'s log of {wal.stream} takes {share:.0%} of its room"
-                advice = "The topology must catch up, or checkpoints must get through; else events are refused soon."
+                advice = "Events will be refused soon unless the topology catches up or a checkpoint completes."
                 yield _alert(record.key, AlertSeverity.WARNING, "log-full", what, advice)
             if wal.lost_events:
-                what = f"{wal.lost_events} events of {wal.stream} in {name}'s log turned out to be unreadable"
+                what = f"{wal.lost_events} events of {wal.stream} in {name}'s log are unreadable"
                 advice = f"{DAMAGED} in the log's folder."
                 yield _alert(record.key, AlertSeverity.WARNING, "log-lost", what, advice)
         if report.prepared is not None and report.prepared.lost_events:
-            what = f"{report.prepared.lost_events} prepared results of {name} could not be read again"
+            what = f"{report.prepared.lost_events} prepared results of {name} could not be read back"
             advice = f"{DAMAGED} in the folder of the plan's results."
             yield _alert(record.key, AlertSeverity.WARNING, "prepared-results-lost", what, advice)
         aside = sum(wal.damaged_file_bytes for wal in report.write_ahead_logs)
         aside += report.prepared.damaged_file_bytes if report.prepared is not None else 0
         if aside:
             what = f"{aside} bytes of damaged files were set aside by {name}"
-            advice = "Look at the files *.unreadable in its data folder, whose names its log tells; then remove them."
+            advice = "Look at the files *.unreadable in its data folder, whose names are in its log; then remove them."
             yield _alert(record.key, AlertSeverity.WARNING, "damaged-files", what, advice)
         prepared = report.prepared
         if prepared is not None and prepared.events and prepared.oldest_ms > PREPARED_MS and not _fails(case, name):
@@ -254,7 +261,7 @@ def _storage(case: PlanAlertContext) -> Iterator[Alert]:
             what += f"; {full_reason(prepared)}, and sources wait" if prepared.full else ""
             since_ms = picture.now_ms - prepared.oldest_ms
             advice = (
-                "Its sinks take results more slowly than they come: speed them up, give the plan fewer results, or "
+                "Its sinks are slower than the results arrive: speed them up, reduce the results of the plan, or "
                 "raise results.max_undelivered_bytes at the worker."
                 if sinks
                 else "They are delivered when a checkpoint is complete: see the plan's checkpoints."
@@ -275,7 +282,7 @@ def _connectors(case: PlanAlertContext) -> Iterator[Alert]:
         waits = f"; {waiting:,} {'results' if is_sink else 'events'} wait for it" if waiting else ""
         severity = AlertSeverity.CRITICAL if is_sink else AlertSeverity.WARNING
         what = f"The {name} at {workers} fails: {first.error}{waits}"
-        advice = _sink_advice(case) if is_sink else "It tries again by itself: see that what it connects to is up."
+        advice = _sink_advice(case) if is_sink else "It retries by itself. Check that the system it connects to is up."
         yield _alert(case.record.key, severity, "connector", what, advice, first.since_ms or None)
 
 
@@ -284,7 +291,9 @@ def _results_full(case: PlanAlertContext, worker: str) -> bool:
 
 
 def _sink_advice(case: PlanAlertContext) -> str:
-    advice = "It tries again by itself. See that what it connects to is up and takes what is sent, or edit the sink."
+    advice = (
+        "It retries by itself. Check that the system it connects to is up and accepts the events, or edit the sink."
+    )
     if any(report.prepared is not None and report.prepared.full for _, report in case.reports):
         return (
             f"{advice} Until then senders wait, and are refused (429, 503) when the logs of the plan's sources are "
@@ -318,11 +327,11 @@ def _checkpoints(case: PlanAlertContext) -> Iterator[Alert]:
     if ended and ended[-1].state in ("failed", "abandoned"):
         what = f"Checkpoint {ended[-1].checkpoint} failed: {ended[-1].error}"
         advice = (
-            "Its tasks were too slow, or one of them hangs: see the plan's stages and the driver's log."
+            "Its tasks were too slow, or one of them hangs: check the plan's stages and the driver's log."
             if ended[-1].state == "abandoned"
-            else "See that the checkpoint store can be written and has room; the driver's log has the reason."
+            else "Check that the checkpoint store is writable and has free space; the driver's log has the reason."
         )
-        advice = f"{advice} Until one is complete, a failure repeats everything since the last that was."
+        advice = f"{advice} Until a checkpoint is complete, a failure repeats everything since the last complete one."
         yield _alert(record.key, AlertSeverity.WARNING, "checkpoint-failed", what, advice, _end(ended[-1]))
         return
     settings = driver.latest.checkpointing
@@ -337,7 +346,7 @@ def _checkpoints(case: PlanAlertContext) -> Iterator[Alert]:
     last_ms = max([began_ms, *(_end(one) for one in ended if one.state == "complete")])
     if picture.now_ms - last_ms > bound_ms and not topology.current:
         what = f"No checkpoint has been taken for {(picture.now_ms - last_ms) // 60_000} min"
-        advice = "A failure would repeat all of that; the driver's log says what holds checkpoints up."
+        advice = "A failure would repeat all events of that time; the driver's log says what delays checkpoints."
         yield _alert(record.key, AlertSeverity.WARNING, "checkpoint-old", what, advice, last_ms)
 
 
@@ -367,7 +376,7 @@ def _interruption(case: PlanAlertContext) -> Iterator[Alert]:
         return
     times = f"; its topology has been restarted {record.restarts} times" if record.restarts > 1 else ""
     what = f"It was interrupted and runs again: {record.interruption}{times}"
-    advice = f"Nothing needs to be done unless it comes again. All that went wrong: cep exceptions {record.key.plan}"
+    advice = f"No action is needed unless it happens again. To list all errors: cep exceptions {record.key.plan}"
     yield _alert(record.key, AlertSeverity.NOTICE, "plan-interrupted", what, advice, at_ms)
 
 
@@ -411,8 +420,8 @@ def _lags(case: PlanAlertContext) -> Iterator[Alert]:
             f"{one.before:,} did {minutes} min ago"
         )
         advice = (
-            "See which stage or sink is busy. A stage takes more with @dist(parallel='n'), and several "
-            "workers share the topic's partitions."
+            "Find the busy stage or sink. @dist(parallel='n') gives a stage more instances, and several workers "
+            "share the topic's partitions."
         )
         yield _alert(key, AlertSeverity.WARNING, "topic-lag", what, advice, picture.time_of_day(one.since_ms))
 

@@ -99,7 +99,7 @@ def _without_namesakes(wanted: Iterable[WantedRule]) -> tuple[list[WantedRule], 
     for one in wanted:
         other = first.setdefault(one.plan, one)
         if other is not one:
-            message = f"the plan is named {one.plan}, as the one in {other.file} is; choose another name"
+            message = f"the plan is named {one.plan}, like the one in {other.file}; choose another name"
             problems.append(RuleProblem(one.plan, one.file, "plan-exists", message))
     return list(first.values()), problems
 

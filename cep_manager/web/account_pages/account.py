@@ -25,7 +25,7 @@ NOTICES = {
 
 
 def account_pages(blueprint: Blueprint, known: Known) -> None:
-    """Add it. `known` raises AccountsOffError where nobody logs in."""
+    """Add the page. `known` raises AccountsOffError if accounts are switched off."""
 
     @blueprint.get("/account")
     @page

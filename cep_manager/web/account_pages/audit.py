@@ -14,13 +14,13 @@ ROWS = 100
 
 
 def audit_pages(blueprint: Blueprint, accounts: Accounts | None) -> None:
-    """Add it. It is there too where nobody logs in."""
+    """Add the page, also if accounts are switched off."""
 
     @blueprint.get("/audit")
     @page
     def show_audit() -> Page:
         if accounts is None:
-            raise AccountsOffError("nothing is written down here")
+            raise AccountsOffError("this manager keeps no audit log")
         before = read_number(request.args.get("before", "0"), "before")
         who = request.args.get("who", "").strip()
         found = accounts.audit.entries(before, ROWS + 1, who)

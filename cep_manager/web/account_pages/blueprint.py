@@ -14,12 +14,12 @@ from cep_manager.web.login.account_callers import AccountCallers
 
 
 def accounts_blueprint(accounts: Accounts | None, callers: AccountCallers | None) -> Blueprint:
-    """Return all of them, at the root of the site. Where nobody logs in they say so."""
+    """Return the pages, at the root of the site. They show an error if accounts are switched off."""
     blueprint = Blueprint("accounts", __name__, template_folder="templates")
 
     def known() -> tuple[Accounts, AccountCallers]:
         if accounts is None or callers is None or not accounts.config.login:
-            raise AccountsOffError("nobody logs in here: set accounts.login: true in the manager's configuration")
+            raise AccountsOffError("accounts are switched off: set accounts.login: true in the manager's configuration")
         return accounts, callers
 
     login_pages(blueprint, known)

@@ -20,7 +20,7 @@ LONGEST_NAME_SHOWN = 64
 
 
 def login_pages(blueprint: Blueprint, known: Known) -> None:
-    """Add them. `known` raises AccountsOffError where nobody logs in."""
+    """Add the pages. `known` raises AccountsOffError if accounts are switched off."""
 
     @blueprint.get("/login")
     @page
@@ -75,7 +75,7 @@ def _password_pages(blueprint: Blueprint, known: Known) -> None:
             changed = accounts.change_password(user, request.form.get("former", ""), chosen, request.remote_addr or "")
             callers.log_in(changed)
         except WrongPasswordError:
-            return make_response(_password_form("The present password is another one."), 422)
+            return make_response(_password_form("The current password is wrong."), 422)
         except AccountInvalidError as error:
             return make_response(_password_form(_sentence(error.message)), 422)
         except TooManyAttemptsError as error:

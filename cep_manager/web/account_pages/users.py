@@ -29,7 +29,7 @@ NOTICES = {
 
 
 def user_pages(blueprint: Blueprint, known: Callable[[], Accounts]) -> None:
-    """Add them. `known` raises AccountsOffError where nobody logs in."""
+    """Add the pages. `known` raises AccountsOffError if accounts are switched off."""
     _list_pages(blueprint, known)
     _change_pages(blueprint, known)
 

@@ -34,7 +34,7 @@ CALLS_OF_APP, DESCRIPTION_OF_APP = "cep-api-calls", "cep-api-description"
 
 
 def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Blueprint:
-    """Return everything under `/api/v1`. Without `accounts` nobody logs in."""
+    """Return everything under `/api/v1`. Without `accounts` no login is required."""
     blueprint = Blueprint("api", __name__, url_prefix=PREFIX)
     api = Api(blueprint, "Plans")
     plan_routes(api, view)
@@ -45,8 +45,8 @@ def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Bluepr
     statistics_routes(api.in_area("Statistics"), view)
     authoring_routes(api.in_area("Writing plans"), view)
     event_routes(api.in_area("Events"), view)
-    error_routes(api.in_area("Events that failed"), view)
-    wal_routes(api.in_area("Events of plans that are missing"), view)
+    error_routes(api.in_area("Failed events"), view)
+    wal_routes(api.in_area("Events of missing plans"), view)
     health_routes(api.in_area("Errors, workers, checkpoints of all plans"), view)
     overview_routes(api.in_area("The system"), view)
     live_routes(api.in_area("The system"), view)
@@ -73,16 +73,15 @@ def _system_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/cluster",
-        "Manager, all managers, driver, workers, tasks, endpoints, files of the watched folder that are not what runs",
+        "Manager, all managers, driver, workers, tasks, endpoints, and files of the watched folder that differ "
+        "from the running plans",
         answers=Cluster,
         of_tenant=False,
     )
     def show_cluster() -> Cluster:
         return view.cluster()
 
-    @api.get(
-        "/health", "200 when the manager does its work, else 503", answers={200: Health, 503: Health}, of_tenant=False
-    )
+    @api.get("/health", "200 if the manager works, else 503", answers={200: Health, 503: Health}, of_tenant=False)
     def show_health() -> tuple[Health, int]:
         health = view.health()
         return health, 200 if health.ok else 503

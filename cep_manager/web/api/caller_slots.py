@@ -1,4 +1,4 @@
-"""One costly request of a caller at a time: who sends many of them keeps nobody waiting but themselves."""
+"""Limit each caller to one costly request at a time, so that one that sends many of them delays only itself."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CallerSlots:
         with self._changed:
             waiting = self._waiting.get(caller, 0)
             if caller in self._under_way and waiting >= WAITS:
-                raise PlansBusyError("another request of yours is being worked on; wait for its answer")
+                raise PlansBusyError("another request of yours is being processed; wait for its response")
             self._waiting[caller] = waiting + 1
             try:
                 free = self._changed.wait_for(lambda: caller not in self._under_way, deadline - time.monotonic())
@@ -54,7 +54,7 @@ class CallerSlots:
                 if not self._waiting[caller]:
                     del self._waiting[caller]
             if not free:
-                raise PlansBusyError("another request of yours is being worked on; wait for its answer")
+                raise PlansBusyError("another request of yours is being processed; wait for its response")
             self._under_way.add(caller)
 
 

@@ -124,8 +124,8 @@ AGAIN_AFTER_S = 5
 
 HTTP_CODES = {
     400: ("bad-request", "the request cannot be understood"),
-    404: ("not-found", "there is nothing at this address; docs/rest.md lists what there is"),
-    405: ("method-not-allowed", "this address does not take that method"),
+    404: ("not-found", "no such address; docs/rest.md lists all calls"),
+    405: ("method-not-allowed", "this address does not support that method"),
     413: ("body-too-large", "the request's body is too large; see http.body_bytes in the manager's configuration"),
     414: ("address-too-long", "the request's address is too long"),
 }
@@ -140,13 +140,13 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def failure(status: int, code: str, message: str, details: dict[str, Any] | None = None) -> Response:
-    """Return an answer that tells of a failure."""
+    """Return a response that describes a failure."""
     body = msgspec.json.encode(Failure(code, message, details or {}))
     return Response(body, status, content_type="application/json")
 
 
 def answer_failures(app: Flask) -> None:
-    """Every error of `app` is answered, in the form of what was called; what nobody expected is logged once."""
+    """Answer every error of `app`, in the format of the API that was called; log unexpected ones once."""
     app.register_error_handler(CepError, _answer_known)
     app.register_error_handler(HTTPException, answer_http)
     app.register_error_handler(Exception, _answer_unexpected)

@@ -28,23 +28,24 @@ SECURITY: dict[str, Any] = {
         "type": "apiKey",
         "in": "cookie",
         "name": COOKIE,
-        "description": f"Who has logged in at the console. Changes also need the page's token, in header {CSRF_HEADER}",
+        "description": "Session of a user who has logged in to the console. Changes also need the page's "
+        f"token, in header {CSRF_HEADER}",
     },
 }
 
 TENANT = {
     "name": "tenant",
     "in": "query",
-    "description": "Whose plans are meant; also as a header. Without either the super tenant, -1234",
+    "description": "Tenant of the plans; may also be sent as a header. Default: the super tenant, -1234",
     "schema": {"type": "integer", "minimum": -999_999_999, "maximum": 999_999_999},
 }
 
 EVERYWHERE = {
-    307: "`not-leader`: another manager leads; ask it, at `Location`",
-    401: "`not-authenticated`: no token, or one that is nobody's",
+    307: "`not-leader`: another manager leads; repeat the request at `Location`",
+    401: "`not-authenticated`: no token, or an unknown one",
     403: (
         "`not-authorised`, `password-must-change`: the caller lacks the permission; "
-        "`unknown-host`, `cross-site`, `csrf`: not in this way"
+        "`unknown-host`, `cross-site`, `csrf`: the request came from a place that is not allowed"
     ),
     429: "`too-many-requests`: the client makes more requests a second than it may",
     500: "`internal`: a defect; the manager's log says more",
@@ -144,7 +145,7 @@ def _responses(call: RestCall, permission: Permission, schemas: _Schemas) -> Tab
     if permission is not Permission.OPEN:
         failures = {**EVERYWHERE, **failures} | {403: "; ".join(filter(None, (EVERYWHERE[403], failures.get(403))))}
     if call.method == "GET" and not isinstance(call.answers.get(200), Media):
-        answers["304"] = {"description": "What is under the `ETag` in `If-None-Match` has not changed"}
+        answers["304"] = {"description": "Not modified since the `ETag` in `If-None-Match`"}
     body = {"content": {JSON: {"schema": schemas.of(Failure)}}}
     return answers | {
         str(status): {"description": text, **body}
@@ -170,7 +171,7 @@ def _failures(call: RestCall) -> Mapping[int, str]:
 
 def _words(kind: Any) -> str:
     if kind is None:
-        return "Done, or begun; there is nothing more to tell"
+        return "Done or started; the response has no body"
     return kind.words if isinstance(kind, Media) else _first_line(kind)
 
 

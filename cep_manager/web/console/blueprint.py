@@ -52,7 +52,7 @@ ACTIONS = (
 
 STARTING_TEXT = """\
 @Plan:name('ExecutionPlan')
-@Plan:description('What the plan is for')
+@Plan:description('Describe the plan')
 
 @Import('InStream:1.0.0')
 define stream InStream (name string, value double);

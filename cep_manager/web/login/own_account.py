@@ -26,5 +26,7 @@ def own_account_in_person() -> User:
     """
     user = own_account()
     if g.shown == "token":
-        raise NoAccountError("a token cannot change its user's password, tokens and sessions: show name and password")
+        raise NoAccountError(
+            "a token cannot change its user's password, tokens and sessions: authenticate with name and password"
+        )
     return user

@@ -62,6 +62,6 @@ def ask_for_password(refuse: Refuse) -> Callable[[], Response | AnyResponse | No
             return None
         if request.method in SAFE_METHODS and is_page(request.path):
             return redirect(url_for("accounts.password_page"), code=303)
-        return refuse(403, "password-must-change", "choose a password of your own first, in the console or `cep login`")
+        return refuse(403, "password-must-change", "choose a new password first, in the console or with `cep login`")
 
     return check

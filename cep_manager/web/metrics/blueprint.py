@@ -24,7 +24,7 @@ def metrics_blueprint(view: ClusterPort) -> Blueprint:
 
     def tell() -> Iterator[Metric]:
         leads = view.election().leads
-        yield gauge("cep_leader_up", "1 at the manager that leads, 0 at one that is on standby", (), [((), leads)])
+        yield gauge("cep_leader_up", "1 on the leader, 0 on a standby", (), [((), leads)])
         yield from refusal_metrics()
         yield from node_metrics(view.election().nodes)
         if not leads:

@@ -17,27 +17,27 @@ PLAN = ("tenant", "plan")
 _NEWEST: tuple[MetricFamily[CheckpointReport], ...] = (
     MetricFamily(
         "cep_plan_checkpoint_completed_timestamp_seconds",
-        "Time of day at which the plan's newest checkpoint was complete",
+        "Unix time at which the plan's newest checkpoint was complete",
         lambda one: (one.began_ms + one.duration_ms) / 1_000,
     ),
     MetricFamily(
         "cep_plan_checkpoint_duration_seconds",
-        "How long the plan's newest complete checkpoint took",
+        "Duration of the plan's newest complete checkpoint",
         lambda one: one.duration_ms / 1_000,
     ),
     MetricFamily(
         "cep_plan_checkpoint_alignment_seconds",
-        "How long an instance waited for markers at most, in the newest complete checkpoint",
+        "Longest wait of an instance for barriers (markers) in the newest complete checkpoint",
         lambda one: one.alignment_ms / 1_000,
     ),
     MetricFamily(
         "cep_plan_checkpoint_size_bytes",
-        "Size of all states in the newest complete checkpoint",
+        "Total size of the state in the newest complete checkpoint",
         lambda one: one.size_bytes,
     ),
     MetricFamily(
         "cep_plan_checkpoint_stored_bytes",
-        "What the newest complete checkpoint added to the store",
+        "Bytes that the newest complete checkpoint added to the store",
         lambda one: one.stored_bytes,
     ),
 )
@@ -57,7 +57,7 @@ def checkpoint_metrics(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     yield from families_for(_NEWEST, PLAN, (((key.tenant, key.plan), one) for key, one in newest.items()))
     yield counter(
         "cep_plan_checkpoint_errors_total",
-        "Checkpoints of the plan that failed, in its present epoch",
+        "Failed checkpoints of the plan in its current epoch",
         PLAN,
         (((key.tenant, key.plan), report.failed_checkpoints) for key, report in current.items()),
     )

@@ -20,9 +20,9 @@ def cluster_metrics(overview: Overview) -> Iterator[Metric]:
     """Yield the metrics that do not belong to one plan."""
     snapshot = overview.snapshot
     manager = overview.manager
-    yield gauge("cep_build_info", "1, with the version", ("version",), [((manager.version,), 1)])
-    yield gauge("cep_manager_uptime_seconds", "How long the manager has been there", (), [((), manager.up_ms / 1_000)])
-    yield gauge("cep_plans", "Plans that are deployed", (), [((), len(snapshot.plans))])
+    yield gauge("cep_build_info", "Always 1; the labels hold the version", ("version",), [((manager.version,), 1)])
+    yield gauge("cep_manager_uptime_seconds", "Uptime of the manager", (), [((), manager.up_ms / 1_000)])
+    yield gauge("cep_plans", "Deployed plans", (), [((), len(snapshot.plans))])
     yield from _driver(snapshot)
     yield from _workers(snapshot)
 
@@ -30,28 +30,28 @@ def cluster_metrics(overview: Overview) -> Iterator[Metric]:
 def _driver(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     driver = snapshot.driver
     live = driver is not None and driver.live(snapshot.now_ms, snapshot.lease_ms)
-    yield gauge("cep_driver_up", "1 while a driver is heard", (), [((), live)])
+    yield gauge("cep_driver_up", "1 while a driver sends heartbeats", (), [((), live)])
     heard = [] if driver is None else [((driver.latest.driver, driver.latest.host), snapshot.now_ms - driver.heard_ms)]
     yield gauge(
         "cep_driver_heartbeat_age_seconds",
-        "How long ago the driver was heard",
+        "Time since the driver's last heartbeat",
         ("driver", "host"),
         ((of, age_ms / 1_000) for of, age_ms in heard),
     )
     latest = driver.latest if driver is not None and live else None
     yield gauge("cep_slots", "Spark task slots", (), [((), latest.slots_total if latest else 0)])
-    yield gauge("cep_slots_free", "Spark task slots that no plan holds", (), [((), latest.slots_free if latest else 0)])
+    yield gauge("cep_slots_free", "Free Spark task slots", (), [((), latest.slots_free if latest else 0)])
     hosts = latest.stage_hosts if latest else ()
     labels = ("stage_host", "tenant")
     yield gauge(
         "cep_stage_host_plans",
-        "Plans that run in each stage host",
+        "Plans in each stage host",
         labels,
         (((one.host, str(one.tenant)), one.plans) for one in hosts),
     )
     yield gauge(
         "cep_stage_host_memory_bytes",
-        "Memory that the stage host's process holds for itself",
+        "Private memory of the stage host's process",
         labels,
         (((one.host, str(one.tenant)), one.memory_bytes) for one in hosts),
     )
@@ -66,7 +66,7 @@ def _driver(snapshot: ClusterSnapshot) -> Iterator[Metric]:
 def _workers(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     yield gauge(
         "cep_worker_heartbeat_age_seconds",
-        "How long ago the worker was heard",
+        "Time since the worker's last heartbeat",
         WORKER,
         (
             ((one.latest.worker, one.latest.host), (snapshot.now_ms - one.heard_ms) / 1_000)
@@ -75,7 +75,7 @@ def _workers(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     )
     yield gauge(
         "cep_worker_inflow_connections",
-        "Inflow connections of the worker that stand, by plan",
+        "Established inflow connections of the worker, by plan",
         WORKER_PLAN,
         _by_plan(snapshot, lambda report: sum(one.connected for one in report.inflow)),
     )
@@ -87,7 +87,7 @@ def _workers(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     )
     yield counter(
         "cep_worker_inflow_events_total",
-        "Events that the worker has sent into topologies since it runs the plan",
+        "Events that the worker has sent into topologies since it started serving the plan",
         WORKER_STREAM,
         (((*of, one.stream), one.sent_events) for of, report in _reports(snapshot) for one in report.inflow),
     )
@@ -99,7 +99,7 @@ def _workers(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     )
     yield counter(
         "cep_worker_outflow_events_total",
-        "Events that the worker has got from topologies in their present epoch",
+        "Events that the worker has received from topologies in their current epoch",
         WORKER_STREAM,
         (((*of, one.stream), one.received_events) for of, report in _reports(snapshot) for one in report.outflow),
     )

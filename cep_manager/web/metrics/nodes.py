@@ -24,7 +24,9 @@ def node_metrics(nodes: Sequence[NodeView]) -> Iterator[Metric]:
     protected = [((one.name,), one.protection == "protected") for one in mine if one.role == "active"]
     yield gauge("cep_node_protected", "1 while the passive node has every accepted event", NODE, protected)
     lag_s = [((one.name,), one.lag_ms / 1_000) for one in mine]
-    yield gauge("cep_mirror_lag_seconds", "How long the oldest event waits for the passive node", NODE, lag_s)
+    yield gauge(
+        "cep_mirror_lag_seconds", "Age of the oldest event that the passive node does not have yet", NODE, lag_s
+    )
     lag_bytes = [((one.name,), one.lag_bytes) for one in mine]
     yield gauge("cep_mirror_lag_bytes", "Bytes that the passive node does not have yet", NODE, lag_bytes)
     could_lose = [((one.name,), one.could_lose) for one in mine]

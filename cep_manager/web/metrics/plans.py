@@ -21,24 +21,24 @@ TASK = (*PLAN, "task", "host")
 _STATUS: tuple[MetricFamily[PlanStatus], ...] = (
     MetricFamily(
         "cep_plan_state_age_seconds",
-        "How long the plan has been in its state",
+        "Time since the plan entered its current state",
         lambda one: one.topology.since_ms / 1_000,
     ),
     MetricFamily(
         "cep_plan_restarts_total",
-        "How often the driver has started the plan's topology again, in its present epoch",
+        "Restarts of the plan's topology by the driver in its current epoch",
         lambda one: one.topology.restarts,
     ),
-    MetricFamily("cep_plan_tasks", "Tasks of the plan that are heard", lambda one: one.topology.tasks_live),
-    MetricFamily("cep_plan_tasks_required", "Tasks that the plan is to have", lambda one: one.topology.tasks_required),
+    MetricFamily("cep_plan_tasks", "Tasks of the plan that send heartbeats", lambda one: one.topology.tasks_live),
+    MetricFamily("cep_plan_tasks_required", "Tasks that the plan requires", lambda one: one.topology.tasks_required),
     MetricFamily(
         "cep_plan_inflow_connections",
-        "Connections from workers to the plan's receivers that stand",
+        "Established connections from workers to the plan's receivers",
         lambda one: sum(inflow.established for inflow in one.inflow),
     ),
     MetricFamily(
         "cep_plan_inflow_connections_required",
-        "Connections from workers to the plan's receivers that should stand",
+        "Required connections from workers to the plan's receivers",
         lambda one: sum(inflow.required for inflow in one.inflow),
     ),
     MetricFamily(
@@ -54,13 +54,11 @@ _STATUS: tuple[MetricFamily[PlanStatus], ...] = (
 )
 
 _TASK: tuple[MetricFamily[RegisterTask], ...] = (
-    MetricFamily("cep_task_uptime_seconds", "How long the task has been there", lambda one: one.up_ms / 1_000),
-    MetricFamily(
-        "cep_task_memory_bytes", "Memory that the task's process holds for itself", lambda one: one.memory_bytes
-    ),
+    MetricFamily("cep_task_uptime_seconds", "Uptime of the task", lambda one: one.up_ms / 1_000),
+    MetricFamily("cep_task_memory_bytes", "Private memory of the task's process", lambda one: one.memory_bytes),
     MetricFamily(
         "cep_task_cpu_seconds_total",
-        "Processor time that the task's process has used since the task began",
+        "CPU time that the task's process has used since the task started",
         lambda one: one.cpu_ms / 1_000,
     ),
 )
@@ -104,7 +102,7 @@ def plan_metrics(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     ]
     yield gauge(
         "cep_task_heartbeat_age_seconds",
-        "How long ago the task was heard",
+        "Time since the task's last heartbeat",
         TASK,
         ((of, (snapshot.now_ms - task.heard_ms) / 1_000) for of, task in tasks),
     )

@@ -60,7 +60,7 @@ def stage_metrics(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     yield _latencies(components)
     yield gauge(
         "cep_instances_left_out",
-        f"Component instances beyond the first {MOST_INSTANCES:,}, of which no metrics are given",
+        f"Component instances beyond the first {MOST_INSTANCES:,}, which are left out of the metrics",
         (),
         [((), sum(component.left_out for component in components))],
     )
@@ -111,7 +111,7 @@ def _by_stream(components: list[_Component]) -> Iterator[Metric]:
     """
     yield counter(
         "cep_component_received_events_total",
-        "Events that the component took in, by stream",
+        "Events that the component received, by stream",
         STREAM,
         (
             ((*one.labels, stream), events)
@@ -146,14 +146,14 @@ def _late(instances: list[_Instance]) -> Iterable[tuple[tuple[object, ...], int]
 
 _COUNTED: tuple[MetricFamily[WindowMetrics], ...] = (
     MetricFamily(
-        "cep_instance_received_events_total", "Events that the instance took in", WindowMetrics.events_received
+        "cep_instance_received_events_total", "Events that the instance received", WindowMetrics.events_received
     ),
     MetricFamily("cep_instance_emitted_events_total", "Events that the instance sent", WindowMetrics.events_emitted),
-    MetricFamily("cep_instance_bundles_total", "Pieces in which the events came", lambda one: one.bundles),
+    MetricFamily("cep_instance_bundles_total", "Batches that the instance received", lambda one: one.bundles),
     MetricFamily("cep_instance_busy_seconds_total", "Time spent working", lambda one: one.busy_ms / 1_000),
     MetricFamily(
         "cep_instance_event_stay_seconds_total",
-        "How long each event stayed in the instance, added up; at a receiver until all that came of it had gone on",
+        "Total time of events in the instance; at a receiver until all results of the event had left the topology",
         lambda one: one.stay_ms / 1_000,
     ),
     MetricFamily(
@@ -165,7 +165,7 @@ _COUNTED: tuple[MetricFamily[WindowMetrics], ...] = (
 _HELD: tuple[MetricFamily[ComponentReport], ...] = (
     MetricFamily(
         "cep_instance_behind_seconds",
-        "How far the instance's processing time is behind the time of day, under the system clock",
+        "Lag of the instance's processing time behind the system clock",
         lambda one: one.behind_ms / 1_000,
     ),
     MetricFamily(
@@ -176,12 +176,12 @@ _HELD: tuple[MetricFamily[ComponentReport], ...] = (
     MetricFamily("cep_instance_queued_events", "Events that wait in the instance", lambda one: one.queued_events),
     MetricFamily(
         "cep_instance_state_rows",
-        "Rows of the state that the instance holds in memory",
+        "Rows of state in the instance's memory",
         lambda one: sum(part.rows for part in one.held if part.kind != "strings"),
     ),
     MetricFamily(
         "cep_instance_state_bytes",
-        "An estimate of the state that the instance holds in memory",
+        "Estimated size of the state in the instance's memory",
         lambda one: sum(part.bytes for part in one.held),
     ),
 )
@@ -190,7 +190,7 @@ _HELD: tuple[MetricFamily[ComponentReport], ...] = (
 def _capacities(instances: list[_Instance], now_ms: int) -> Metric:
     return gauge(
         "cep_instance_capacity_ratio",
-        "Share of the last ten minutes spent working: near 1 it cannot do more",
+        "Share of the last ten minutes spent working: near 1 it is at its limit",
         INSTANCE,
         ((one.labels, round(capacity([one.history], now_ms), 6)) for one in instances),
     )
@@ -200,7 +200,7 @@ def _latencies(components: list[_Component]) -> Metric:
     """Bucket of twice the length of the one before; those in which they are counted are finer."""
     family = HistogramMetricFamily(
         "cep_receiver_latency_seconds",
-        "Time from the arrival of an event in the topology until all that came of it had gone on",
+        "Time from the arrival of an event in the topology until all its results have left it",
         labels=COMPONENT,
     )
     for one in components:

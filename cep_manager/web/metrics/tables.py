@@ -14,7 +14,7 @@ _TABLES: tuple[MetricFamily[MetricTablesView], ...] = (
     MetricFamily("cep_metric_tables_rows_total", "Rows written into the metric tables", lambda one: one.written_rows),
     MetricFamily(
         "cep_metric_tables_dropped_rows_total",
-        "Rows given up because the metric tables could not be written in time",
+        "Rows dropped because the metric tables could not be written in time",
         lambda one: one.dropped_rows,
     ),
 )

@@ -54,7 +54,7 @@ class StormOperations:
         options = _read_options(body)
         if options.executors:
             raise StormRequestError(
-                "the parallelism of a stage is in the plan's text: deploy it with another @dist(parallel='…')"
+                "the parallelism of a stage is set in the plan: deploy the plan with another @dist(parallel='…')"
             )
         if options.num_workers is not None:
             self._view.rebalance(found.key, options.num_workers)

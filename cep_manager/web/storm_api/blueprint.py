@@ -36,7 +36,9 @@ class _Moment:
     def __init__(self, view: ManagerView, operations: StormOperations) -> None:
         """Raise BadRequestError for parameters that every call takes and that cannot be understood."""
         if "callback" in request.args:
-            raise StormRequestError("answers are JSON alone: pages of other sites may not read them by a callback")
+            raise StormRequestError(
+                "only JSON is supported: callbacks (JSONP) for pages of other sites are not allowed"
+            )
         read_flag(request, "sys")  # no component and no stream is the system's own
         overview = view.overview()
         visible = {key: record for key, record in overview.snapshot.plans.items() if _is_visible(key.tenant)}
@@ -171,13 +173,13 @@ def _log_routes(storm: Blueprint, view: ManagerView, operations: StormOperations
     def set_log_levels(identifier: str) -> Response:
         _Moment(view, operations).topology(identifier)
         raise StormRequestError(
-            "levels of logs are in the configuration of each process and do not change while it runs"
+            "log levels are part of each process's configuration and cannot be changed while it runs"
         )
 
     @storm.route("/topology/<identifier>/profiling/<path:what>", methods=["GET", "POST"])
     def profile(identifier: str, what: str) -> Response:
         _Moment(view, operations).topology(identifier)
-        raise StormRequestError(f"tasks cannot be profiled from here ({what[:40]})")
+        raise StormRequestError(f"tasks cannot be profiled through this API ({what[:40]})")
 
 
 def _operation_routes(storm: Blueprint, view: ManagerView, operations: StormOperations) -> None:

@@ -60,7 +60,7 @@ class Kills:
         except UnknownPlanError:
             logger.info("topology was gone before it was to be killed topology=%s", identifier)
         except CepError as error:
-            # Nobody waits for an answer any more; the plan stays deactivated and can be killed again.
+            # No client waits for a response any more; the plan stays deactivated and can be killed again.
             logger.error("topology not killed topology=%s reason=%r", identifier, error.message)  # noqa: TRY400
         finally:
             self._forget(identifier)

@@ -75,7 +75,7 @@ def test_a_plan_of_another_name_is_compared_with_the_one_that_it_replaces(
     asked: list[tuple[str, str]], tmp_path: Path
 ) -> None:
     text = "@Plan:name('New') define stream S (a int);"
-    assert dry_run(tmp_path, text).output == "New is not deployed: it would begin with empty state\n"
+    assert dry_run(tmp_path, text).output == "New is not deployed: it would start with empty state\n"
     assert asked == []
     assert dry_run(tmp_path, text, "--rename", "Old").output == "Old holds no state that an edit could reset\n"
     assert asked == [("Old", text)]

@@ -44,20 +44,20 @@ def test_a_hardened_system_is_left_in_peace() -> None:
 @pytest.mark.parametrize(
     ("kind", "changes", "weight", "problem"),
     [
-        ("manager", {"security__insecure": True}, "critical", "lets anybody in"),
+        ("manager", {"security__insecure": True}, "critical", "accepts requests from other hosts"),
         ("manager", {"accounts__login": False}, "critical", "does not require a login"),
         ("manager", {"accounts__login": False, "http__host": "127.0.0.1"}, "warning", "does not require a login"),
-        ("manager", {"security__certificate": ""}, "critical", "in the clear"),
+        ("manager", {"security__certificate": ""}, "critical", "unencrypted"),
         ("manager", {"script": {"python": True}}, "warning", "scripts of plans (python)"),
         ("worker", {"security__keys": ""}, "critical", "has no keys"),
-        ("worker", {"security__tokens": ""}, "critical", "takes events by HTTP from everybody"),
+        ("worker", {"security__tokens": ""}, "critical", "accepts events over HTTP without authentication"),
         ("worker", {"sinks__folders": ["/"]}, "critical", "lets plans use files in /"),
         ("worker", {"password_files__folders": ["/etc"]}, "critical", "lets plans use files in /etc"),
         ("worker", {"sinks__urls": ["*"]}, "critical", "reach any host"),
         ("worker", {"sinks__urls": ["http://*:80"]}, "critical", "reach any host"),
         ("driver", {"stages__store_urls": True}, "critical", "any database"),
-        ("driver", {"spark__conf": {}}, "critical", "not asked who they are"),
-        ("driver", {"spark__conf": {"spark.authenticate": "true", "spark.ui.enabled": "true"}}, "critical", "web page"),
+        ("driver", {"spark__conf": {}}, "critical", "executors are not authenticated"),
+        ("driver", {"spark__conf": {"spark.authenticate": "true", "spark.ui.enabled": "true"}}, "critical", "web UI"),
     ],
 )
 def test_what_is_wrong_is_found(kind: str, changes: dict[str, Any], weight: str, problem: str) -> None:

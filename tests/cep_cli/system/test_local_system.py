@@ -65,7 +65,7 @@ def test_what_plans_may_reach_is_opened_for_one_user_unless_that_is_settled(
     monkeypatch.chdir(tmp_path)
     nobody: dict[str, str] = {}
     assert LocalSystem(tmp_path, environment=nobody)._allowed() == OPEN
-    assert "nobody has to log in" in LocalSystem(tmp_path, environment=nobody).allowance()
+    assert "login is off" in LocalSystem(tmp_path, environment=nobody).allowance()
     assert LocalSystem(tmp_path, environment=nobody, login=True)._allowed() == {}
     assert LocalSystem(tmp_path, environment=nobody, login=True).allowance() == ""
     own = LocalSystem(tmp_path, environment={"CEP_WORKER__SINKS__URLS": "[]"})

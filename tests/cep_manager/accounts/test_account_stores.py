@@ -64,9 +64,9 @@ def test_users_are_made_changed_and_removed(database: Database) -> None:
     admin = administration(accounts)
     admin.create("ada", AccessRole.ADMIN, None)
     admin.create("vera", AccessRole.VIEWER, 7, PASSWORD)
-    with pytest.raises(AccountExistsError, match="there is a user named vera"):
+    with pytest.raises(AccountExistsError, match="a user named vera already exists"):
         admin.create("vera", AccessRole.VIEWER, None)
-    with pytest.raises(AccountInvalidError, match="a sender is a program"):
+    with pytest.raises(AccountInvalidError, match="sender is a role of programs"):
         admin.change("vera", Change(role=AccessRole.SENDER))
     vera = admin.change("vera", Change(role=AccessRole.EDITOR))
     assert (vera.role, vera.tenant, vera.disabled) == (AccessRole.EDITOR, 7, False)
@@ -107,7 +107,7 @@ def test_nothing_is_begun_with_a_password_that_opens_the_account_no_more(databas
     checked = accounts.log_in("vera", PASSWORD, "10.0.0.1")
     END_ALL[end](admin)
     left = accounts.users.find("vera")
-    with pytest.raises(WrongPasswordError, match="a moment ago; log in again"):
+    with pytest.raises(WrongPasswordError, match="or the account disabled; log in again"):
         accounts.begin_session(checked, "10.0.0.1", "", {})
     with pytest.raises(WrongPasswordError):
         accounts.create_token(checked, "ci", AccessRole.VIEWER, 1)

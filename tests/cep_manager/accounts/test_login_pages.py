@@ -130,5 +130,5 @@ def test_where_nobody_logs_in_the_pages_say_so_and_all_is_open(tmp_path: Path) -
         assert client.post("/plans/Storms/restart").status_code == 303
         told = client.get("/login")
         assert told.status_code == 404
-        assert "nobody logs in here" in told.get_data(as_text=True)
+        assert "accounts are switched off" in told.get_data(as_text=True)
         assert client.get("/audit").status_code == 200

@@ -69,7 +69,7 @@ def test_a_plan_that_never_ends_is_ended_and_meanwhile_no_other_is_tried() -> No
         runs = [both.submit(one.run, PlanTrial(ENDLESS, (event(1),))) for _ in range(2)]
     told = sorted(str(run.exception()) for run in runs)
     assert told[0].startswith("1 plans are being tried out")
-    assert told[1].startswith("the plan was not done after 1500 ms")
+    assert told[1].startswith("the trial was stopped after 1500 ms")
 
 
 @pytest.mark.cluster

@@ -100,14 +100,12 @@ def test_a_topology_that_nobody_wants_is_marked(view: FakeView) -> None:
     view.world.hear(driver(topology("running", key=PlanKey(1, "Stray"))))
     text = present_cluster(view.cluster())
     assert text.driver is not None
-    assert text.driver.topologies == (
-        ("Stray[1]", 1, Line("", "running", "good"), "not wanted any more; is being ended"),
-    )
+    assert text.driver.topologies == (("Stray[1]", 1, Line("", "running", "good"), "no longer needed; being stopped"),)
 
 
 def test_a_worker_that_lags_behind_the_plan_list_is_marked(view: FakeView) -> None:
     view.world.put(plan(key=PlanKey(-1234, "Another")))
-    assert present_cluster(view.cluster()).workers[0].state == Line("", "alive, taking up the latest plans", "busy")
+    assert present_cluster(view.cluster()).workers[0].state == Line("", "alive, applying the latest plans", "busy")
 
 
 def test_a_driver_cannot_smuggle_a_script_in_as_its_address(view: FakeView) -> None:

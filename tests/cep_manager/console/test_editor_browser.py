@@ -139,10 +139,10 @@ def test_before_deploying_it_is_told_what_is_kept_and_what_reset(page: Browser) 
     page.until("document.querySelector('.edit-state .verdict')?.textContent === 'State: 1 kept, 1 reset'")
     rows = page.evaluate("[...document.querySelectorAll('.edit-state tr')].map((row) => row.innerText.split('\\t'))")
     assert rows == [
-        ["State", "", "What it holds now", "Why"],
+        ["State", "", "Current content", "Why"],
         [f"query {HOSTILE}", "kept", "1,234 rows, 5 groups", ""],
         ["query storms", "reset", "–", "it is defined otherwise"],
-        ["Stream", "Accepted events that wait", "What happens to them", "How"],
+        ["Stream", "Waiting accepted events", "What happens to them", "How"],
         ["Departures", "42", "continue in their new form", "by name; null: gate"],
     ]
     assert page.evaluate("document.querySelector('.edit-state').lastChild.textContent") == "the rest is not known."

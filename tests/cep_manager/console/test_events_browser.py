@@ -163,6 +163,6 @@ def test_a_parquet_file_is_fed_with_every_digit_and_one_that_is_none_is_refused(
     chromium.until("document.getElementById('feed-told').textContent.startsWith('none.parquet cannot be read')")
     chromium.evaluate("window.fetch = () => Promise.reject(new TypeError('no network'))")
     chromium.evaluate("document.getElementById('feed-start').click()")
-    reason = "the manager, which reads Parquet, does not answer."
+    reason = "no response from the manager, which reads Parquet files."
     chromium.until(f"document.getElementById('feed-told').textContent === 'none.parquet cannot be read: {reason}'")
     assert not chromium.evaluate("document.getElementById('feed-start').disabled")

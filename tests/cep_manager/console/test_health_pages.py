@@ -74,7 +74,7 @@ def test_a_failure_of_the_manager_is_told_in_place(client: FlaskClient, view: Fa
     ("path", "words"),
     [
         ("/checkpoints", "No plans, so no checkpoints"),
-        ("/exceptions", "Nothing went wrong"),
+        ("/exceptions", "No exceptions"),
         ("/workers", "No worker is alive"),
     ],
 )
@@ -161,7 +161,7 @@ def test_a_plan_without_checkpoints_says_why() -> None:
     world = World()
     world.active()
     client = create_app(FakeView(world), 2_000).test_client()
-    assert "No checkpoints yet No driver is known" in text_of(client, "/plans/Storms/checkpoints")
+    assert "No checkpoints yet No driver is registered" in text_of(client, "/plans/Storms/checkpoints")
 
 
 def test_savepoints_are_taken_deleted_and_begun_from_and_checkpoints_removed(
@@ -268,13 +268,13 @@ def test_a_workers_page_tells_of_its_connections_logs_sources_sinks_and_listener
         "16 384 of 65 536",
         "EventPublisher#0 waits for a sink",
         "420 results",
-        "3 results could not be read again and are lost; damaged files of 2 KiB were set aside (*.unreadable)",
+        "3 results could not be read back and are lost; damaged files of 2 KiB were set aside (*.unreadable)",
         "4 GiB of 4 GiB",
         "256 41 s 7 64 KiB",
         "wal.maximum_bytes",
         "sink http KnockOns Storms failing",
         "KnockOns:1.0.0",
-        "on the disk within moments",
+        "on disk shortly after",
     ):
         assert words in text
 

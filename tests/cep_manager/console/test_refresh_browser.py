@@ -97,7 +97,7 @@ def test_a_manager_that_hangs_is_told_and_one_that_answers_again_is_shown(
         "(() => { const real = AbortSignal.timeout.bind(AbortSignal); AbortSignal.timeout = () => real(800); })()"
     )
     view.answers.clear()
-    chromium.until(f"{PULSE}.startsWith('The manager does not answer')")
+    chromium.until(f"{PULSE}.startsWith('No response from the manager')")
     assert "active" in chromium.evaluate(ROW)
     view.answers.set()
     chromium.until(f"{PULSE} === ''")

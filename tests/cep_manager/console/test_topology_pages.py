@@ -66,7 +66,7 @@ def test_what_cannot_be_done_is_off_and_says_why(client: FlaskClient, view: Fake
     assert 'id="do-sample" aria-disabled="true"' in page
     assert 'popovertarget="ask-activate"' in page
     assert 'id="ask-sample"' not in page
-    assert "takes no events" in page
+    assert "accepts no events" in page
 
 
 def test_a_stages_page_has_its_instances_streams_and_queries(client: FlaskClient, view: FakeView) -> None:

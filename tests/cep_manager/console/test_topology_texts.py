@@ -70,7 +70,7 @@ def test_a_plan_that_cannot_be_compiled_says_why_on_top(view: FakeView) -> None:
 
 def test_what_runs_can_be_deactivated_and_not_activated(view: FakeView) -> None:
     found = actions(status(view), stages=True)
-    assert found["activate"].refusal == "It is active."
+    assert found["activate"].refusal == "The plan is active."
     assert {name for name, action in found.items() if not action.refusal} == set(found) - {"activate", "release"}
     assert {name for name, action in found.items() if action.permission == "EDIT"} == {"rename", "edit", "undeploy"}
 
@@ -87,10 +87,10 @@ def test_what_is_being_changed_waits_with_its_changes(view: FakeView) -> None:
 
 def test_what_waits_cannot_be_sampled_or_saved(view: FakeView) -> None:
     found = actions(status(view, state=PlanState.WAITING, intake=False), stages=False)
-    assert "nothing runs" in found["sample"].refusal
-    assert "nothing runs" in found["savepoint"].refusal
-    assert found["rebalance"].refusal == "Its text cannot be compiled."
-    assert (found["deactivate"].refusal, found["activate"].refusal) == ("It is deactivated.", "")
+    assert "no running topology" in found["sample"].refusal
+    assert "no running topology" in found["savepoint"].refusal
+    assert found["rebalance"].refusal == "The plan's text cannot be compiled."
+    assert (found["deactivate"].refusal, found["activate"].refusal) == ("The plan is deactivated.", "")
 
 
 def test_a_connection_tells_from_whom_to_whom_and_when_it_is_held_back() -> None:
@@ -127,7 +127,7 @@ def test_a_connection_tells_from_whom_to_whom_and_when_it_is_held_back() -> None
         ("w1 on h1", "no receiver yet"),
     ]
     assert [one.state for one in told] == [
-        Line("", "held back: window full", "warn"),
+        Line("", "backpressured: window full", "warn"),
         Line("", "established", "good"),
         Line("", "not connected", "wait"),
     ]

@@ -170,7 +170,7 @@ def test_a_killed_task_is_told_within_the_lease_and_its_return_makes_the_plan_ac
         assert state(world)[0] is PlanState.ACTIVE
     world.now_ms += 1
     world.hear(driver(topology("running")))
-    assert state(world) == (PlanState.RESTARTING, "not heard any more: task 0 on 10.0.0.2 (process 200)")
+    assert state(world) == (PlanState.RESTARTING, "no heartbeats from: task 0 on 10.0.0.2 (process 200)")
     world.hear(driver(topology("restarting", reason="task 0 died", restarts=1)))
     assert state(world) == (PlanState.RESTARTING, "task 0 died")
     world.hear(driver(topology("running", restarts=1)), task(process_id=201, attempt=1))
@@ -480,7 +480,9 @@ def test_a_worker_is_assigned_a_receiver_of_the_current_epoch(world: World) -> N
 
 def test_a_message_that_is_not_for_managers_is_refused(world: World) -> None:
     answer = world.hear(KillTopology(key=KEY))
-    assert answer == Rejected(code="unexpected-message", reason="a manager does not take kill-topology")
+    assert answer == Rejected(
+        code="unexpected-message", reason="a manager does not accept messages of type kill-topology"
+    )
 
 
 def test_states_are_logged_once_per_change_and_not_per_heartbeat(world: World) -> None:

@@ -199,7 +199,7 @@ def test_a_manager_that_comes_to_lead_goes_on_and_hears_all_workers_first() -> N
     hear(world, has(0))
     keep_alive(world, step="quiet")
     assert world.taken(RemoveDrained) == []
-    assert record(world).drain_reason == "workers have not all been heard yet"
+    assert record(world).drain_reason == "not all workers have reported yet"
     for _ in range(2 * LEASE_MS // 500):
         hear(world, has(0))
         keep_alive(world, step="quiet")
@@ -258,7 +258,7 @@ def test_topics_between_groups_are_read_to_their_end_before_stages_come_to_rest(
     assert told(lag=10) == "work"
     assert record(world).drain_reason == "10 messages between its groups are not read yet"
     assert told(lag=0) == "work"
-    assert record(world).drain_reason == "nothing waits; more may come between its groups"
+    assert record(world).drain_reason == "nothing waits; its groups may still exchange events"
     for _ in range(SETTLE_MS // 500 - 2):
         assert told(lag=0) == "work"
     assert told(lag=0, waiting=3) == "work", "a group has sent more meanwhile"
@@ -305,7 +305,7 @@ def test_exactly_once_nothing_settles_before_a_checkpoint_holds_all() -> None:
     for _ in range(2 * SETTLE_MS // 500):
         assert told(secured=False) == "the last events wait for their checkpoint"
     for _ in range(SETTLE_MS // 500 - 1):
-        assert told(secured=True) == "nothing waits; more may come between its groups"
+        assert told(secured=True) == "nothing waits; its groups may still exchange events"
     assert told(secured=True, lag=4) == "4 messages between its groups are not read yet"
     assert world.taken(RemoveDrained) == []
     for _ in range(SETTLE_MS // 500 + 1):

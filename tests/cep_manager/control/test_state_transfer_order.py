@@ -59,7 +59,7 @@ def test_a_topology_that_is_to_take_over_stands_by_and_the_former_one_works_unti
     assert told(world, reports(2, 1)) == ("stand-by", ())
     assert told(world, reports(1)) == ("pause", ())
     assert record(world).reason == (
-        "epoch 2 is to take over: state is being moved: 0 of the former tasks have come to rest, "
+        "epoch 2 is to take over: state is being moved: 0 of the former tasks have stopped processing, "
         "0 of 2 new ones have their state"
     )
 

@@ -113,7 +113,7 @@ def test_what_is_no_number_or_infinite_is_no_value(kind: str) -> None:
 
 def test_a_time_that_no_calendar_has_is_told_as_such() -> None:
     file = file_of(n=[1], _timestamp=pa.array([2**62], pa.timestamp("us")))
-    with pytest.raises(RowsRefusedError, match="a time that is not of the years 1 to 9999"):
+    with pytest.raises(RowsRefusedError, match="a time outside the years 1 to 9999"):
         rows(file, ("n", "int"))
 
 

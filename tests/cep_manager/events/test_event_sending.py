@@ -111,7 +111,7 @@ def test_a_workers_refusal_comes_with_its_reasons(address: str) -> None:
 @pytest.mark.parametrize(("body", "status"), [(b"proxy", 502), (b"list", 200), (b"text", 500)])
 def test_an_answer_that_is_not_a_workers_is_a_failure_of_the_worker(address: str, body: bytes, status: int) -> None:
     takes = msgspec.structs.replace(worker(), http_address=address)
-    with pytest.raises(WorkerFailedError, match=f"worker-1 at .* answered {status}, and not as a worker does"):
+    with pytest.raises(WorkerFailedError, match=f"worker-1 at .* answered {status} in a form that is not a worker's"):
         send_events((takes,), "S", 7, body, "", "")
 
 

@@ -110,7 +110,7 @@ def test_a_tail_ends_with_the_reason_when_a_worker_goes() -> None:
 
 def test_a_tail_ends_after_its_time() -> None:
     with tails(Network(), longest_ms=1_000).open(WORKERS, "S", 7, None) as tail:
-        assert "as long as may be" in until_seen(tail, 1).ended
+        assert "the time limit for watching is reached" in until_seen(tail, 1).ended
 
 
 def test_so_many_tails_at_once_and_no_more() -> None:

@@ -146,7 +146,7 @@ def test_a_process_that_hung_is_waited_for_a_short_time_until_it_answers(process
 
 def test_a_process_without_a_door_is_not_asked(processes: Processes) -> None:
     processes.world.hear(worker(name="old"))
-    with pytest.raises(ProcessSilentError, match="has told nobody where its log can be read"):
+    with pytest.raises(ProcessSilentError, match="has not reported where its log can be read"):
         processes.view.log("worker:old", LogQuery())
     assert [one.readable for one in processes.view.processes() if one.id == "worker:old"] == [False]
 
@@ -162,7 +162,7 @@ def test_what_is_no_process_is_unknown_and_nobody_is_asked(processes: Processes,
 
 @pytest.mark.parametrize("place", ["x", "run-3:", ":5", "run-3:-1", "run-3:9999999999999999999", "run-3:٣"])
 def test_a_place_that_no_answer_gave_is_refused(processes: Processes, place: str) -> None:
-    with pytest.raises(BadRequestError, match="must be a place"):
+    with pytest.raises(BadRequestError, match="must be a position"):
         processes.view.log("task:Storms[-1234]:1:0", LogQuery(after=place))
 
 

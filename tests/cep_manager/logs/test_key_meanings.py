@@ -23,7 +23,7 @@ def test_comments_behind_keys_are_meanings_too_and_tasks_are_told_those_of_stage
     driver = {one.key: one.meaning for one in explain("driver", settings_of(DriverConfig()))}
     tasks = {one.key: one.meaning for one in explain("task", settings_of(StageSettings()))}
     assert driver["stages.window_rows"] == tasks["window_rows"] != ""
-    assert driver["name"].startswith("how the driver calls itself")
+    assert driver["name"].startswith("name of the driver")
 
 
 def test_comments_are_read_above_behind_and_below_keys() -> None:

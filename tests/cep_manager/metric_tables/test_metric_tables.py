@@ -210,7 +210,7 @@ def test_rows_that_trip_a_defect_are_given_up_and_those_to_come_are_written(cloc
     writer.put([row()])
     assert not writer.write_next()
     view = writer.view()
-    assert (view.dropped_rows, view.waiting_rows, view.problem) == (2, 1, "rows were given up: ValueError('a defect')")
+    assert (view.dropped_rows, view.waiting_rows, view.problem) == (2, 1, "rows were dropped: ValueError('a defect')")
     database.failure = None
     assert writer.write_next()
     assert (writer.view().written_rows, writer.view().problem) == (1, "")

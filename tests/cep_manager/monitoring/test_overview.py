@@ -111,7 +111,7 @@ def test_the_super_tenant_sees_all_and_others_their_own(world: World) -> None:
 
 def test_the_page_tells_it_in_words(world: World) -> None:
     page = present_overview(told(world))
-    assert (page.health, page.health_tone, page.received) == ("All is well", "good", "300")
+    assert (page.health, page.health_tone, page.received) == ("No alerts", "good", "300")
     assert [(one.state, one.plans) for one in page.states] == [("deploying", 1), ("active", 1)]
     assert (page.slots_used, page.leader) == (1, "127.0.0.1:8904")
     world.put(plan(key=PlanKey(7, "Broken"), compiled="line 1: no"))
@@ -138,7 +138,7 @@ def test_the_page_shows_what_the_call_tells(client: FlaskClient) -> None:
     assert answer["metrics"]["received_per_second"] == pytest.approx(300, rel=0.02)
     assert answer["alerts"] == []
     page = client.get("/").get_data(as_text=True)
-    assert "All is well" in page
+    assert "No alerts" in page
     assert '<path class="spark"' in page
     assert 'href="/plans?tenant=7"' in page
 

@@ -447,7 +447,11 @@ def test_metric_tables_that_cannot_be_written_are_told(world: World) -> None:
     [
         ("first-event", {"awaits": ("Departures",)}, "Departures"),
         ("late-events", {"late": (StreamCount("Departures", 3),)}, "3 of Departures"),
-        ("behind", {"awaits": ("worker-1/Departures",), "behind_ms": LASTING_MS}, "what waits at worker-1/Departures"),
+        (
+            "behind",
+            {"awaits": ("worker-1/Departures",), "behind_ms": LASTING_MS},
+            "the data waiting at worker-1/Departures",
+        ),
     ],
 )
 def test_what_holds_time_back_and_what_came_too_late_is_found(

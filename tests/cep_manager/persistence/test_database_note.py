@@ -56,7 +56,7 @@ def test_a_database_that_goes_on_is_not_told_of(path: Path) -> None:
 def test_another_and_an_older_database_are_told_of_until_the_note_is_removed(path: Path, what: str) -> None:
     if what == "another":
         path.unlink()
-        expected = "it is another database than before (it had 3 plans, and has 0)"
+        expected = "it is a different database than before (it had 3 plans, and has 0)"
     else:
         shutil.copy(path.with_name("old.db"), path)
         expected = "2 changes are missing (it had 3 plans, and has 1)"
@@ -69,7 +69,7 @@ def test_another_and_an_older_database_are_told_of_until_the_note_is_removed(pat
         database.close()
     database = opened(path)
     note = path.with_name(f"{path.name}{SUFFIX}")
-    assert f"told until {note} is removed" in PlanStore(database).database_problem()
+    assert f"this is reported until {note} is removed" in PlanStore(database).database_problem()
     note.unlink()
     assert PlanStore(database).database_problem() == ""
     leading_store(database).add(PlanKey(KEY.tenant, "Last"), "text", now_ms=4)

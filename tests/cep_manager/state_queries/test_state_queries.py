@@ -137,7 +137,7 @@ def test_a_plan_that_does_not_run_or_tells_not_where_is_not_asked() -> None:
     queries = StateQueries(Tasks().ask, SCRIPTS)
     with pytest.raises(PlanNotRunningError, match="no task runs the stage tables of Storms"):
         queries.put(*running(stage="windows"), StateQuestion("from Totals select *"))
-    with pytest.raises(ProcessSilentError, match="told nobody where"):
+    with pytest.raises(ProcessSilentError, match="has not reported where"):
         queries.put(*running(address=None), StateQuestion("from Totals select *"))
 
 

@@ -45,7 +45,7 @@ def test_an_administrator_switches_over_in_the_console_and_is_asked_before() -> 
     view.nodes = two_nodes()
     client = create_app(view, 1_000).test_client()
     shown = client.get("/cluster").text
-    assert 'action="/cluster/switch-nodes" data-confirm="This node ends in order' in shown
+    assert 'action="/cluster/switch-nodes" data-confirm="This node shuts down in an orderly way' in shown
     answer = client.post("/cluster/switch-nodes")
     assert answer.status_code == 303
     assert view.switched == 1
@@ -77,7 +77,7 @@ def test_nodes_are_restarted_and_shut_down_in_the_console_after_a_question() -> 
     client = create_app(view, 1_000).test_client()
     shown = client.get("/cluster").text
     for path, question in (
-        ("/cluster/restart-nodes", "Both nodes restart in order"),
+        ("/cluster/restart-nodes", "Both nodes restart one after the other"),
         ("/cluster/nodes/node-1/restart", "All processes of this node end in order and start again"),
         ("/cluster/nodes/node-2/shutdown", "All processes of this node end in order, and it stays away"),
     ):
@@ -120,7 +120,7 @@ def test_no_node_goes_while_the_other_one_does() -> None:
     for path in ("restart", "node-1/restart", "node-1/shutdown"):
         answer = client.post(f"/api/v1/nodes/{path}")
         assert (answer.status_code, answer.json["code"]) == (409, "node-not-protected")
-        assert "node-2 is shut down: wait until it is back" in answer.json["message"]
+        assert "node-2 is shut down: wait until it is up again" in answer.json["message"]
     view.nodes = (msgspec.structs.replace(active, under_way="restarts"), passive)
     for path in ("restart", "node-2/restart", "node-2/shutdown"):
         assert client.post(f"/api/v1/nodes/{path}").status_code == 409

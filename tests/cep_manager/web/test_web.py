@@ -290,7 +290,7 @@ def test_people_are_told_of_every_failure_on_a_page(client: FlaskClient, view: F
     view.failure = RuntimeError("a secret path")
     failed = client.get("/plans")
     for answer, status, words in (
-        (refused, 405, "this address does not take that method"),
+        (refused, 405, "this address does not support that method"),
         (too_large, 413, "http.body_bytes"),
         (failed, 500, "the manager failed; its log says more"),
     ):
@@ -409,7 +409,7 @@ def test_the_cluster_page_leads_to_plans_of_their_own_tenant(client: FlaskClient
 
 def test_undeploying_asks_once_and_says_what_is_lost(client: FlaskClient, view: FakeView) -> None:
     page = client.get("/plans/Storms/undeploy").get_data(as_text=True)
-    assert "what its windows and patterns remember is lost" in page
+    assert "the state of its windows and patterns is lost" in page
     assert "its checkpoints. Its savepoints stay." in page
     assert re.search(r'<input type="checkbox" name="discard" value="yes">', page)
     assert "At this moment 3 accepted events wait." in page
@@ -429,7 +429,7 @@ def test_undeploying_asks_once_and_says_what_is_lost(client: FlaskClient, view: 
         ("restart", {}, "restart", "is restarted"),
         ("rebalance", {"workers": "3"}, "rebalance to 3", "is being rebalanced"),
         ("rebalance", {"workers": "1", "host": "own"}, "rebalance to 1 in own", "is being rebalanced"),
-        ("rename", {"name": " Gales "}, "rename to Gales", "has its new name"),
+        ("rename", {"name": " Gales "}, "rename to Gales", "was renamed"),
     ],
 )
 def test_the_life_cycle_is_in_the_plans_page(

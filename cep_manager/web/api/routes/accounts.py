@@ -34,7 +34,7 @@ OWN = (AccountsOffError, NoAccountError)
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who makes the request, and what they may do; without a name nobody has to say who they are.
+    """Caller of a request, with its permissions; without a name if no login is required.
 
     `shown` tells by what they are known: a session, a token, or name and password.
     """
@@ -70,13 +70,13 @@ class CreatedToken(msgspec.Struct, frozen=True):
 
 
 class TokenList(msgspec.Struct, frozen=True):
-    """One's own tokens."""
+    """List your own tokens."""
 
     tokens: tuple[PersonalToken, ...]
 
 
 class SessionList(msgspec.Struct, frozen=True):
-    """Where one is logged in; `here` is the key of the session that asks, if it is one."""
+    """List your own login sessions; `here` is the key of the session that asks, if it is one."""
 
     here: str
     sessions: tuple[Session, ...]
@@ -136,11 +136,11 @@ class AuditQuery(msgspec.Struct, frozen=True):
 
 
 def account_routes(api: Api, accounts: Accounts | None) -> None:
-    """Everything about accounts. Where nobody logs in, calls say so (404)."""
+    """Return the calls for accounts. They answer 404 if accounts are switched off."""
 
     def known() -> Accounts:
         if accounts is None or not accounts.config.login:
-            raise AccountsOffError("nobody logs in here: set accounts.login: true in the manager's configuration")
+            raise AccountsOffError("accounts are switched off: set accounts.login: true in the manager's configuration")
         return accounts
 
     _own_routes(api, known)
@@ -150,7 +150,7 @@ def account_routes(api: Api, accounts: Accounts | None) -> None:
 
 
 def _own_routes(api: Api, known: Callable[[], Accounts]) -> None:
-    @api.get("/account", "Who makes the request, and what they may do", answers=Caller, of_tenant=False)
+    @api.get("/account", "The caller and its permissions", answers=Caller, of_tenant=False)
     def show_caller() -> Caller:
         principal: Principal | None = g.get("principal")
         user: User | None = g.get("account")
@@ -166,7 +166,7 @@ def _own_routes(api: Api, known: Callable[[], Accounts]) -> None:
 
     @api.post(
         "/account/password",
-        "Changes one's own password; one is logged out everywhere",
+        "Change your own password; this logs you out everywhere",
         answers={204: None},
         body=json_body(ChangePasswordRequest),
         fails=(*OWN, AccountInvalidError, WrongPasswordError, TooManyAttemptsError),
@@ -176,14 +176,14 @@ def _own_routes(api: Api, known: Callable[[], Accounts]) -> None:
         user = own_account_in_person()
         known().change_password(user, body.former, body.password, request.remote_addr or "")
 
-    @api.get("/account/sessions", "Where one is logged in", answers=SessionList, fails=OWN, of_tenant=False)
+    @api.get("/account/sessions", "List your own login sessions", answers=SessionList, fails=OWN, of_tenant=False)
     def list_sessions() -> SessionList:
         found = known().sessions_of(own_account().name)
         return SessionList(session_key() if g.shown == "session" else "", found)
 
     @api.delete(
         "/account/sessions/<key>",
-        "Logs one out in that browser",
+        "End one of your login sessions",
         answers={204: None},
         fails=(*OWN, UnknownAccountError),
         of_tenant=False,
@@ -193,13 +193,13 @@ def _own_routes(api: Api, known: Callable[[], Accounts]) -> None:
 
 
 def _token_routes(api: Api, known: Callable[[], Accounts]) -> None:
-    @api.get("/account/tokens", "One's own tokens", answers=TokenList, fails=OWN, of_tenant=False)
+    @api.get("/account/tokens", "List your own tokens", answers=TokenList, fails=OWN, of_tenant=False)
     def list_tokens() -> TokenList:
         return TokenList(known().users.tokens(own_account().name))
 
     @api.post(
         "/account/tokens",
-        "Makes a token of one's own",
+        "Create a personal token",
         answers={201: CreatedToken},
         body=json_body(CreateTokenRequest),
         fails=(*OWN, AccountInvalidError, AccountExistsError, WrongPasswordError),
@@ -212,7 +212,7 @@ def _token_routes(api: Api, known: Callable[[], Accounts]) -> None:
 
     @api.delete(
         "/account/tokens/<name>",
-        "Revokes a token of one's own; a token can revoke itself",
+        "Revoke a personal token; a token can revoke itself",
         answers={204: None},
         fails=(*OWN, UnknownAccountError),
         of_tenant=False,
@@ -229,7 +229,7 @@ def _user_routes(api: Api, known: Callable[[], Accounts]) -> None:
 
     @api.post(
         "/users",
-        "Makes a user, with a password for the first login",
+        "Create a user, with a password for the first login",
         answers={201: GeneratedPassword},
         body=json_body(CreateUserRequest),
         fails=(AccountsOffError, AccountInvalidError, AccountExistsError),
@@ -243,7 +243,7 @@ def _user_routes(api: Api, known: Callable[[], Accounts]) -> None:
     @api.call(
         "PATCH",
         "/users/<name>",
-        "Changes role, tenant, or whether the user is disabled; what the body leaves out stays",
+        "Change a user's role or tenant, or disable the user; fields missing from the body stay unchanged",
         answers=UserView,
         body=json_body(Change),
         fails=(AccountsOffError, AccountInvalidError, UnknownAccountError, LastAdminError),
@@ -254,7 +254,7 @@ def _user_routes(api: Api, known: Callable[[], Accounts]) -> None:
 
     @api.post(
         "/users/<name>/reset-password",
-        "Gives the user a new password for one login, and logs the user out everywhere",
+        "Give the user a new password for one login, and log the user out everywhere",
         answers=GeneratedPassword,
         fails=(AccountsOffError, UnknownAccountError),
         of_tenant=False,
@@ -264,7 +264,7 @@ def _user_routes(api: Api, known: Callable[[], Accounts]) -> None:
 
     @api.delete(
         "/users/<name>",
-        "Removes the user, with all sessions and tokens",
+        "Delete the user, with all sessions and tokens",
         answers={204: None},
         fails=(AccountsOffError, UnknownAccountError, LastAdminError),
         of_tenant=False,
@@ -275,12 +275,12 @@ def _user_routes(api: Api, known: Callable[[], Accounts]) -> None:
 
 def _audit_routes(api: Api, accounts: Accounts | None) -> None:
     @api.get(
-        "/audit", "Who changed what, and every login", answers=AuditList, query=AuditQuery, fails=(AccountsOffError,),
-        of_tenant=False,
+        "/audit", "Audit log: changes with their users, and all logins", answers=AuditList, query=AuditQuery,
+        fails=(AccountsOffError,), of_tenant=False,
     )  # fmt: skip
     def show_audit(query: AuditQuery) -> AuditList:
         if accounts is None:
-            raise AccountsOffError("nothing is written down here")
+            raise AccountsOffError("this manager keeps no audit log")
         found = accounts.audit.entries(query.before, query.count, query.who)
         return AuditList(
             tuple(NumberedEntry(**msgspec.structs.asdict(entry), number=number) for number, entry in found)

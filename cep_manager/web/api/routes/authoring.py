@@ -28,7 +28,7 @@ def authoring_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/language",
-        "Everything that plans may write: keywords, windows, functions with signatures and summaries",
+        "The language of plans: keywords, windows, functions with signatures and summaries",
         answers=Language,
         of_tenant=False,
     )
@@ -37,7 +37,7 @@ def authoring_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/validate",
-        "What is wrong with the plan in the body, and which names it defines",
+        "Check the plan in the body; the answer lists its problems and the names it defines",
         answers=Validation,
         body=plan_text(required=False),
         fails=_COSTLY,
@@ -49,7 +49,7 @@ def authoring_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/preview",
-        "What deploying the plan in the body would make: its graph, its query plan, that in words",
+        "Preview of deploying the plan in the body: its graph and its query plan, also in words",
         answers=Preview,
         body=plan_text(),
         fails=(PlanInvalidError, *_COSTLY),
@@ -60,7 +60,7 @@ def authoring_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans/<name>/edit-preview",
-        "What the plan in the body would keep of the state of the deployed plan, if it took its place",
+        "Preview of the state that would be kept if the plan in the body replaced the deployed one",
         answers=EditPreview,
         body=plan_text(),
         fails=(UnknownPlanError, PlanInvalidError, TrialsBusyError, TrialFailedError, *_COSTLY),
@@ -71,7 +71,8 @@ def authoring_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/explain",
-        "How the engine would run the queries of the plan in the body: operators, why not faster ones, expected cost",
+        "Explain how the engine would run the queries of the plan in the body: operators, why not faster ones, "
+        "expected cost",
         answers=PlanExplanation,
         body=plan_text(),
         fails=(PlanInvalidError, TrialsBusyError, TrialFailedError, *_COSTLY),
@@ -83,7 +84,7 @@ def authoring_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/plans/<name>/explanation",
-        "How the engine runs the queries of the plan: operators, why not faster ones, expected cost",
+        "Explain how the engine runs the queries of the plan: operators, why not faster ones, expected cost",
         answers=PlanExplanation,
         fails=(UnknownPlanError, PlanInvalidError, TrialsBusyError, TrialFailedError, *_COSTLY),
     )
@@ -93,7 +94,7 @@ def authoring_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/try",
-        "What a plan gives for some events; nothing is deployed",
+        "Try out a plan with some events, without deploying it",
         answers=TrialResult,
         body=json_body(PlanTrial),
         fails=(PlanInvalidError, TrialsBusyError, TrialFailedError, *_COSTLY),

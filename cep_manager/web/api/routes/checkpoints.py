@@ -30,7 +30,7 @@ def checkpoint_routes(api: Api, view: ManagerView) -> None:
 
     @api.delete(
         "/plans/<name>/checkpoints",
-        "Removes the plan's checkpoints, but not its savepoints",
+        "Delete the plan's checkpoints, but not its savepoints",
         answers={202: Outcome},
         fails=(UnknownPlanError, NoDriverError),
     )
@@ -39,7 +39,7 @@ def checkpoint_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/plans/<name>/savepoints",
-        "The plan's savepoints; it need not be deployed",
+        "The savepoints of a plan, also of one that is not deployed",
         answers=SavepointList,
         fails=(UnknownPlanError,),
     )
@@ -48,7 +48,7 @@ def checkpoint_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans/<name>/savepoints",
-        "Takes a savepoint, called after the time or as the body says",
+        "Take a savepoint, named as in the body or after the current time",
         answers={202: StartedSavepoint},
         body=json_body(TakeSavepointRequest, required=False),
         fails=(UnknownPlanError, NoDriverError),

@@ -42,7 +42,7 @@ class TailQuery(msgspec.Struct, frozen=True):
     """Which events of a stream are wanted: those whose `attribute` compares so with `value`, or all."""
 
     attribute: Annotated[str, Meta(description="Only events with a certain value of this attribute")] = ""
-    operator: Annotated[Operator, Meta(description="How it is compared")] = "eq"
+    operator: Annotated[Operator, Meta(description="Operator of the comparison")] = "eq"
     value: Annotated[str, Meta(description="With what")] = ""
 
     def filter(self) -> TailFilter | None:
@@ -53,7 +53,7 @@ class TailQuery(msgspec.Struct, frozen=True):
 class TailSampleQuery(TailQuery, frozen=True):
     """What is looked at, and for how long."""
 
-    wait_ms: Annotated[int, Meta(ge=0, le=LONGEST_LOOK_MS, description="For so long")] = 1_000
+    wait_ms: Annotated[int, Meta(ge=0, le=LONGEST_LOOK_MS, description="Duration")] = 1_000
 
 
 _TAIL = (UnknownStreamError, NoWorkerError, WorkerFailedError, TailsBusyError)
@@ -69,7 +69,7 @@ def event_routes(api: Api, view: EventPort) -> None:
 
     @api.get(
         "/event-streams/<path:name>/tail",
-        "Events of an exported stream as they pass",
+        "Follow the events of an exported stream",
         answers=Media("text/event-stream", "A report (as `look` gives) each second, `data: {…}`"),
         query=TailQuery,
         fails=_TAIL,
@@ -78,13 +78,13 @@ def event_routes(api: Api, view: EventPort) -> None:
         tail = view.open_tail(read_tenant(request), name, query.filter())
         answer = Response(_server_sent(tail, request.environ), content_type="text/event-stream")
         answer.headers["X-Accel-Buffering"] = "no"
-        # Also when nobody has asked for the first of it.
+        # Also if the first item was never requested.
         answer.call_on_close(tail.close)
         return answer
 
     @api.get(
         "/event-streams/<path:name>/look",
-        "Events of an exported stream that pass within `wait_ms`",
+        "The events of an exported stream within `wait_ms`",
         answers=TailReport,
         query=TailSampleQuery,
         fails=_TAIL,
@@ -95,7 +95,7 @@ def event_routes(api: Api, view: EventPort) -> None:
 
     @api.post(
         "/event-streams/<path:name>/events",
-        "Sends the events in the body to an imported stream",
+        "Send the events in the body to an imported stream",
         answers=SentEvents,
         body=Body(Request.get_data, Any, (JSON, "application/x-ndjson")),
         fails=(UnknownStreamError, NoWorkerError, WorkerFailedError, WorkerRejectedEventsError),
@@ -105,8 +105,8 @@ def event_routes(api: Api, view: EventPort) -> None:
 
     @api.post(
         "/event-streams/<path:name>/parquet",
-        "The events in a Parquet file, for that imported stream; nothing is sent",
-        answers=Media("application/x-ndjson", "An event a line"),
+        "Convert a Parquet file to events of that imported stream, without sending them",
+        answers=Media("application/x-ndjson", "One event per line"),
         body=Body(_read_file, Any, ("application/vnd.apache.parquet",)),
         fails=(UnknownStreamError, EventFileError),
     )

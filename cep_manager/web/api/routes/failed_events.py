@@ -24,7 +24,9 @@ from cep_manager.web.ports import ManagerView
 class FailedEventsQuery(msgspec.Struct, frozen=True):
     """How many entries are returned."""
 
-    limit: Annotated[int, Meta(ge=1, le=MOST_SHOWN, description="So many entries, the oldest")] = 20
+    limit: Annotated[int, Meta(ge=1, le=MOST_SHOWN, description="Maximum number of entries; the oldest come first")] = (
+        20
+    )
 
 
 _FAILS = (UnknownPlanError, NoWorkerError, WorkerFailedError)
@@ -35,7 +37,7 @@ def error_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/plans/<name>/errors",
-        "Events of the plan that failed and are kept (`@OnError(action='STORE')`, `on.error='STORE'`)",
+        "Failed events of the plan that are stored (`@OnError(action='STORE')`, `on.error='STORE'`)",
         answers=FailedEventList,
         query=FailedEventsQuery,
         fails=_FAILS,
@@ -45,7 +47,7 @@ def error_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans/<name>/errors/replay",
-        "Kept events go into their stream, or to their sink, once more; those that are taken are not kept any longer",
+        "Replay stored events into their stream or sink; those that are accepted are removed from the store",
         answers=ReplayedEvents,
         body=json_body(FailedEventSelection),
         fails=(*_FAILS, BadRequestError),
@@ -55,7 +57,7 @@ def error_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans/<name>/errors/discard",
-        "Kept events are gone for good",
+        "Delete stored events for good",
         answers=DiscardedEvents,
         body=json_body(FailedEventSelection),
         fails=(*_FAILS, BadRequestError),
@@ -67,5 +69,7 @@ def error_routes(api: Api, view: ManagerView) -> None:
 def _checked(choice: FailedEventSelection) -> FailedEventSelection:
     """Raise BadRequestError for one that chooses nothing, or both ids and all."""
     if choice.all == bool(choice.ids):
-        raise BadRequestError('name entries, {"ids": ["…"]}, or all of them, {"all": true}', {"body": ["ids", "all"]})
+        raise BadRequestError(
+            'specify entries, {"ids": ["…"]}, or all of them, {"all": true}', {"body": ["ids", "all"]}
+        )
     return choice

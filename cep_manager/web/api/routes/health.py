@@ -17,13 +17,13 @@ from cep_manager.web.ports import ManagerView
 def health_routes(api: Api, view: ManagerView) -> None:
     """Errors, workers, and the checkpoints of all plans."""
 
-    @api.get("/exceptions", "What went wrong with the tenant's plans, by kind, newest first", answers=ErrorList)
+    @api.get("/exceptions", "Exceptions of the tenant's plans, by kind, newest first", answers=ErrorList)
     def list_exceptions() -> ErrorList:
         return tenant_errors(view.overview().snapshot, read_tenant(request))
 
     @api.get(
         "/plans/<name>/exceptions",
-        "What went wrong with the plan: what ended its topology last, then all by kind, newest first",
+        "Exceptions of the plan: the one that ended its topology last, then all by kind, newest first",
         answers=PlanErrors,
         fails=(UnknownPlanError,),
     )
@@ -32,14 +32,14 @@ def health_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/exceptions/processes",
-        "What went wrong with processes, apart from plans",
+        "Exceptions of processes that do not belong to plans",
         answers=ProcessErrors,
         of_tenant=False,
     )
     def list_process_exceptions() -> ProcessErrors:
         return process_errors(view.overview().snapshot)
 
-    @api.get("/checkpoints", "How all plans of the tenant fare with their checkpoints", answers=CheckpointOverview)
+    @api.get("/checkpoints", "Checkpoints of all plans of the tenant at a glance", answers=CheckpointOverview)
     def list_all_checkpoints() -> CheckpointOverview:
         return checkpoint_overview(view.overview().snapshot, read_tenant(request))
 

@@ -18,7 +18,7 @@ from cep_manager.web.api.routes.overview import overview_of, sees_system
 from cep_manager.web.ports import LivePort, ManagerView
 
 BEAT_S = 5.0
-"""So often a stream on which nothing changes says that it is still there, and finds out that nobody reads it."""
+"""Interval of keep-alive comments on a stream without changes, which also detect that the client is gone."""
 
 LOOK_UP_S = 0.5
 """So often a stream looks whether the server is to stop."""
@@ -37,7 +37,7 @@ def live_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/plans/<name>/live",
-        "The plan's status and live graph, then every second what has changed",
+        "Follow the plan's status and live graph: first all, then every second the changes",
         answers=Media(STREAM, "Events `picture`, then `change` (a JSON merge patch, RFC 7396); `ended` with a failure"),
         fails=(UnknownPlanError, StreamsBusyError),
     )
@@ -47,7 +47,7 @@ def live_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/overview/live",
-        "What `/overview` tells, then every second what has changed",
+        "Follow `/overview`: first all, then every second the changes",
         answers=Media(STREAM, "Events `picture`, then `change` (a JSON merge patch, RFC 7396); `ended` with a failure"),
         fails=(StreamsBusyError,),
     )
@@ -60,7 +60,7 @@ def _stream(view: LivePort, name: Hashable, look: Look) -> Response:
     watch = view.watch(name, look)
     answer = Response(_server_sent(watch, request.environ), content_type=STREAM)
     answer.headers["X-Accel-Buffering"] = "no"
-    # Also when nobody has asked for the first of it.
+    # Also if the first item was never requested.
     answer.call_on_close(watch.close)
     return answer
 

@@ -13,7 +13,7 @@ def node_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/nodes",
-        "The two nodes of `cep node`: roles, who has every accepted event, lag; the passive node answers, too",
+        "The two nodes of `cep node`: roles, completeness of accepted events, lag; the passive node answers, too",
         answers=NodeList,
         of_tenant=False,
     )
@@ -22,7 +22,7 @@ def node_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/nodes/switch",
-        "The active node hands over to the other one; the answer is the node that takes over",
+        "Hand over from the active node to the other one; the answer is the node that takes over",
         answers={202: NodeView},
         fails=(NodeSwitchError,),
         of_tenant=False,
@@ -32,7 +32,7 @@ def node_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/nodes/restart",
-        "Both nodes restart in order, the passive one first; then the active one hands over",
+        "Restart both nodes in an orderly way, the passive one first; then the active one hands over",
         answers={202: NodeList},
         fails=(NodeSwitchError,),
         of_tenant=False,
@@ -42,7 +42,7 @@ def node_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/nodes/<name>/restart",
-        "One node restarts in order; if it is the active one, the other one takes over",
+        "Restart one node in an orderly way; if it is the active one, the other one takes over",
         answers={202: NodeView},
         fails=(NodeSwitchError, UnknownNodeError),
         of_tenant=False,
@@ -52,7 +52,7 @@ def node_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/nodes/<name>/shutdown",
-        "One node ends in order and stays away until it is started on its host",
+        "Stop one node in an orderly way; it stays down until it is started on its host",
         answers={202: NodeView},
         fails=(NodeSwitchError, UnknownNodeError),
         of_tenant=False,

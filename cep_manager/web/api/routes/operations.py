@@ -64,15 +64,13 @@ class OperationList(msgspec.Struct, frozen=True):
 class OperationsQuery(msgspec.Struct, frozen=True):
     """How many are listed."""
 
-    limit: Annotated[int, Meta(ge=1, le=500, description="At most so many")] = 50
+    limit: Annotated[int, Meta(ge=1, le=500, description="Maximum number")] = 50
 
 
 def operation_routes(api: Api, view: ManagerView) -> None:
     """Add them to `api`."""
 
-    @api.get(
-        "/operations", "The newest long actions and how far they have got", answers=OperationList, query=OperationsQuery
-    )
+    @api.get("/operations", "The newest operations with their progress", answers=OperationList, query=OperationsQuery)
     def list_operations(query: OperationsQuery) -> OperationList:
         tenant = read_tenant(request)
         known = view.overview()
@@ -80,7 +78,7 @@ def operation_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/operations/<path:operation>",
-        "How far a long action has got",
+        "An operation with its progress",
         answers=Operation,
         fails=(UnknownOperationError,),
     )

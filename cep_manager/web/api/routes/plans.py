@@ -41,7 +41,7 @@ from cep_manager.web.api.routes.operations import (
 from cep_manager.web.ports import ManagerView, PlanPort
 from cep_manager.web.secret_masking import shown_details, shown_query_plan
 
-RestoreFrom = Annotated[str, Meta(description="The savepoint to start from; `none`: without state")]
+RestoreFrom = Annotated[str, Meta(description="Savepoint to start from; `none`: without state")]
 
 
 class PlanList(msgspec.Struct, frozen=True):
@@ -55,24 +55,26 @@ class PlanList(msgspec.Struct, frozen=True):
 class PlanListQuery(PlanFilter, frozen=True):
     """Which plans are listed."""
 
-    q: Annotated[str, Meta(description="With all of these words in name, description, state or rule set")] = ""
-    state: Annotated[str, Meta(description="In this state")] = ""
-    rule_set: Annotated[str, Meta(description="Of this rule set")] = ""
-    offset: Annotated[int, Meta(ge=0, description="Without the first ones, so many")] = 0
-    limit: Annotated[int, Meta(ge=1, le=100_000, description="At most so many")] = 100_000
+    q: Annotated[
+        str, Meta(description="Only plans with all of these words in name, description, state or rule set")
+    ] = ""
+    state: Annotated[str, Meta(description="Only plans in this state")] = ""
+    rule_set: Annotated[str, Meta(description="Only plans of this rule set")] = ""
+    offset: Annotated[int, Meta(ge=0, description="Number of plans to skip")] = 0
+    limit: Annotated[int, Meta(ge=1, le=100_000, description="Maximum number of plans")] = 100_000
 
 
 class DeployRequest(msgspec.Struct, frozen=True):
     """How a plan is deployed."""
 
-    replace: Annotated[bool, Meta(description="In place of another text of that name")] = False
+    replace: Annotated[bool, Meta(description="Replace a deployed plan of that name")] = False
     restore: RestoreFrom = msgspec.field(name="from", default="")
 
 
 class ReplaceRequest(msgspec.Struct, frozen=True):
     """How a plan is replaced."""
 
-    rename: Annotated[bool, Meta(description="The text may be of a plan of another name")] = False
+    rename: Annotated[bool, Meta(description="Allow a text with another plan name, and rename the plan")] = False
     restore: RestoreFrom = msgspec.field(name="from", default="")
 
 
@@ -85,7 +87,7 @@ class RestartRequest(msgspec.Struct, frozen=True):
 class UndeployRequest(msgspec.Struct, frozen=True):
     """How a plan is undeployed."""
 
-    discard: Annotated[bool, Meta(description="Drop what was accepted and is not processed yet")] = False
+    discard: Annotated[bool, Meta(description="Drop accepted events that are not processed yet")] = False
 
 
 class RebalanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,7 +95,7 @@ class RebalanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS)] | None = None
     host: Annotated[
-        PlanHost | None, Meta(description="`shared`: in a stage host, `own`: in Spark tasks of its own")
+        PlanHost | None, Meta(description="`shared`: in a stage host; `own`: in Spark tasks of its own")
     ] = None
 
 
@@ -136,7 +138,7 @@ def _store_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans",
-        "Deploys the plan in the body",
+        "Deploy the plan in the body",
         answers={201: StartedOperation, 200: StartedOperation},
         query=DeployRequest,
         body=plan_text(),
@@ -148,7 +150,7 @@ def _store_routes(api: Api, view: ManagerView) -> None:
 
     @api.put(
         "/plans/<name>",
-        "Deploys the plan in the body in place of the one of that name",
+        "Replace the plan of that name with the one in the body",
         answers={200: StartedOperation, 201: StartedOperation},
         query=ReplaceRequest,
         body=plan_text(),
@@ -163,7 +165,7 @@ def _store_routes(api: Api, view: ManagerView) -> None:
 
     @api.delete(
         "/plans/<name>",
-        "Undeploys the plan, once what was accepted is processed",
+        "Undeploy the plan once its accepted events are processed",
         answers={202: StartedUndeployment, 200: StartedUndeployment},
         query=UndeployRequest,
         fails=(*_CHANGE, CannotDrainError),
@@ -178,12 +180,15 @@ def _deployed(view: ManagerView, deployed: Outcome, kind: OperationKind) -> Resp
 
 def _reading_routes(api: Api, view: PlanPort) -> None:
     @api.get(
-        "/plans/<name>", "One plan: text, ties to the world, status", answers=PlanDetails, fails=(UnknownPlanError,)
+        "/plans/<name>",
+        "One plan: text, bindings to event streams, status",
+        answers=PlanDetails,
+        fails=(UnknownPlanError,),
     )
     def show_plan(name: str) -> PlanDetails:
         return shown_details(view.plan(plan_key(view, name)))
 
-    @api.get("/plans/<name>/status", "The plan's status alone", answers=PlanStatus, fails=(UnknownPlanError,))
+    @api.get("/plans/<name>/status", "Only the plan's status", answers=PlanStatus, fails=(UnknownPlanError,))
     def show_status(name: str) -> PlanStatus:
         return view.plan(plan_key(view, name)).status
 
@@ -209,13 +214,18 @@ def _reading_routes(api: Api, view: PlanPort) -> None:
 
 
 def _life_cycle_routes(api: Api, view: ManagerView) -> None:
-    @api.post("/plans/<name>/activate", "Workers accept events for the plan again", answers=Outcome, fails=_CHANGE)
+    @api.post(
+        "/plans/<name>/activate",
+        "Activate the plan: workers accept events for it again",
+        answers=Outcome,
+        fails=_CHANGE,
+    )
     def activate_plan(name: str) -> Outcome:
         return view.change_settings(plan_key(view, name), SettingsPatch(intake=True))
 
     @api.post(
         "/plans/<name>/deactivate",
-        "Workers accept no more events for the plan, its state is kept",
+        "Deactivate the plan: workers accept no events for it, but its state is kept",
         answers=Outcome,
         fails=_CHANGE,
     )
@@ -224,7 +234,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans/<name>/trace",
-        "Workers write the plan's events to their logs, or no more",
+        "Switch on or off that workers write the plan's events to their logs",
         answers=Outcome,
         body=json_body(TraceRequest),
         fails=_CHANGE,
@@ -234,7 +244,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans/<name>/release",
-        "Event time does not wait for the first event of these streams any more; nothing is restarted",
+        "Let event time go on without the first event of these streams; nothing is restarted",
         answers=Outcome,
         body=json_body(ReleaseRequest),
         fails=_CHANGE,
@@ -244,7 +254,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans/<name>/restart",
-        "Ends the plan's topology and starts it again from its newest checkpoint, or as `from` says",
+        "Restart the plan's topology from its newest checkpoint, or from the one in `from`",
         answers=StartedOperation,
         query=RestartRequest,
         fails=(*_CHANGE, ChangeUnderWayError, UnknownSavepointError),
@@ -254,7 +264,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans/<name>/rebalance",
-        "Runs the plan on another number of topology workers, or moves it into a stage host or out of it",
+        "Change the number of topology workers of the plan, or move it into or out of a stage host",
         answers=StartedOperation,
         body=json_body(RebalanceRequest),
         fails=(*_CHANGE, ChangeUnderWayError, QuotaError, PlanInvalidError, *_COSTLY),
@@ -264,7 +274,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans/<name>/rename",
-        "Gives the plan another name",
+        "Rename the plan",
         answers=StartedOperation,
         body=json_body(RenameRequest),
         fails=(*_CHANGE, ChangeUnderWayError, PlanExistsError, PlanInvalidError, QuotaError, *_COSTLY),

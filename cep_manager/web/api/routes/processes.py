@@ -24,9 +24,9 @@ from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.ports import ManagerView
 
 FilterText = Annotated[
-    str, Meta(max_length=MOST_FILTER_CHARACTERS, description="Only records that hold this, whatever its case")
+    str, Meta(max_length=MOST_FILTER_CHARACTERS, description="Only records that contain this text (case-insensitive)")
 ]
-Limit = Annotated[int, Meta(ge=1, le=MOST_RECORDS, description="So many records at most")]
+Limit = Annotated[int, Meta(ge=1, le=MOST_RECORDS, description="Maximum number of records")]
 Place = Annotated[str, Meta(max_length=500)]
 LeastLevel = Annotated[Level, Meta(description="Only records of at least this level")]
 
@@ -46,8 +46,12 @@ class LogFilter(msgspec.Struct, frozen=True):
 class LogPageQuery(LogFilter, frozen=True):
     """Which records of one process are wanted, and from where on."""
 
-    after: Annotated[Place, Meta(description="The oldest records behind this place, the `next` of another answer")] = ""
-    before: Annotated[Place, Meta(description="The newest before this place, the `previous` of another answer")] = ""
+    after: Annotated[
+        Place, Meta(description="The oldest records after this position, the `next` of another answer")
+    ] = ""
+    before: Annotated[
+        Place, Meta(description="The newest records before this position, the `previous` of another answer")
+    ] = ""
 
     def query(self) -> LogQuery:
         return LogQuery(self.level, self.contains, self.after, self.before, self.limit)
@@ -56,7 +60,9 @@ class LogPageQuery(LogFilter, frozen=True):
 class LogSearchQuery(LogFilter, frozen=True):
     """Which records of all processes are wanted."""
 
-    plan: Annotated[str, Meta(description="All of this plan's tasks, and of others what mentions it")] = ""
+    plan: Annotated[
+        str, Meta(description="Records of this plan's tasks, and records of other processes that mention it")
+    ] = ""
 
 
 def insight_routes(api: Api, view: ManagerView) -> None:
@@ -68,7 +74,7 @@ def insight_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/processes/<process>/log",
-        "The newest log records of a process, or those from a place on",
+        "The newest log records of a process, or those from a position on",
         answers=LogPage,
         query=LogPageQuery,
         fails=(UnknownProcessError, ProcessSilentError, InsightBusyError),
@@ -79,7 +85,7 @@ def insight_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/processes/<process>/configuration",
-        "The configuration that a process works with, and where each key was set",
+        "The configuration of a process, and where each key was set",
         answers=ProcessConfiguration,
         fails=(UnknownProcessError, InsightBusyError),
         of_tenant=False,
@@ -89,7 +95,7 @@ def insight_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/log",
-        "The newest log records of all processes, or of all that have to do with a plan",
+        "The newest log records of all processes, or those about a plan",
         answers=LogSearch,
         query=LogSearchQuery,
         fails=(InsightBusyError,),
@@ -112,7 +118,7 @@ def insight_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/configuration",
-        "The configurations of all processes; of a plan's tasks that of one",
+        "The configurations of all processes; of a plan's tasks only one",
         answers=ConfigurationList,
         fails=(InsightBusyError,),
         of_tenant=False,

@@ -43,14 +43,14 @@ class RuleFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class DeployRuleSetRequest(msgspec.Struct, frozen=True):
     """How a rule set is deployed."""
 
-    dry_run: Annotated[bool, Meta(description="Report what would be done, and change nothing")] = False
-    remove: Annotated[bool, Meta(description="Undeploy the plans of the rule set whose files have gone")] = True
+    dry_run: Annotated[bool, Meta(description="Report what would be done, without changing anything")] = False
+    remove: Annotated[bool, Meta(description="Undeploy the plans of the rule set whose files are gone")] = True
 
 
 class RemoveRuleSetRequest(msgspec.Struct, frozen=True):
     """How a rule set is removed."""
 
-    dry_run: Annotated[bool, Meta(description="Report what would be done, and change nothing")] = False
+    dry_run: Annotated[bool, Meta(description="Report what would be done, without changing anything")] = False
 
 
 def rule_routes(api: Api, view: RuleSetPort) -> None:
@@ -63,7 +63,7 @@ def rule_routes(api: Api, view: RuleSetPort) -> None:
 
     @api.get(
         "/rule-sets/<name>",
-        "What is deployed of a rule set: plans, files, texts",
+        "The deployed plans of a rule set, with files and texts",
         answers=RuleSetDetails,
         fails=(UnknownRuleSetError,),
     )
@@ -74,7 +74,7 @@ def rule_routes(api: Api, view: RuleSetPort) -> None:
 
     @api.put(
         "/rule-sets/<name>",
-        "Deploys, changes and removes plans so that the rule set is what the body says, all or nothing",
+        "Deploy, change and remove plans so that the rule set matches the body, all or nothing",
         answers=RuleSetReport,
         query=DeployRuleSetRequest,
         body=Body(_read_files, RuleFiles),
@@ -86,7 +86,7 @@ def rule_routes(api: Api, view: RuleSetPort) -> None:
 
     @api.delete(
         "/rule-sets/<name>",
-        "Undeploys all plans of a rule set, once what was accepted is processed",
+        "Undeploy all plans of a rule set once their accepted events are processed",
         answers=RuleSetReport,
         query=RemoveRuleSetRequest,
         fails=(UnknownRuleSetError, RuleSetRefusedError, PlanStoreError),

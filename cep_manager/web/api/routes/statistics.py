@@ -23,9 +23,7 @@ class StatisticsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: StatisticsLevel
 
 
-Moment = Annotated[
-    int, Meta(description="Milliseconds since 1970; 0 and less: so long before now", ge=-(2**53), le=2**53)
-]
+Moment = Annotated[int, Meta(description="Milliseconds since 1970; 0 or less: relative to now", ge=-(2**53), le=2**53)]
 
 
 class HistoryQuery(msgspec.Struct, frozen=True):
@@ -34,9 +32,9 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     metric: Metric = "received"
     since_ms: Moment = msgspec.field(name="from", default=-900_000)
     until_ms: Moment = msgspec.field(name="to", default=0)
-    step_ms: Annotated[int, Meta(description="Milliseconds; 0: as fits, 300 steps or fewer", ge=0, le=2**53)] = (
-        msgspec.field(name="step", default=0)
-    )
+    step_ms: Annotated[
+        int, Meta(description="Milliseconds; 0: chosen automatically, at most 300 steps", ge=0, le=2**53)
+    ] = msgspec.field(name="step", default=0)
 
     def wanted(self, now_ms: int, interval_ms: int) -> Wanted:
         """Return the same in times of day. Raises BadRequestError."""
@@ -56,7 +54,7 @@ def statistics_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/plans/<name>/statistics",
-        "What the plan's stages did in the last ten minutes, three hours, day, and in all",
+        "Metrics of the plan's stages for the last ten minutes, three hours, day, and all time",
         answers=PlanStatistics,
         fails=(UnknownPlanError,),
     )
@@ -68,7 +66,7 @@ def statistics_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans/<name>/statistics-level",
-        "The plan's stages count at that level; nothing is restarted",
+        "Set the level of statistics of the plan's stages; nothing is restarted",
         answers=Outcome,
         body=json_body(StatisticsQuery),
         fails=(UnknownPlanError, PlanStoreError),
@@ -78,7 +76,7 @@ def statistics_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/plans/<name>/history",
-        "What the plan did over time: events a second, latencies, capacity, state, queue",
+        "History of the plan: events per second, latencies, capacity, state, queue",
         answers=PlanHistory,
         query=HistoryQuery,
         fails=(UnknownPlanError,),

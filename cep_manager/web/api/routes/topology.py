@@ -33,14 +33,14 @@ class TopologyQuery(msgspec.Struct, frozen=True):
     """In which window."""
 
     window: Annotated[
-        WindowName, Meta(description="What is counted: the last ten minutes, three hours, day, or all")
+        WindowName, Meta(description="Window of the counters: the last ten minutes, three hours, day, or all time")
     ] = "10m"
 
 
 class StageQuery(msgspec.Struct, frozen=True):
     """Of which stage."""
 
-    component: Annotated[str, Meta(description="Of this stage alone")] = ""
+    component: Annotated[str, Meta(description="Only this stage")] = ""
 
 
 class SampleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,7 +84,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/plans/<name>/apps",
-        "The plan's child apps: what each instance of its execution groups runs, where, and how fast",
+        "The plan's child apps: the queries, place and rate of each instance of its execution groups",
         answers=list[ChildApp],
         fails=(UnknownPlanError,),
     )
@@ -104,7 +104,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/plans/<name>/state",
-        "What of the plan can be asked about: its tables, named windows and aggregations",
+        "The tables, named windows and aggregations of the plan that can be queried",
         answers=StateList,
         fails=(UnknownPlanError, PlanNotRunningError),
     )
@@ -113,7 +113,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans/<name>/query",
-        "What a table, named window or aggregation of the running plan holds, by an on-demand query that reads it",
+        "Read a table, named window or aggregation of the running plan with an on-demand query",
         answers=StateRows,
         body=json_body(StateQuestion),
         fails=(UnknownPlanError, QueryInvalidError, PlanNotRunningError, ProcessSilentError, InsightBusyError),
@@ -123,7 +123,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
 
     @api.post(
         "/plans/<name>/sample",
-        "Sample some of the events that pass through the plan's stages, for a while",
+        "Sample events that pass through the plan's stages, for a limited time",
         answers=SampleReport,
         body=json_body(SampleRequest),
         fails=(UnknownPlanError, BadRequestError),
@@ -133,7 +133,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/plans/<name>/samples",
-        "What is being sampled of the plan, and the newest events that were seen",
+        "The sampling settings of the plan, and the newest sampled events",
         answers=SampleReport,
         query=StageQuery,
         fails=(UnknownPlanError,),

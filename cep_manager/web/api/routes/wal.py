@@ -34,7 +34,7 @@ def wal_routes(api: Api, view: OrphanedEventPort) -> None:
 
     @api.post(
         "/wal/<entry>/restore",
-        "Accepted events that are set aside go to the stream of their name, in the plan of their name, each once",
+        "Send accepted events that are set aside to the stream and plan of the same name, each once",
         answers=RestoredAside,
         fails=(*_FAILS, UnknownAsideError, BadRequestError),
     )
@@ -43,7 +43,7 @@ def wal_routes(api: Api, view: OrphanedEventPort) -> None:
 
     @api.post(
         "/wal/<entry>/discard",
-        "Events or results that are set aside are gone for good",
+        "Delete events or results that are set aside for good",
         answers=DiscardedAside,
         fails=(*_FAILS, UnknownAsideError, BadRequestError),
     )
@@ -52,7 +52,7 @@ def wal_routes(api: Api, view: OrphanedEventPort) -> None:
 
     @api.post(
         "/workers/<worker>/adopt",
-        "A worker that serves another system serves this one from now on; what it has is set aside",
+        "Let a worker that serves another system serve this one; its data is set aside",
         answers=AdoptedWorker,
         fails=(UnknownWorkerError,),
         of_tenant=False,
@@ -64,5 +64,5 @@ def wal_routes(api: Api, view: OrphanedEventPort) -> None:
 def _checked(id_: str) -> str:
     """Raise BadRequestError for what can be no id."""
     if not (id_.isascii() and id_.isalnum() and len(id_) <= LONGEST_ID):
-        raise BadRequestError(f"an id is of letters and digits, not {id_[:40]!r}")
+        raise BadRequestError(f"an id consists of letters and digits, not {id_[:40]!r}")
     return id_

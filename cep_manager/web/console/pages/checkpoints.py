@@ -13,10 +13,10 @@ from cep_manager.web.console.texts.checkpoints import present_checkpoints, prese
 from cep_manager.web.ports import ClusterPort, ManagerView
 
 DEEDS = {
-    "taken": "Savepoint {name} is being taken; {plan} works on.",
+    "taken": "Savepoint {name} is being taken; {plan} keeps running.",
     "deleted": "Savepoint {name} is being deleted.",
     "restarted": "{plan} is restarted; it starts from savepoint {name}.",
-    "cleared": "The checkpoints of {plan} so far are removed; it works on and takes others.",
+    "cleared": "The checkpoints of {plan} were removed; it keeps running and takes new ones.",
 }
 
 

@@ -61,7 +61,7 @@ def failed_event_pages(console: Blueprint, view: ManagerView) -> None:
         failed = view.discard_errors(key, _choice(), shown_to_workers(request))
         if failed.silent:
             return rendered(key, _discarded(failed.discarded), _silent(failed.silent))
-        # A page that is loaded again is not to discard again what nobody has seen yet.
+        # Reloading the page must not discard entries that were added since and that the user has not seen.
         return redirect(link("console.show_plan_errors", name=name, discarded=failed.discarded), code=303)
 
 
@@ -73,7 +73,7 @@ def _choice() -> FailedEventSelection:
     """Return the entry that the form names, or all where the address says so. Raises BadRequestError for neither."""
     named = request.form.get("entry", "")[:LONGEST_ID]
     if bool(named) == (request.args.get("all") == "1"):
-        raise BadRequestError("name an entry, or say that all are meant: all=1", {"form": ["entry"], "query": ["all"]})
+        raise BadRequestError("specify an entry, or all of them with all=1", {"form": ["entry"], "query": ["all"]})
     return FailedEventSelection(ids=(named,)) if named else FailedEventSelection(all=True)
 
 
@@ -97,7 +97,7 @@ def _replayed(replayed: ReplayedEvents) -> str:
     if replayed.under_way:
         parts.append(f"{count(replayed.under_way)} are still being retried by their sinks.")
     if replayed.left:
-        parts.append(f"There was no time for the other {count(replayed.left)}: replay again.")
+        parts.append(f"{count(replayed.left)} were not replayed in time: replay again.")
     return " ".join(parts)
 
 

@@ -19,7 +19,11 @@ from cep_manager.web.console.texts.plan_list import PAGE, PlanLists, present_pla
 from cep_manager.web.ports import ClusterPort, ManagerView, PlanChangePort
 
 BULK_ACTIONS = ("activate", "deactivate", "undeploy")
-DONE = {"activate": "activated", "deactivate": "deactivated", "undeploy": "undeployed, once nothing of it waits"}
+DONE = {
+    "activate": "activated",
+    "deactivate": "deactivated",
+    "undeploy": "undeployed, once their accepted events are processed",
+}
 MOST_TOLD = 5
 """For how many plans the reason is shown why they could not be changed."""
 
@@ -48,7 +52,7 @@ def plan_list_pages(console: Blueprint, view: ManagerView) -> None:
             names = [*request.form.getlist("plan"), *request.form.get("plans", "").split("\n")]
         names = [name.strip() for name in names if name.strip()]
         if not names:
-            raise BadRequestError("no plan was chosen: tick plans in the list first")
+            raise BadRequestError("no plan was selected: select plans in the list first")
         if action == "undeploy" and request.form.get("confirmed") != "yes":
             return _ask(view, tenant, names)
         failures = _do(names, lambda name: _act(view, view.plan_key(tenant, name), action))

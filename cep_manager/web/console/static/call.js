@@ -1,10 +1,10 @@
-// Sends requests to the manager as the page's user: changes carry the proof that they come from a page of the console.
+// Sends requests to the manager as the page's user: changes carry the CSRF token of the page.
 
 const CSRF_HEADER = "X-CSRFToken";
 export const NOT_LOGGED_IN = 401;
 const UNCHANGING = ["GET", "HEAD", "OPTIONS"];
 
-/** As `fetch`, of an address of the manager itself. Anyone who is not logged in any more is told so on the page. */
+/** Like `fetch`, for addresses of the manager itself. Shows a notice on the page when the user is no longer logged in. */
 export async function call(address, options = {}) {
   const headers = new Headers(options.headers);
   const token = document.querySelector('meta[name="csrf-token"]')?.content;
@@ -29,6 +29,6 @@ function tellLoggedOut() {
   const link = document.createElement("a");
   link.href = `/login?next=${encodeURIComponent(location.pathname + location.search)}`;
   link.textContent = "Log in again";
-  told.append("You were logged out; what you see is as of then. ", link);
+  told.append("You were logged out; this page shows the state of that time. ", link);
   document.getElementById("content").prepend(told);
 }

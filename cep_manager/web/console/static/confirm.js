@@ -1,4 +1,4 @@
-// Asks once, in a dialog, before a form does what cannot be taken back.
+// Asks for confirmation in a dialog before a form does something that cannot be undone.
 //
 //   <form method="post" action="…" data-confirm="Workers accept no more events for it.">   the question's text
 //     <button class="button danger" data-confirm="…">Restart</button>                        or a button's own
@@ -6,7 +6,7 @@
 //
 // The dialog's title and its button say what the form's button says. Scripts ask by `confirmed`.
 
-/** True when the reader agrees: `title` is the question, `text` says what will happen, `action` names the deed. */
+/** True when the reader agrees: `title` is the question, `text` says what will happen, `action` is the button's label. */
 export function confirmed({ title, text, action, danger = false }) {
   const dialog = document.createElement("dialog");
   dialog.className = "ask";

@@ -1,4 +1,4 @@
-// What a text would keep of the state of the deployed plan in whose place it came, and of the events that wait for it.
+// Preview of the state and the waiting events that would be kept if a text replaced the deployed plan.
 
 import { html, table } from "./elements.js";
 import { send } from "./refresh.js";
@@ -6,15 +6,15 @@ import { send } from "./refresh.js";
 const COUNTS = [["rows", "rows"], ["groups", "groups"], ["partial_matches", "partial matches"], ["distinct_values", "distinct values"], ["instances", "instances"]];
 const FATES = { kept: "continue as they are", mapped: "continue in their new form", failed: "become failed events" };
 
-/** Asks for one preview at a time: the manager runs each in a process of its own. What is asked for meanwhile comes next. */
+/** Asks for one preview at a time: the manager runs each in a process of its own. A request made meanwhile comes next. */
 export class EditPreview {
   #asking = false;
   #next = null;
 
-  /** Fills `place` with what `text` would keep of the plan at `address`. */
+  /** Fills `place` with the preview of replacing the plan at `address` with `text`. */
   async show(place, address, text) {
     this.#next = { place, address, text };
-    say(place, "What happens to the state of the deployed plan is being found out …");
+    say(place, "Checking what happens to the state of the deployed plan …");
     if (this.#asking) {
       return;
     }
@@ -41,18 +41,18 @@ function say(place, words) {
 
 function fill(place, answer, told) {
   if (!answer?.ok) {
-    say(place, `What happens to the state cannot be determined now${told?.message ? `: ${told.message}` : "."}`);
+    say(place, `Cannot determine what happens to the state now${told?.message ? `: ${told.message}` : "."}`);
     return;
   }
   const { parts, streams, kept, reset, note } = told;
   const tone = reset || streams.some(({ fate }) => fate === "failed") ? "wait" : "good";
-  const verdict = parts.length ? `State: ${kept} kept, ${reset} reset` : "No state would be lost: the deployed plan holds none";
+  const verdict = parts.length ? `State: ${kept} kept, ${reset} reset` : "No state would be lost: the deployed plan has none";
   place.replaceChildren(html("p", `verdict mark tone-${note && !parts.length ? "idle" : tone}`, note && !parts.length ? note : verdict));
   if (parts.length) {
-    place.append(table(["State", "", "What it holds now", "Why"], parts.map(partRow)));
+    place.append(table(["State", "", "Current content", "Why"], parts.map(partRow)));
   }
   if (streams.length) {
-    place.append(table(["Stream", "Accepted events that wait", "What happens to them", "How"], streams.map(streamRow), [1]));
+    place.append(table(["Stream", "Waiting accepted events", "What happens to them", "How"], streams.map(streamRow), [1]));
   }
   if (note && parts.length) {
     place.append(html("p", "meta", `${note}.`));

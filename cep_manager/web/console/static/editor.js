@@ -1,5 +1,5 @@
-// The editor of plans: the form's text field becomes an editor that completes, checks as one writes, shows what the plan would
-// become and what changes, and tries it out. Without this script the form works by itself.
+// The editor of plans: the form's text field becomes an editor that completes, checks while you type, shows what the plan would
+// become and what changes, and tries it out. The form also works without this script.
 
 import * as code from "./vendor/codemirror.js";
 import { EditPreview } from "./edit_preview.js";
@@ -40,8 +40,8 @@ function start(language) {
   const show = {
     problems: () => {},
     flow: () => showFlow(text(), flow),
-    "query-plan": () => showFragment(text(), "query-plan", addresses.queryPlan, "The query plan is shown as soon as the plan is valid."),
-    operators: () => showFragment(text(), "operators", addresses.explanation, "How its queries run is shown as soon as the plan is valid."),
+    "query-plan": () => showFragment(text(), "query-plan", addresses.queryPlan, "The query plan is shown once the plan is valid."),
+    operators: () => showFragment(text(), "operators", addresses.explanation, "The operators of its queries are shown once the plan is valid."),
     try: () => tryOut.opened(),
     changes: () => showChanges(text(), mode),
   };
@@ -66,7 +66,7 @@ function start(language) {
 
 function makeEditor(helper, mode) {
   const host = document.getElementById("editor");
-  const root = host.attachShadow({ mode: "open" }); // in a shadow, the editor's styles need no leave of the content policy
+  const root = host.attachShadow({ mode: "open" }); // in a shadow root, the editor's styles need no exception in the content security policy
   const view = new code.EditorView({
     doc: field.value,
     root,
@@ -98,8 +98,8 @@ function makeEditor(helper, mode) {
 }
 
 /**
- * Puts what is typed in place of several lines. Left to Chrome, it would style the line that it makes of them, which the content
- * policy refuses, with a complaint.
+ * Replaces several lines with what is typed. Left to Chrome, it would style the resulting line, which the content security
+ * policy refuses with an error.
  */
 function typeOverLines({ inputType, data }, view) {
   const { doc, selection } = view.state;
@@ -117,12 +117,12 @@ function typeOverLines({ inputType, data }, view) {
 
 // ---- checking -----------------------------------------------------------------------------------------------------------
 
-/** Asks what is wrong with the text; what was found is also told to the rest of the page. */
+/** Validates the text and passes the result to the rest of the page. */
 async function check(doc, helper) {
   const text = doc.toString();
   const asked = await send(addresses.validate, text);
   if (!asked?.ok) {
-    verdict("warn", asked ? (await asked.json()).message : "not checked: the manager does not answer");
+    verdict("warn", asked ? (await asked.json()).message : "not checked: no response from the manager");
     return [];
   }
   const found = await asked.json();
@@ -161,7 +161,7 @@ function tellProblems(view) {
   verdict(errors ? "bad" : warnings ? "wait" : "good", errors ? counted : `${checked.plan} can be deployed${warnings ? ` · ${counted}` : ""}`);
   document.getElementById("tab-problems").textContent = errors + warnings ? `Problems (${errors + warnings})` : "Problems";
   const items = [...checked.problems.map((one) => problemItem(view, one, "bad")), ...checked.warnings.map((one) => problemItem(view, one, "wait"))];
-  panels.problems.replaceChildren(items.length ? html("ol", "problems", ...items) : html("p", "meta none", "Nothing is wrong with this text."));
+  panels.problems.replaceChildren(items.length ? html("ol", "problems", ...items) : html("p", "meta none", "No problems found."));
 }
 
 function problemItem(view, problem, tone) {
@@ -201,7 +201,7 @@ async function showFlow(text, flow) {
     const { graph } = await previewed.json();
     flow.show({ ...graph, nodes: graph.nodes.map(({ busy, ...node }) => node) });
   } else {
-    flow.say(checked.valid ? "The flow cannot be shown now." : "The flow is shown as soon as the plan is valid.");
+    flow.say(checked.valid ? "The flow cannot be shown now." : "The flow is shown once the plan is valid.");
   }
 }
 
@@ -223,7 +223,7 @@ async function showChanges(text, mode) {
   const name = addresses.edited || checked?.plan;
   const say = (words) => panels.changes.replaceChildren(html("p", "graph-message", words));
   if (!name) {
-    say("The text names no plan yet.");
+    say("The plan has no name yet.");
     return;
   }
   const listed = await ask(addresses.plans);
@@ -234,12 +234,12 @@ async function showChanges(text, mode) {
   }
   const deployed = known && (await ask(planAddress(name)));
   if (!deployed?.ok) {
-    say(`What is deployed of ${name} cannot be read now.`);
+    say(`Cannot read the deployed text of ${name} now.`);
     return;
   }
   const before = (await deployed.json()).text;
   if (before === text) {
-    say(`This is the text of ${name} as it is deployed.`);
+    say(`Same text as the deployed plan ${name}.`);
     return;
   }
   const host = html("div", "merge");
@@ -252,7 +252,7 @@ async function showChanges(text, mode) {
   if (text === checkedText && checked.valid) {
     editPreview.show(state, planAddress(name, "/edit-preview"), text);
   } else if (text === checkedText) {
-    state.replaceChildren(html("p", "meta", "What happens to the state is shown as soon as the plan is valid."));
+    state.replaceChildren(html("p", "meta", "The effect on the state is shown once the plan is valid."));
   }
   new code.MergeView({ a: { doc: before, extensions: side("Deployed text") }, b: { doc: text, extensions: side("This text") }, parent: root, root, gutter: true, collapseUnchanged: { margin: 3, minSize: 6 } });
 }

@@ -1,4 +1,4 @@
-// Makes elements of the page; what is put in as text stays text.
+// Creates elements of the page; text is inserted as text, never as HTML.
 
 /** An element `name` of class `className` with `children`, which are nodes or texts. */
 export function html(name, className, ...children) {
@@ -10,7 +10,7 @@ export function html(name, className, ...children) {
   return made;
 }
 
-/** A table with `heads` and `rows`, each a list of texts or nodes; columns whose number is in `numbers` are set right. */
+/** A table with `heads` and `rows`, each a list of texts or nodes; columns whose number is in `numbers` are right-aligned. */
 export function table(heads, rows, numbers = []) {
   const cell = (name, content, at) => html(name, numbers.includes(at) ? "number" : "", content);
   const head = html("thead", "", html("tr", "", ...heads.map((text, at) => cell("th", text, at))));

@@ -1,4 +1,4 @@
-// Shows those rows of a list whose `data-words` hold what is written in the search field; the address remembers it.
+// Shows the rows of a list whose `data-words` contain the search text, which is kept in the page's address.
 
 const bar = document.querySelector("[data-filter]");
 const list = document.getElementById(bar.dataset.filter);

@@ -1,4 +1,4 @@
-// The live graph on a plan's page: as the manager sends it, or asked for every two seconds; shown as the page's tools say.
+// The live graph on a plan's page, sent by the manager or polled every two seconds, and shown as selected in the page's toolbar.
 
 import { html } from "./elements.js";
 import { coloured } from "./graph_colours.js";
@@ -34,7 +34,7 @@ async function refresh() {
   }
 }
 
-/** What is sent as it changes, as what is asked for: there a member that is null is one that is gone. */
+/** Converts pushed data to the form of polled data: in pushed data a member that is null was removed. */
 function whole(sent) {
   return {
     ...sent,
@@ -48,7 +48,7 @@ function show() {
     return;
   }
   if (!latest.nodes.length) {
-    view.say("There is no topology to show: the plan's stored text cannot be compiled.");
+    view.say("No topology: the plan's stored text cannot be compiled.");
     return;
   }
   const grain = tool("grain").value || (isLarge(latest) ? "stages" : "instances");

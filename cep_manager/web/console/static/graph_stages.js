@@ -2,7 +2,7 @@
 
 const MOST_INSTANCES = 40;
 
-/** True when a graph is better read by stages. */
+/** Returns whether a graph is easier to read by stages. */
 export function isLarge(graph) {
   return graph.nodes.length > MOST_INSTANCES;
 }
@@ -80,7 +80,7 @@ function joined(one, other) {
   };
 }
 
-/** What no pair of instances can tell, a stage can: all of the stream at its target, or that of each of several sources. */
+/** Counts that are known per stage but not per pair of instances: all of the stream at its target, or that of each of several sources. */
 function told(edge, byId, edges) {
   if (edge.events !== null) {
     return edge;

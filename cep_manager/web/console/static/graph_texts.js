@@ -1,4 +1,4 @@
-// What nodes and edges of a topology's graph say.
+// Texts of the nodes and edges of a topology's graph.
 
 import { short } from "./numbers.js";
 
@@ -70,7 +70,7 @@ function edgeLines(edge, all) {
   return [...name, [`${short(edge.events_per_second)}/s${share}`, "quiet"]];
 }
 
-/** The stream, and how its events are shared out. */
+/** The stream and its grouping. */
 function namesOf(edge) {
   return edge.grouping ? [[edge.stream, ""], [edge.grouping, "grouping"]] : [[edge.stream, ""]];
 }
@@ -82,7 +82,7 @@ export function topologyTexts(address) {
   return { where: whereOf, metrics: metricsOf, facts: factsOf, edge: edgeLines, href };
 }
 
-/** What nodes and edges say of a topology that does not run. */
+/** Texts of the nodes and edges of a topology that does not run. */
 export const PLANNED = {
   where: (node) => [node.kind, ...node.connectors].join(" · "),
   metrics: () => "",

@@ -13,7 +13,7 @@ const LINE = 13; // from one line of an edge's text to the next
 const BEND = 0.3; // the share of a link's way in which it leaves a fan
 const PANEL = 42; // the width of a node's coloured part, which bears its number
 const MOST_FLOWS = 60; // with more links none of them moves
-const MOST_LABELS = 400; // with more links none bears a text: it could not be read
+const MOST_LABELS = 400; // with more links no link has a text, as it would be unreadable
 
 function element(name, attributes = {}, ...children) {
   const made = document.createElementNS(SVG, name);
@@ -86,7 +86,7 @@ export class GraphView {
     }
   }
 
-  /** Shows a text in place of a graph. */
+  /** Shows a text instead of a graph. */
   say(text) {
     this.#area.replaceChildren(html("p", "graph-message", text));
     this.#shape = "";
@@ -174,7 +174,7 @@ export class GraphView {
       part.load.setAttribute("width", (part.room * node.busy).toFixed(1));
       part.share.textContent = node.state === "live" ? `${Math.round(node.busy * 100)} %` : "";
     }
-    // The name has what is seen, in its order, so that who speaks it is understood.
+    // The accessible name has the visible text in its order, as speech control needs.
     const seen = [part.number, part.title, part.sub, part.metrics, part.share].map((text) => text.textContent).filter(Boolean);
     part.group.setAttribute("aria-label", `${node.kind} ${seen.join(" ")}`);
   }
@@ -324,7 +324,7 @@ function fannedCurve(points, fan) {
   return fan < 0 ? curve([from, { x: to.x - bend, y: from.y }, to]) : curve(points);
 }
 
-/** Where a link's text stands: in its lane when it has one, else on the level part of its path. */
+/** Position of a link's text: in its lane if it has one, else on the horizontal part of its path. */
 function labelPlace(points, fan) {
   if (points.length > 2) {
     return { x: (points[1].x + points[2].x) / 2, y: points[1].y };

@@ -36,7 +36,7 @@ function svg(name, attributes, ...children) {
   return made;
 }
 
-/** The charts with their lines filled in; null when the manager does not tell them. */
+/** The charts with their lines filled in; null when the manager does not provide them. */
 async function read() {
   const wanted = CHARTS.flatMap((chart) => chart.lines.map(([metric]) => metric));
   const address = new URL(place.dataset.source, location.href);
@@ -81,7 +81,7 @@ function path(points, x, y) {
     if (value === null) {
       pen = "M";
     } else {
-      // A point alone would not be seen: a line of no length with round ends is.
+      // A single point would be invisible; a line of length 0 with round caps is visible.
       drawn += pen === "M" ? `M${x(atMs)} ${y(value)}h0` : `L${x(atMs)} ${y(value)}`;
       pen = "L";
     }
@@ -131,7 +131,7 @@ function draw(chart, histories) {
   return html("figure", "", caption, plot);
 }
 
-/** The captions tell the newest values, or those under the cursor. */
+/** The captions show the newest values, or those under the cursor. */
 function follow({ chart, lines, keys, plot, cursor, times, x, y, width }) {
   let at = null;
   const newest = times.findLastIndex((_, index) => lines.some((line) => line.points[index][1] !== null));
@@ -181,24 +181,24 @@ function follow({ chart, lines, keys, plot, cursor, times, x, y, width }) {
   show();
 }
 
-/** The charts are those of now, and of the chosen range; while somebody reads them they stay, unless that was chosen again. */
+/** The charts are those of now, and of the chosen range; while they are being read they stay, unless the range was chosen again. */
 async function refresh(chosen = false) {
   if (!chosen && place.querySelector(".plot:focus, .plot:hover") !== null) {
-    return; // somebody reads it
+    return; // it is being read
   }
   const asked = range.value;
   const histories = await read();
   if (asked !== range.value) {
-    return; // another answer is on its way
+    return; // another request is under way
   }
   if (histories === null) {
-    told.textContent = "The history cannot be read now; what is shown is as of before.";
+    told.textContent = "The history cannot be read now; the charts show older data.";
     place.querySelector(".loading")?.remove();
     return;
   }
   place.replaceChildren(...CHARTS.map((chart) => draw(chart, histories)));
   const any = histories.values().next().value;
-  const from = any.source === "tables" ? "From the metric tables." : "From the manager's memory: the last three hours at most.";
+  const from = any.source === "tables" ? "From the metric tables." : "From the manager's memory: at most the last three hours.";
   told.textContent = any.problem ? `${from} ${any.problem}` : from;
 }
 

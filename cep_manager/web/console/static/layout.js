@@ -1,4 +1,4 @@
-// A layered layout: nodes stand in columns by their layer, edges that skip columns are led around the nodes between them.
+// A layered layout: nodes are placed in columns by their layer, edges that skip columns are led around the nodes between them.
 // Pure: from nodes and links to places; the same input always gives the same picture.
 
 export const NODE_WIDTH = 196;
@@ -51,7 +51,7 @@ function chainOf(link, byId, columns) {
   return chain;
 }
 
-/** Orders each column by where its neighbours stand, forth and back, and keeps the order with the fewest crossings. */
+/** Orders each column by the positions of its neighbours, forward and backward, and keeps the order with the fewest crossings. */
 function untangle(columns, chains) {
   if (chains.length > MOST_LINKS) {
     return;

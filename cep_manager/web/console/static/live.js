@@ -1,5 +1,5 @@
-// What the page shows, as the manager sends it when it changes: one stream for the page, of the address in `data-live`.
-// Where there is none (too many pages watch, or something between does not let it through) the page asks instead.
+// Receives the page's data from the manager whenever it changes: one stream per page, from the address in `data-live`.
+// Without a stream (too many pages are open, or a proxy blocks it) the page polls instead.
 
 const TRY_AGAIN_MS = 30_000;
 
@@ -8,12 +8,12 @@ let source = null;
 let known = null;
 let changes = 0;
 
-/** What the manager knows now, as it has sent it; null when there is no stream and the page must ask. */
+/** The newest data sent by the manager; null without a stream, when the page must poll. */
 export function picture() {
   return known;
 }
 
-/** A number that is another one whenever the picture has changed. */
+/** A number that changes whenever the data has changed. */
 export function version() {
   return changes;
 }
@@ -27,7 +27,7 @@ function open() {
   source.addEventListener("change", (event) => show(merged(known, JSON.parse(event.data))));
   source.addEventListener("ended", again); // so it does when the manager is started again
   source.addEventListener("error", () => {
-    known = null; // it may come back by itself; till then the page asks
+    known = null; // it may reconnect by itself; until then the page polls
     if (source?.readyState === EventSource.CLOSED) {
       again();
     }
@@ -39,7 +39,7 @@ function again() {
   setTimeout(open, TRY_AGAIN_MS);
 }
 
-/** A page that nobody sees takes no stream: a browser has only few connections to one server. */
+/** A hidden page uses no stream, since a browser allows only few connections to one server. */
 function close() {
   source?.close();
   source = null;

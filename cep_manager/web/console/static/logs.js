@@ -1,5 +1,5 @@
-// Follows the log of a process, or of several: asks for what has come since, every second, and adds it below.
-// Whatever a log holds is put in as text.
+// Follows the log of one or several processes: requests new records every second and appends them.
+// Content of logs is inserted as text, never as HTML.
 
 import { call } from "./call.js";
 import { html } from "./elements.js";
@@ -11,7 +11,7 @@ const AT_ONCE = 200;
 const MOST_LINES = 3000;
 const NEAR_END_PX = 40;
 const TYPING_MS = 250;
-const LONGEST_MS = 10_000; // an answer takes so long at most
+const LONGEST_MS = 10_000; // time limit for a response
 
 const area = document.getElementById("log");
 const lines = document.getElementById("log-lines");
@@ -24,11 +24,11 @@ const contains = document.getElementById("log-contains");
 const problems = document.getElementById("log-problems");
 const one = "process" in area.dataset;
 
-let place = ""; // behind which the next records are
-let earliest = ""; // before which earlier records are
+let place = ""; // position after which the next records start
+let earliest = ""; // position before which earlier records end
 let known = new Set(); // of several processes: records that are already shown
 let paused = false;
-let generation = 0; // counts up when what is shown is another log
+let generation = 0; // counts up when another log is shown
 let day = "";
 let reading = false;
 let typing = 0;
@@ -62,7 +62,7 @@ area.addEventListener("scroll", () => {
 begin();
 repeat(step, one ? EVERY_MS : SEVERAL_EVERY_MS);
 
-/** Shows the log again, as it is filtered now; the address says how. */
+/** Reloads the log with the current filter, which is kept in the page's address. */
 function begin() {
   const address = new URL(location.href);
   set(address, "level", level.value === "DEBUG" ? "" : level.value);
@@ -115,7 +115,7 @@ async function step(always = false) {
   if (one) {
     showPage(told);
     if (told.more && told.records.length && !paused && lines.childElementCount > AT_ONCE) {
-      step(); // more has come than fits into one answer
+      step(); // there are more new records than fit into one response
     }
   } else {
     showSearch(told);
@@ -124,22 +124,22 @@ async function step(always = false) {
   tell(paused ? "idle" : "good", paused ? "Paused" : "Following");
 }
 
-/** What is answered; null when that is a failure, which is told. */
+/** Returns the response; null on a failure, which is shown on the page. */
 async function read(address) {
   let answer;
   try {
     const signal = AbortSignal.timeout(LONGEST_MS);
     answer = await call(address, { cache: "no-store", headers: { Accept: "application/json" }, signal });
   } catch {
-    tell("bad", "The manager does not answer");
+    tell("bad", "No response from the manager");
     return null;
   }
   const told = await answer.json().catch(() => null);
   if (answer.ok && told !== null) {
     return told;
   }
-  tell("bad", told?.code === "process-silent" ? "No answer" : "Not read");
-  problems.textContent = told?.message ?? `what the manager answered cannot be read (${answer.status})`;
+  tell("bad", told?.code === "process-silent" ? "No response" : "Not read");
+  problems.textContent = told?.message ?? `invalid response from the manager (${answer.status})`;
   return null;
 }
 
@@ -150,10 +150,10 @@ function showPage(told) {
     earliest = told.previous;
   }
   if (told.restarted) {
-    divide("The process was started again");
+    divide("The process was restarted");
   }
   if (told.lost) {
-    divide(`${told.lost.toLocaleString()} records were forgotten before they could be read`);
+    divide(`${told.lost.toLocaleString()} records were discarded before they could be read`);
   }
   lines.append(...told.records.flatMap((record) => lineOf(record)));
   place = told.next;
@@ -164,18 +164,18 @@ function showPage(told) {
   }
 }
 
-/** The newest records of several processes; those that are already shown are passed over. */
+/** The newest records of several processes; those that are already shown are skipped. */
 function showSearch(told) {
   const silent = told.answers.filter((answer) => !answer.answered);
   const missing = silent.map((answer) => html("p", "", `${answer.process.kind} ${answer.process.name} on ${answer.process.host}: ${answer.problem}`));
   if (told.left_out) {
-    missing.push(html("p", "", `${told.left_out} more processes were not asked; choose a plan or a process`));
+    missing.push(html("p", "", `${told.left_out} more processes were left out; choose a plan or a process`));
   }
   problems.replaceChildren(...missing);
   const follows = atEnd();
   const fresh = told.records.filter((record) => !known.has(idOf(record)));
   if (known.size && fresh.length === told.records.length && told.more) {
-    divide("There may be others in between: choose a process to see all");
+    divide("There may be more records in between: choose a process to see all");
   }
   known = new Set([...known, ...fresh.map(idOf)].slice(-MOST_LINES));
   lines.append(...fresh.flatMap((record) => lineOf(record)));
@@ -208,7 +208,7 @@ async function readEarlier() {
   area.scrollTop += area.scrollHeight - height;
 }
 
-/** The line of a record, behind that of its day where it is the first of it. */
+/** The line of a record, after a line with the date for the first record of a day. */
 function lineOf(record) {
   const moment = new Date(record.time_ms);
   const made = [];
@@ -241,7 +241,7 @@ function processOf(record) {
   return link;
 }
 
-/** The text in pieces, with what is sought marked. */
+/** The text with matches of the search marked. */
 function marked(text) {
   const sought = contains.value.toLowerCase();
   const lower = text.toLowerCase();

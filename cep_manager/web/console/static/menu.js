@@ -14,5 +14,5 @@ document.addEventListener("toggle", (event) => {
   menu.style.top = `${below ? button.bottom + GAP : Math.max(GAP, button.top - GAP - menu.offsetHeight)}px`;
 }, { capture: true });
 
-// A menu stands where its button was: it goes when that moves away.
+// A menu is positioned at its button, so it closes when the button moves.
 addEventListener("scroll", () => document.querySelector(".menu:popover-open")?.hidePopover(), { passive: true });

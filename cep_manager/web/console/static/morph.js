@@ -1,5 +1,5 @@
-// Changes a part of the page into what the server says now, touching only what differs: focus, open menus, selected text
-// and the place that was scrolled to stay.
+// Updates a part of the page to the server's new version, changing only what differs: focus, open menus, selected text
+// and the scroll position are kept.
 
 // Attributes that belong to the reader and to scripts, not to the server: its pages have no style attributes, which the
 // content policy forbids.

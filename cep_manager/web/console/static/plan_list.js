@@ -1,4 +1,4 @@
-// Searches the list of plans while one writes: the manager filters, so that a thousand plans are no longer than a page.
+// Searches the list of plans while the user types: the manager filters, so that a thousand plans still fit on a page.
 
 import { renew } from "./refresh.js";
 
@@ -28,7 +28,7 @@ async function show() {
   await renew(list);
 }
 
-/** What was done is told once. */
+/** The message about the last action is shown only once. */
 function forget(address) {
   for (const name of ["notice", "plan", "plans"]) {
     address.searchParams.delete(name);

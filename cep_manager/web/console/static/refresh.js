@@ -6,13 +6,13 @@ import { morph } from "./morph.js";
 import "./times.js";
 
 const SELDOM_MS = 10_000;
-const LONGEST_MS = 10_000; // an answer takes so long at most
-const SILENT = "The manager does not answer";
+const LONGEST_MS = 10_000; // time limit for a response
+const SILENT = "No response from the manager";
 
 const pulse = document.getElementById("pulse");
 let failedSince = null;
 
-/** Asks for `address`; says so in the page's head when the manager cannot be reached or hangs. Null when it does not answer. */
+/** Requests `address`. Returns null without a response; shows in the page's head when the manager cannot be reached or hangs. */
 export function ask(address) {
   const signal = AbortSignal.timeout(LONGEST_MS);
   return reach(address, { headers: { Accept: "text/html, application/json" }, cache: "no-store", signal });
@@ -37,9 +37,9 @@ async function reach(address, options) {
 }
 
 /**
- * Calls `step` again and again, `everyMs` after it has ended, as long as the page is visible and asks nothing. While the
- * manager tells by itself what changes, only when something has, and else seldom, for what time alone changes. `atOnce` is
- * for what is not on the page yet.
+ * Calls `step` repeatedly, `everyMs` after it has ended, as long as the page is visible and no dialog is open. While the
+ * manager pushes changes, only after a change, and otherwise seldom, for data that depends on the time. `atOnce` is
+ * for data that is not on the page yet.
  */
 export function repeat(step, everyMs, { atOnce = false } = {}) {
   let seen = -1;
@@ -66,7 +66,7 @@ export async function attempt(step) {
   }
 }
 
-/** The page's head says `problem`, and of when the page is since; nothing any more when that is empty. */
+/** Shows `problem` in the page's head, and the time of the data shown; an empty `problem` clears it. */
 function tell(problem) {
   if (problem === "") {
     failedSince = null;
@@ -74,13 +74,13 @@ function tell(problem) {
     return;
   }
   failedSince ??= new Date();
-  const text = `${problem}; this is as of ${failedSince.toLocaleTimeString()}`;
+  const text = `${problem}; this page shows data from ${failedSince.toLocaleTimeString()}`;
   if (pulse.textContent !== text) {
     pulse.textContent = text;
   }
 }
 
-/** True of a part of a page, also of one that says why it cannot be shown now; not of a failure that nobody expected. */
+/** Returns whether the response is a part of a page, including one that explains why it cannot be shown now, and not an unexpected failure. */
 function isPart(answer) {
   const expected = answer.status < 500 || answer.status === 503;
   return expected && (answer.headers.get("Content-Type") ?? "").startsWith("text/html");
@@ -88,16 +88,16 @@ function isPart(answer) {
 
 const shown = new WeakMap();
 
-/** Shows what `region` is at its address now. */
+/** Reloads `region` from its address. */
 export async function renew(region) {
   const address = region.dataset.refresh;
   const answer = await ask(address);
   if (answer === null || answer.status === NOT_LOGGED_IN || !isPart(answer)) {
-    return; // what is there stays to be read
+    return; // the old content stays readable
   }
   const text = await answer.text();
   if (text === shown.get(region) || address !== region.dataset.refresh) {
-    return; // also when something else has been asked for meanwhile
+    return; // also if another request was made meanwhile
   }
   shown.set(region, text);
   const made = document.createElement("template");

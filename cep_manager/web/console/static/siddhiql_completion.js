@@ -1,4 +1,4 @@
-// What can be written at a place of a plan's text: from the language that the manager describes and the names in scope.
+// Completions at a position in a plan's text: from the language as described by the manager, and the names in scope.
 
 import { snippetCompletion, syntaxTree } from "./vendor/codemirror.js";
 import { html } from "./elements.js";
@@ -7,7 +7,7 @@ const SOURCES = /\b(?:from|join|into|of|update|delete|in)\s+(?:or\s+insert\s+int
 const TYPES = { window: "class", aggregator: "function", function: "function", "stream-function": "method" };
 const NAME_TYPES = { stream: "interface", table: "constant", window: "class", aggregation: "enum", trigger: "interface", function: "function" };
 
-/** Completion and help over `language`; `setScope` tells the names that the text defines. */
+/** Completion and help over `language`; `setScope` sets the names that the text defines. */
 export class Helper {
   #language;
   #scope = new Map();
@@ -20,7 +20,7 @@ export class Helper {
     }
   }
 
-  /** The names of the text, as validation tells them. While a text is not valid, what queries defined before stays known. */
+  /** The names in the text, as validation reports them. While a text is not valid, names that queries defined before stay known. */
   setScope(names, valid) {
     const told = names.map((one) => [one.name, one]);
     this.#scope = new Map(valid ? told : [...this.#scope, ...told]);
@@ -110,7 +110,7 @@ export class Helper {
     return name ? name.attributes.map(([attribute, type]) => ({ label: attribute, type: "property", detail: `${type} · ${name.name}`, boost: 40 })) : [];
   }
 
-  /** What `word` stands for in the statement: an alias, an element of a pattern, or a name itself. */
+  /** Resolves `word` in the statement: an alias, an element of a pattern, or a name itself. */
   #resolve(word, statement) {
     const quoted = word.replace(/\W/g, "");
     const element = new RegExp(`\\b${quoted}\\s*=\\s*(?:every\\s+|not\\s+)?(\\w+)`).exec(statement);

@@ -4,8 +4,8 @@ import { call } from "./call.js";
 import { send } from "./refresh.js";
 import { eventsOf, generate } from "./try_events.js";
 
-const WAIT_MS = 1000; // before events that found no room are sent again
-const PACE_MS = 100; // a feed sends at most so often
+const WAIT_MS = 1000; // before refused events are sent again
+const PACE_MS = 100; // shortest interval between two requests of a feed
 const MOST_AT_ONCE = 2000;
 const PASSING = new Set(["no-room", "over-limit", "leaving", "inactive"]);
 
@@ -72,7 +72,7 @@ feedForm.addEventListener("submit", async (submitted) => {
   try {
     events = /\.parquet$/i.test(file.name) ? await fromParquet(file) : eventsOf(file.name, await file.text(), { attributes });
   } catch (error) {
-    const reason = error instanceof FileError ? error.message : "it must be CSV with a line of names, JSON objects, one a line, or Parquet";
+    const reason = error instanceof FileError ? error.message : "it must be CSV with a header line, JSON objects, one per line, or Parquet";
     tell("feed-told", "bad", `${file.name} cannot be read: ${reason}.`);
     startButton.disabled = false;
     return;
@@ -103,10 +103,10 @@ async function fromParquet(file) {
     });
     text = await answer.text();
   } catch {
-    throw new FileError("the manager, which reads Parquet, does not answer");
+    throw new FileError("no response from the manager, which reads Parquet files");
   }
   if (!answer.ok) {
-    throw new FileError(messageOf(text) ?? `the manager, which reads Parquet, answered ${answer.status}`);
+    throw new FileError(messageOf(text) ?? `the manager, which reads Parquet files, answered ${answer.status}`);
   }
   return text.split("\n").filter(Boolean);
 }
@@ -122,7 +122,7 @@ function messageOf(text) {
 async function run(mine) {
   running(true);
   progress.max = Math.max(1, mine.events.length);
-  let due = 0; // events that should have been sent by now
+  let due = 0; // number of events due by now
   let before = performance.now();
   while (mine.sent < mine.events.length && !mine.stopped) {
     await pause(PACE_MS);
@@ -158,7 +158,7 @@ async function sendSome(mine, count) {
       tell("feed-told", "bad", `After ${mine.sent} events: ${answer.text}`);
       return false;
     }
-    tell("feed-told", "wait", `${answer.text}; it is tried again`);
+    tell("feed-told", "wait", `${answer.text}; retrying`);
     await pause(WAIT_MS);
   }
   return false;
@@ -181,11 +181,11 @@ function running(on) {
 async function post(events) {
   const answer = await send(simulator.dataset.send, events.map(line).join("\n"), { type: "application/x-ndjson" });
   if (answer === null) {
-    return { ok: false, text: "the manager does not answer", told: null };
+    return { ok: false, text: "no response from the manager", told: null };
   }
   const told = await answer.json().catch(() => null);
   if (told === null) {
-    return { ok: false, text: `what the manager answered cannot be read (${answer.status})`, told };
+    return { ok: false, text: `invalid response from the manager (${answer.status})`, told };
   }
   return { ok: answer.ok, told, text: answer.ok ? "" : reasonOf(told) };
 }

@@ -1,5 +1,5 @@
-// Tables that carry `data-sortable` and an id are sorted by whichever head with `data-sort` is chosen, up or down; a cell's
-// `data-value` counts before its text. What was chosen holds through refreshes.
+// Tables with `data-sortable` and an id are sorted by the selected head with `data-sort`, up or down; a cell's
+// `data-value` counts before its text. The order is kept through refreshes.
 
 const chosen = new Map(); // by the table's id: {column, down}
 

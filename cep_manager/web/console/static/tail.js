@@ -1,4 +1,4 @@
-// Watches an event stream: by server-sent events, and by asking again and again where no more of those are to be had.
+// Watches an event stream: by server-sent events, or by polling when no more connections for those are available.
 
 import { html } from "./elements.js";
 import { ask } from "./refresh.js";
@@ -14,10 +14,10 @@ const value = document.getElementById("tail-value");
 const attribute = document.getElementById("tail-attribute");
 const operator = document.getElementById("tail-operator");
 const attributes = JSON.parse(rows.dataset.attributes);
-const timed = attributes.every(([name]) => name !== "_timestamp"); // an attribute that is called so stands in its place
-let wanted = true; // until somebody stops it
+const timed = attributes.every(([name]) => name !== "_timestamp"); // an attribute of that name replaces it
+let wanted = true; // until the user stops it
 let source = null; // the server-sent events
-let looking = 0; // counts up whenever asking again must end
+let looking = 0; // counts up whenever polling must end
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
@@ -68,7 +68,7 @@ function address(base) {
 function watch() {
   const type = attribute.selectedOptions[0].dataset.type;
   if (type && type !== "string" && value.value.trim() === "") {
-    tell("wait", `Say with what ${attribute.value} is to be compared`);
+    tell("wait", `Enter a value to compare ${attribute.value} with`);
     return;
   }
   watchButton.textContent = "Stop";
@@ -81,7 +81,7 @@ function watch() {
     stop(report.ended);
   });
   source.addEventListener("error", () => {
-    // What refused the events is not told here; asking once tells it, or continues in its place.
+    // The reason of a failure is not available here; one ordinary request returns it, or continues by polling.
     source?.close();
     source = null;
     look();
@@ -101,7 +101,7 @@ async function look() {
     if (told !== null && answer.ok) {
       show(told);
     } else if (told?.code !== "tails-busy") {
-      stop(told === null ? "The manager does not answer" : told.message, "bad");
+      stop(told === null ? "No response from the manager" : told.message, "bad");
       return;
     } else {
       tell("wait", told.message);

@@ -1,9 +1,9 @@
-// Shows times of day in the reader's own zone, with UTC on hover; what scripts or refreshed regions add is seen to as well.
+// Shows times of day in the reader's own zone, with UTC on hover; also in content added by scripts or refreshed regions.
 //
 //   <time datetime="2026-01-31T12:00:05Z">2026-01-31 12:00:05 UTC</time>                 the moment
 //   <time datetime="2026-01-31T12:00:05Z" data-relative>2026-01-31 12:00:05 UTC</time>   how long ago that is
 
-const ROUNDS_MS = 10_000; // how often relative times move on
+const ROUNDS_MS = 10_000; // interval at which relative times are updated
 const STEPS = [
   [86_400, "d"],
   [3_600, "h"],

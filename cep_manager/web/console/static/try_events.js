@@ -1,4 +1,4 @@
-// Events for trying a plan out: written one a line, generated, or read from a file. Pure.
+// Events for trying out a plan: typed one per line, generated, or read from a file. Pure.
 
 export const MOST_FROM_FILE = 1000;
 const WHOLE = new Set(["int", "long"]);
@@ -36,7 +36,7 @@ function readEvent(line, number, otherwise, streams) {
   return time === undefined || time === null ? event : { ...event, timestamp: time };
 }
 
-/** `count` events of `stream` ({name, attributes}) as lines; texts are of few, so that they meet again. */
+/** `count` events of `stream` ({name, attributes}) as lines; strings have only few different values, so that they recur. */
 export function generate(stream, count, random = Math.random, now = Date.now()) {
   return Array.from({ length: count }, () => {
     const data = Object.fromEntries(stream.attributes.map(([name, type]) => [name, valueOf(name, type, random, now)]));
@@ -60,7 +60,7 @@ function valueOf(name, type, random, now) {
   return FRACTION.has(type) ? Math.round(random() * 1000) / 10 : {};
 }
 
-/** The events of a file, as lines: CSV by the name's end, with a line of names first, else JSON, an object a line or a list. */
+/** The events of a file, as lines: CSV by the extension, with a header line, else JSON, an object a line or a list. */
 export function fromFile(name, text, stream) {
   const rows = eventsOf(name, text, stream);
   const lines = rows.slice(0, MOST_FROM_FILE).map((row) => JSON.stringify(stream && row.stream === undefined ? { stream: stream.name, ...apart(row, stream) } : row));

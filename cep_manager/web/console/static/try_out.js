@@ -1,10 +1,10 @@
-// Trying a plan out: sends it with some events to the manager and shows what came out, after which event.
+// Tries out a plan: sends it with some events to the manager and shows the results of each event.
 
 import { html, table } from "./elements.js";
 import { send } from "./refresh.js";
 import { fromFile, generate, MOST_FROM_FILE, readEvents } from "./try_events.js";
 
-/** The panel of the editor in which a plan is tried out; `text()` gives the plan, `streams()` the streams it takes. */
+/** The editor's panel for trying out a plan; `text()` returns the plan, `streams()` its input streams. */
 export class TryOut {
   #text;
   #streams;
@@ -69,7 +69,7 @@ export class TryOut {
       events.value = lines.join("\n");
       this.#tell("idle", count > MOST_FROM_FILE ? `The first ${MOST_FROM_FILE} of ${count} events of ${chosen.name}.` : `${count} events of ${chosen.name}.`);
     } catch {
-      this.#tell("bad", `${chosen.name} cannot be read: it must be CSV with a line of names, or JSON objects, one a line.`);
+      this.#tell("bad", `${chosen.name} cannot be read: it must be CSV with a header line, or JSON objects, one per line.`);
     }
     file.value = "";
   }
@@ -88,7 +88,7 @@ export class TryOut {
     const answer = await send(this.#address, { text: this.#text(), events: read, wait_ms: Math.round((Number(wait.value) || 0) * 1000) });
     run.disabled = false;
     if (!answer) {
-      this.#tell("bad", "The manager does not answer.");
+      this.#tell("bad", "No response from the manager.");
       return;
     }
     const told = await answer.json();
@@ -119,13 +119,13 @@ function resultsOf(result, sent, inputs) {
   parts.push(...filled("table").map((one) => shown(one, true, false)));
   if (result.partial_matches.length) {
     const rows = result.partial_matches.map((one) => [after(one.after, sent), one.query, String(one.count)]);
-    parts.push(section("Partial matches", null, table(["After", "Query", "Matches begun and not finished"], rows, [2])));
+    parts.push(section("Partial matches", null, table(["After", "Query", "Matches that are not complete yet"], rows, [2])));
   }
   parts.push(...filled("query").map((one) => shown(one, false)), ...filled("stream").filter((one) => inputs.has(one.name)).map((one) => shown(one, false)));
   const held = result.state.filter((one) => one.rows || one.groups || one.partial_matches || one.instances);
   if (held.length) {
     const rows = held.map((one) => [`${one.kind} ${one.name}`, ...[one.rows, one.groups, one.partial_matches, one.instances, one.bytes].map(String)]);
-    parts.push(section("State at the end", null, table(["Part", "Rows", "Groups", "Partial matches", "Instances", "Bytes, about"], rows, [1, 2, 3, 4, 5]), false));
+    parts.push(section("State at the end", null, table(["Part", "Rows", "Groups", "Partial matches", "Instances", "Bytes (estimated)"], rows, [1, 2, 3, 4, 5]), false));
   }
   const failures = Object.entries(result.failures);
   if (failures.length) {
@@ -134,7 +134,7 @@ function resultsOf(result, sent, inputs) {
   if (result.log.length) {
     parts.push(section("Log", result.log.length, html("pre", "log", result.log.join("\n")), false));
   }
-  return parts.length ? parts : [html("p", "meta none", "Nothing came out.")];
+  return parts.length ? parts : [html("p", "meta none", "No results.")];
 }
 
 function section(title, count, content, open = true) {

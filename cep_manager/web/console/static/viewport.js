@@ -1,21 +1,21 @@
-// What of a picture is seen: moved by dragging and arrow keys, made larger and smaller by buttons, + and −, or the wheel with
+// Visible part of a picture: moved by dragging and arrow keys, zoomed by buttons, + and −, or the wheel with
 // Ctrl; 0 shows all of it. At first all of it is seen, or its beginning where that could not be read. What is seen stays when
 // the picture is drawn again in the same size.
 
 const STEP = 1.25;
 const LARGEST = 4;
 const SMALLEST = 0.05;
-const READABLE = 0.5; // nothing is shown smaller unless somebody wants to see all of it
+const READABLE = 0.5; // the smallest scale, unless the user asks for the whole picture
 const LOWEST = 180; // the area's height, in pixels and as a share of the window
 const HIGHEST = 0.65;
-const SLIP = 4; // so far a pointer may move and still be a click
+const SLIP = 4; // largest movement of the pointer that still counts as a click
 
 export class Viewport {
   #area;
   #svg = null;
   #whole = { x: 0, y: 0, width: 1, height: 1 };
-  #seen = null; // {x, y, scale}; null: nobody chose
-  #all = false; // somebody chose to see all of it
+  #seen = null; // {x, y, scale}; null: not chosen by the user
+  #all = false; // the user asked for the whole picture
   #dragged = false;
 
   constructor(area) {
@@ -83,7 +83,7 @@ export class Viewport {
     const [width, height] = [this.#area.clientWidth, this.#area.clientHeight];
     const fitting = Math.min(1, width / this.#whole.width, height / this.#whole.height);
     const scale = this.#all ? fitting : Math.max(READABLE, fitting);
-    const before = (room, size) => Math.max(0, (room / scale - size) / 2); // what fits stands in the middle
+    const before = (room, size) => Math.max(0, (room / scale - size) / 2); // a picture that fits is centred
     return { x: this.#whole.x - before(width, this.#whole.width), y: this.#whole.y - before(height, this.#whole.height), scale };
   }
 

@@ -26,7 +26,7 @@ STATES: dict[str, tuple[str, Tone]] = {
     "failed": ("failed", "bad"),
     "abandoned": ("abandoned", "warn"),
 }
-TRIGGERS = {"interval": "interval", "savepoint": "savepoint", "last": "last before the end"}
+TRIGGERS = {"interval": "interval", "savepoint": "savepoint", "last": "last before the topology ended"}
 SAVEPOINT_STATES: dict[str, tuple[str, Tone]] = {
     "taking": ("being taken", "busy"),
     "stored": ("stored", "good"),
@@ -275,11 +275,11 @@ def _troubled(summary: CheckpointSummary) -> str:
 
 def _nothing(settings: CheckpointSettings | None) -> str:
     if settings is None:
-        return "No driver is known: checkpoints are taken by the driver."
+        return "No driver is registered; checkpoints are taken by the driver."
     if not settings.location:
         return (
             "No checkpoints are taken: checkpoint.location in the driver's configuration is empty. "
-            "A topology that fails begins without state."
+            "A topology that fails restarts without state."
         )
     if not settings.interval_ms:
         return (
@@ -293,7 +293,7 @@ def _spreads(summary: CheckpointSummary) -> tuple[SpreadRow, ...]:
     metrics = (
         ("Duration", summary.duration_ms, latency),
         ("Alignment", summary.alignment_ms, latency),
-        ("Size of all states", summary.size_bytes, size),
+        ("Total size of the state", summary.size_bytes, size),
         ("New in the store", summary.stored_bytes, size),
     )
     rows = []
@@ -317,7 +317,7 @@ def _chart(shown: tuple[CheckpointView, ...]) -> CheckpointChart:
         words=(
             f"The last {plural(len(shown), 'checkpoint', 'checkpoints')}, oldest first: the longest took "
             f"{latency(longest_ms)}, the largest was {size(largest)}, {troubled} failed. "
-            "The history below says the same in words."
+            "The table below has the same data."
         ),
     )
 

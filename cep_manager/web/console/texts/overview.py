@@ -136,7 +136,7 @@ def spark(traffic: Traffic, rates: tuple[float | None, ...]) -> Spark:
 
 def _health(worst: AlertSeverity | None, alerts: int) -> str:
     if worst is None:
-        return "All is well"
+        return "No alerts"
     return f"{plural(alerts, 'alert', 'alerts')}"
 
 

@@ -270,7 +270,7 @@ def _driver(driver: DriverView) -> DriverText:
                 f"{one.plan}[{one.tenant}]",
                 one.epoch,
                 Line("", one.state, DRIVER_TONES[one.state]),
-                one.reason if one.wanted else one.reason or "not wanted any more; is being ended",
+                one.reason if one.wanted else one.reason or "no longer needed; being stopped",
             )
             for one in driver.topologies
         ),
@@ -297,7 +297,7 @@ def _manager(member: ManagerMember) -> ManagerRow:
 
 def _worker(worker: WorkerView) -> ClusterWorkerRow:
     in_step = Line("", "alive", "good")
-    behind = Line("", "alive, taking up the latest plans", "busy")
+    behind = Line("", "alive, applying the latest plans", "busy")
     return ClusterWorkerRow(
         name=worker.worker,
         where=f"{worker.host}, process {worker.process_id}",

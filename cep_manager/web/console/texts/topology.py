@@ -148,16 +148,20 @@ def actions(status: PlanStatus, stages: bool) -> dict[str, PlanAction]:
     """
     topology = status.topology
     running = topology.state in (PlanState.ACTIVE, PlanState.DEGRADED, PlanState.INACTIVE)
-    goes = "It is being undeployed: activate it to keep it." if topology.undeploying else ""
-    changing = f"The plan is {topology.state.value}: wait until that has come to its end." if topology.change else goes
-    idle = "" if running else f"The plan is {topology.state.value}: nothing runs that this could be done to."
+    goes = "The plan is being undeployed. Activate it to keep it." if topology.undeploying else ""
+    changing = f"The plan is {topology.state.value}: wait until that has ended." if topology.change else goes
+    idle = "" if running else f"The plan is {topology.state.value}: it has no running topology for this action."
     return {
-        "activate": PlanAction("Activate", "OPERATE", "It is active." if topology.intake and not goes else ""),
-        "deactivate": PlanAction("Deactivate", "OPERATE", "" if topology.intake else "It is deactivated."),
-        "rebalance": PlanAction("Rebalance", "OPERATE", changing or ("" if stages else "Its text cannot be compiled.")),
+        "activate": PlanAction("Activate", "OPERATE", "The plan is active." if topology.intake and not goes else ""),
+        "deactivate": PlanAction("Deactivate", "OPERATE", "" if topology.intake else "The plan is deactivated."),
+        "rebalance": PlanAction(
+            "Rebalance", "OPERATE", changing or ("" if stages else "The plan's text cannot be compiled.")
+        ),
         "restart": PlanAction("Restart", "OPERATE", changing),
         "savepoint": PlanAction("Savepoint", "OPERATE", changing or idle),
-        "release": PlanAction("Go on without", "OPERATE", "" if topology.awaited else "It waits for no first event."),
+        "release": PlanAction(
+            "Continue without", "OPERATE", "" if topology.awaited else "The plan does not wait for first events."
+        ),
         "sample": PlanAction("Sample", "OPERATE", idle),
         "trace": PlanAction("End trace" if topology.trace else "Trace", "OPERATE"),
         "statistics": PlanAction("Statistics", "OPERATE"),
@@ -180,7 +184,7 @@ def _connection(one: GraphConnection) -> ConnectionText:
     if not one.connected:
         state = Line("", "not connected", "wait")
     else:
-        state = Line("", "held back: window full", "warn") if full else Line("", "established", "good")
+        state = Line("", "backpressured: window full", "warn") if full else Line("", "established", "good")
     return ConnectionText(
         direction=one.direction,
         source=worker if inflow else one.what,

@@ -24,9 +24,9 @@ NEARLY_FULL = 0.8
 """From this share of its bound on a log is marked."""
 
 FSYNC = {
-    "always": "on the disk before it is acknowledged",
-    "interval": "on the disk within moments: a machine that fails may lose the last",
-    "none": "left to the system: a machine that fails may lose some",
+    "always": "on disk before it is acknowledged",
+    "interval": "on disk shortly after: a machine that fails may lose the newest",
+    "none": "left to the operating system: a machine that fails may lose some",
 }
 
 
@@ -248,7 +248,7 @@ def _damage(worker: WorkerDetails) -> list[str]:
 def _prepared_problem(prepared: PreparedResultsReport) -> str:
     found = []
     if prepared.lost_events:
-        found.append(f"{plural(prepared.lost_events, 'result', 'results')} could not be read again and are lost")
+        found.append(f"{plural(prepared.lost_events, 'result', 'results')} could not be read back and are lost")
     if prepared.damaged_file_bytes:
         found.append(f"damaged files of {size(prepared.damaged_file_bytes)} were set aside (*.unreadable)")
     return "; ".join(found)
