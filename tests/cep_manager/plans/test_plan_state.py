@@ -102,7 +102,7 @@ def test_running_is_not_enough_while_tasks_are_missing() -> None:
 
 def test_a_task_that_fell_silent_is_named() -> None:
     observed = msgspec.structs.replace(RUNNING, tasks_live=1, silent_tasks=("task 1 on b (process 7)",))
-    assert read_signal(observed) == (StateSignal.INCOMPLETE, "not heard any more: task 1 on b (process 7)")
+    assert read_signal(observed) == (StateSignal.INCOMPLETE, "no heartbeats from: task 1 on b (process 7)")
 
 
 def test_without_a_driver_its_last_report_does_not_count() -> None:
