@@ -58,14 +58,14 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as cache:
         for name in ("cold", "warm"):
-            figures = {"case": f"flights {name}", **_in_a_new_process(cache)}
+            measured = {"case": f"flights {name}", **_in_a_new_process(cache)}
             if options.json:
-                print(json.dumps(figures), flush=True)
+                print(json.dumps(measured), flush=True)
             else:
                 print(
-                    f"{figures['case']:<14}{figures['seconds']:>7.2f} s of processor time,"
-                    f" {len(figures['compiled'])} functions compiled;"
-                    f" calibration loop {figures['calibration_per_s']:,.0f}/s",
+                    f"{measured['case']:<14}{measured['seconds']:>7.2f} s of processor time,"
+                    f" {len(measured['compiled'])} functions compiled;"
+                    f" calibration loop {measured['calibration_per_s']:,.0f}/s",
                     flush=True,
                 )
 
@@ -74,8 +74,8 @@ def _in_a_new_process(cache: str) -> dict[str, Any]:
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(Path(__file__)), "--once"]
     finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)  # noqa: S603 - ours
-    figures: dict[str, Any] = json.loads(finished.stdout)
-    return figures
+    measured: dict[str, Any] = json.loads(finished.stdout)
+    return measured
 
 
 def deploy() -> dict[str, Any]:

@@ -175,11 +175,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        figures = _measure(Path(folder), options)
+        measured = _measure(Path(folder), options)
     if options.json:
-        print(json.dumps(figures))
+        print(json.dumps(measured))
         return
-    for name, told in figures.items():
+    for name, told in measured.items():
         print(f"{name}: " + ", ".join(f"{part} {value}" for part, value in told.items()))
 
 

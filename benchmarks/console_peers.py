@@ -1,4 +1,4 @@
-"""Driver, workers and tasks as a manager sees them, without Spark: they beat, and count events that nobody sends."""
+"""Driver, workers and tasks as a manager sees them, without Spark: heartbeats and counters of fictitious events."""
 
 from __future__ import annotations
 

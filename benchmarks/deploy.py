@@ -52,16 +52,16 @@ def main() -> None:
         times = [_deployment(system, f"Single{number}") for number in range(SINGLE_PLANS)]
         many = _many(system, options.plans)
     active, connected = zip(*times, strict=True)
-    figures = {
+    measured = {
         "active_s": {"best": round(min(active), 2), "median": round(median(active), 2)},
         "connected_s": {"best": round(min(connected), 2), "median": round(median(connected), 2)},
         **many,
     }
     if options.json:
-        print(json.dumps(figures))
+        print(json.dumps(measured))
         return
-    for name, figure in figures.items():
-        print(f"{name:<12} {figure}")
+    for name, value in measured.items():
+        print(f"{name:<12} {value}")
 
 
 def _deployment(system: LocalSystem, name: str) -> tuple[float, float]:

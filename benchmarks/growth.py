@@ -98,7 +98,7 @@ SERIES = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
     options = parser.parse_args()
     lines = []
     for series in SERIES:

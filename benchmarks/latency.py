@@ -61,13 +61,13 @@ def main() -> None:
                 chain.receive()
 
             times = _round_trips({"plan": through_the_plan, "bare chain": through_the_chain}, options.events)
-    figures = {name: _percentiles(one) for name, one in times.items()}
-    ratio = figures["plan"]["p50_ms"] / figures["bare chain"]["p50_ms"]
+    measured = {name: _percentiles(one) for name, one in times.items()}
+    ratio = measured["plan"]["p50_ms"] / measured["bare chain"]["p50_ms"]
     if options.json:
-        print(json.dumps({**figures, "p50_ratio": round(ratio, 2)}))
+        print(json.dumps({**measured, "p50_ratio": round(ratio, 2)}))
         return
-    for name, figure in figures.items():
-        print(f"{name:<12} p50 {figure['p50_ms']:.3f} ms   p99 {figure['p99_ms']:.3f} ms")
+    for name, value in measured.items():
+        print(f"{name:<12} p50 {value['p50_ms']:.3f} ms   p99 {value['p99_ms']:.3f} ms")
     print(f"p50 of the plan is {ratio:.2f} times that of the bare chain")
 
 

@@ -102,7 +102,7 @@ def main() -> None:
     link_per_event_us = (link_many - link_few) / (MANY_ROWS - FEW_ROWS)
     one, two = (min(done, key=lambda run: run.elapsed_s) for done in runs.values())
     alone, busier = (min(max(run.cpu_s) for run in done) for done in runs.values())
-    figures = {
+    measured = {
         "slots": 2,
         "speedup": round(one.elapsed_s / two.elapsed_s, 2),
         "speedup_by_cpu": round(alone / busier, 2),
@@ -114,10 +114,10 @@ def main() -> None:
         "exchange_ns_per_event": round(link_per_event_us * 1000, 1),
     }
     if options.json:
-        print(json.dumps(figures))
+        print(json.dumps(measured))
         return
-    for name, figure in figures.items():
-        print(f"{name:<22} {figure}")
+    for name, value in measured.items():
+        print(f"{name:<22} {value}")
 
 
 @contextmanager

@@ -102,7 +102,7 @@ class Cost:
         return (time.clock_gettime_ns(self._clock) - began_ns) / 1_000 / (rows * pieces)
 
     def _take(self) -> int:
-        """How many results have come; everybody was told what they wait for."""
+        """Return how many results have arrived, after waking all waiting threads."""
         self._poller.poll(WAIT_MS)
         self._sender.handle()
         came = 0

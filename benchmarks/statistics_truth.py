@@ -1,4 +1,4 @@
-"""Whether statistics are true: a known load, beside what page data, /metrics and the metric tables tell of it.
+"""Check statistics against a known load: page data, /metrics and the metric tables.
 
     .venv/bin/python -m benchmarks.statistics_truth [--seconds 60] [--rate 1000] [--json]
 

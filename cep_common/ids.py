@@ -7,7 +7,7 @@ import re
 import msgspec
 
 SUPER_TENANT = -1234
-"""The tenant that owns everything when nobody says otherwise."""
+"""The default tenant."""
 
 _TENANT = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _ADDRESS = re.compile(r"(?P<host>[^\s:/]+):(?P<port>\d{1,5})\Z")

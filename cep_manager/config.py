@@ -183,7 +183,7 @@ class MetricTablesConfig(msgspec.Struct, frozen=True):
 
 
 class ManagerMetricsConfig(msgspec.Struct, frozen=True):
-    """Figures over time."""
+    """Metrics over time."""
 
     tables: MetricTablesConfig = MetricTablesConfig()
 

@@ -51,7 +51,7 @@ _LABEL = re.compile(r"[A-Za-z0-9][\w./-]*(=[\w.-]*)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class AnnotationValue:
-    """A value as it stands in the text."""
+    """A value as written in the text."""
 
     text: str
     span: ast.Span

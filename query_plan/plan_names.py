@@ -11,7 +11,7 @@ from siddhi.language.parser import parse
 from siddhi.language.printer import print_app
 
 USABLE = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.,&+@=!() -]{0,126}[A-Za-z0-9_.,&+@=!()-])?", re.ASCII)
-"""What a topology can be called: the name stands in addresses, files and metrics."""
+"""Rules for names of topologies, which are used in addresses, files and metrics."""
 ALLOWED = "letters, digits, blanks and any of _ - . , & + @ = ! ( ), no sign but '_' in front, at most 128 characters"
 _HEADER = ("plan", "app")
 

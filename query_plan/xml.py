@@ -39,7 +39,7 @@ from siddhi.language.printer import print_annotation, print_definition, print_el
 MAXIMUM_CHARACTERS = 8 * 1024 * 1024
 
 _SOME_DEFINITION = "define stream S ( a int ); "
-"""Stands in front of queries, because a text without any definition is no app."""
+"""Placed before queries, since a text without any definition is not an app."""
 
 SYNC_ROLES: tuple[SyncRole, ...] = ("entry", "log", "replica")
 _KEYED = (GroupingKind.FIELDS, GroupingKind.EXPRESSION, GroupingKind.RANGES)

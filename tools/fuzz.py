@@ -2,7 +2,7 @@
 
     PYTHONPATH=. .venv/bin/python tools/fuzz.py TARGET --inputs 1000000 [--seed 1]
 
-mutates inputs that make sense and tells of the memory used before and after. The last input that was tried is kept in
+mutates inputs that make sense and reports the memory used before and after. The last input that was tried is kept in
 `last-TARGET` in the present folder: the one that broke the target, even if it took the process with it. With libFuzzer,
 which looks for inputs that reach new code:
 

@@ -21,8 +21,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 SetBy = Literal["file", "environment", "driver", "given"]
-"""By what a key was set: a stage is told its settings by its driver, and whatever started a process in another way than
-by a file has given them."""
+"""Origin of a key's value. Stages get their settings from the driver; `given` covers every other way of starting a
+process without a file."""
 
 
 class Source(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 COVER = "•••"
-"""What stands in a secret's place."""
+"""Placeholder for a secret."""
 
 # Every pattern begins with fixed text and has bounded parts: hostile texts take no longer than others.
 _SECRET_NAMES = r"(?:password|passwd|passphrase|secret|credential|api[._-]?key|access[._-]?key|private[._-]?key|token)"  # noqa: S105 - names, not secrets

@@ -1,4 +1,4 @@
-"""YAML files that people write. What is wrong with one is told by its place: its text may hold secrets."""
+"""YAML files that people write. Problems are reported by position, without the text, which may hold secrets."""
 
 from __future__ import annotations
 

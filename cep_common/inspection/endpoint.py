@@ -38,7 +38,7 @@ class Inspection(msgspec.Struct, frozen=True):
 
 
 class InspectionEndpoint(threading.Thread):
-    """Answers managers, and nobody else, until `close`.
+    """Answer requests of managers only, until `close`.
 
     `address` is for the process's registration. A request must name the process's `run`, so that another process that
     got the port later is not mistaken for this one.
@@ -71,7 +71,7 @@ class InspectionEndpoint(threading.Thread):
         self.address = InspectionAddress(Endpoint(advertised_host or host, port), uuid.uuid4().hex)
 
     def close(self) -> None:
-        """Nobody is answered any more."""
+        """Stop answering requests."""
         self._closing.set()
         if self.ident is not None:
             self.join()

@@ -1,6 +1,6 @@
 """How long things took, counted in buckets: writers and readers of the counts agree on their bounds.
 
-Each bucket reaches 9 % further than the one before, so that a percentile is told to within 5 %.
+Each bucket reaches 9 % further than the one before, so that percentiles are accurate to within 5 %.
 """
 
 from __future__ import annotations

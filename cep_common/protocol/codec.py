@@ -30,7 +30,7 @@ _PREFIXES = {message: MAGIC + bytes([len(name)]) + name.encode() for name, messa
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """A decoded message with its correlation id (empty when nobody waits for an answer) and its raw bodies."""
+    """A decoded message with its correlation id (empty if no answer is expected) and its raw bodies."""
 
     message: Message
     correlation: bytes = b""

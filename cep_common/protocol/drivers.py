@@ -45,11 +45,11 @@ class CheckpointReport(msgspec.Struct, frozen=True):
 
 
 FORMER_SAVEPOINT = "former-"
-"""So begins the name of a savepoint in which the newest checkpoint of another plan of the name is kept; its number
-follows. Nobody else names one so."""
+"""Prefix of the names of savepoints that keep the newest checkpoint of another plan of the same name; its number
+follows. Users cannot choose such a name."""
 UNREADABLE_SAVEPOINT = "unreadable-"
-"""So begins the name of a savepoint in which the newest checkpoint of another version is kept, once its plan was told
-to begin from something else; its number follows. Nobody else names one so."""
+"""Prefix of the names of savepoints that keep the newest checkpoint written by another version, after its plan was
+started from other state; its number follows. Users cannot choose such a name."""
 
 
 class SavepointReport(msgspec.Struct, frozen=True):

@@ -54,7 +54,7 @@ GRANTS: dict[AccessRole, frozenset[Permission]] = {
 }
 
 OF_ALL_TENANTS = frozenset({Permission.SEE_SYSTEM, Permission.ADMINISTER})
-"""What nobody is granted who belongs to one tenant."""
+"""Permissions that users of a single tenant never have."""
 
 Calls = Mapping[str, Permission]
 """The permission that each call of a server asks for, by its endpoint in Flask; where an `action` is part of its

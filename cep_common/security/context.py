@@ -45,7 +45,7 @@ class GuardedContext(zmq.Context[Socket]):
         self._authenticator.start()
 
     def destroy(self, linger: int | None = None) -> None:
-        """Close every socket, and admit nobody any more."""
+        """Close every socket, and accept no more connections."""
         if self._authenticator is not None:
             self._authenticator.stop()
             self._authenticator = None
@@ -148,7 +148,7 @@ def about_silence(context: zmq.Context[Any]) -> str:
     """Return a hint for a peer that does not answer: a peer does not answer those whom it refuses."""
     keyring = context.keyring if isinstance(context, GuardedContext) else None
     if keyring is None:
-        return "if it has keys, it answers nobody without"
+        return "if it has keys, it does not answer peers without keys"
     return f"it does not answer if it has other keys or does not accept the role {keyring.role.value}"
 
 

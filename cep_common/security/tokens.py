@@ -1,6 +1,6 @@
 """Tokens by which people and programs show who they are to HTTP servers. A file keeps their hashes, never themselves.
 
-A token is 256 random bits: nobody finds it by trying, so a plain hash is enough, and quick enough for every request.
+A token is 256 random bits and cannot be guessed, so a plain hash is enough, and quick enough for every request.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class TokenFile:
                 self._seen = seen
         except (OSError, ConfigError) as error:
             if self._by_hash or self._seen is None:
-                logger.warning("tokens cannot be read, nobody is let in: file=%s error=%s", self._path, error)
+                logger.warning("tokens cannot be read, all requests are refused: file=%s error=%s", self._path, error)
             self._by_hash, self._seen = {}, (0, 0, 0)
 
     def _write(self, tokens: tuple[StoredToken, ...]) -> None:

@@ -45,7 +45,7 @@ class Gate:
     ) -> None:
         """Create the gate of a server at `host`, which `key` names.
 
-        With `users` it knows people by their passwords, and admits nobody else.
+        With `users`, requests must authenticate as one of these users.
 
         Raises:
             ConfigError: When the host is beyond loopback and there are neither tokens nor users, or when the file of

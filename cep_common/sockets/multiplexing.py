@@ -207,7 +207,7 @@ class SharedListener:
         if self._channels.get(channel.name) is not channel:
             return
         del self._channels[channel.name]
-        # Copies: a stage that cannot be built closes its channel, which nobody knows yet, while the loop continues.
+        # Copies, since a stage that cannot be built closes its unpublished channel while the loop continues.
         for peer, known in list(self._peers.items()):
             for number in [one for one, name in list(known.links.items()) if name == channel.name]:
                 del known.links[number]

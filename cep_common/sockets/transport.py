@@ -116,7 +116,7 @@ def receive(socket: zmq.Socket[bytes]) -> list[bytes]:
 def receive_from(socket: zmq.Socket[bytes]) -> tuple[str, list[bytes]] | None:
     """Return who sent the next message of a listening socket, and the message; None when there is none yet.
 
-    The sender is known by its key (`Keyring.user_of`); without keys nobody is known, and the text is empty.
+    The sender is known by its key (`Keyring.user_of`); without keys senders are anonymous, and the text is empty.
     """
     try:
         frames = receive_frames(socket, zmq.NOBLOCK)
@@ -124,7 +124,7 @@ def receive_from(socket: zmq.Socket[bytes]) -> tuple[str, list[bytes]] | None:
         return None
     user = ""
     if socket.getsockopt(zmq.CURVE_SERVER):
-        # A key that is withdrawn while its holder connects leaves a connection of nobody.
+        # A key that is withdrawn while its holder connects leaves a connection without a user.
         with contextlib.suppress(zmq.ZMQError):
             user = str(frames[0].get("User-Id"))
     return user, [bytes(frame.buffer) for frame in frames]

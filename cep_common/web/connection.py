@@ -336,7 +336,7 @@ class ClientConnection(asyncio.Protocol):
         return age > limits.body_s or request.body_bytes < least
 
     def is_idle(self) -> bool:
-        """Return whether nobody waits: between two requests, or behind a refusal."""
+        """Return whether the client waits for no response: between two requests, or after a refusal."""
         return bool(self._lingers_until) or (self._served and self._request is None and not self._unread)
 
     def _is_unread(self, now: float) -> bool:

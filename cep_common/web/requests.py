@@ -113,7 +113,7 @@ class AnsweredConnection(Protocol):
         """Return whether it has been waited for long enough."""
 
     def is_idle(self) -> bool:
-        """Return whether nobody waits: between two requests, or behind a refusal."""
+        """Return whether the client waits for no response: between two requests, or after a refusal."""
 
     def flush(self) -> None:
         """Send the answers that are there, in the order of their requests."""

@@ -59,7 +59,7 @@ WRONG = "name and password do not go together, or the account is disabled"
 class Accounts:
     """The accounts of a manager. Any thread may use them.
 
-    Every method raises PlanStoreError when the database cannot be used: then nobody can log in.
+    Every method raises PlanStoreError when the database cannot be used: then logins are impossible.
     """
 
     def __init__(

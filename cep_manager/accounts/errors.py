@@ -24,13 +24,13 @@ class UnknownAccountError(ManagerError):
 
 
 class LastAdminError(ManagerError):
-    """Nobody would be left who may administer the system."""
+    """The change would leave the system without an admin."""
 
     code = "last-admin"
 
 
 class AccountsOffError(ManagerError):
-    """Nobody logs in at this manager."""
+    """Accounts are switched off at this manager."""
 
     code = "accounts-off"
 

@@ -22,8 +22,8 @@ RANDOM_PARTS, PART_LENGTH = 4, 5
 
 
 KNOWN_WAIT, OTHERS_WAIT = 12, 4
-"""So many hashes wait for the one that is computed: of those who have logged in from their address before, and of
-others, who keep nobody waiting for more than a second."""
+"""Maximum number of logins waiting for a hash: from addresses with a successful login before, and from others, which
+thus delay a login by at most a second."""
 AGAIN_AFTER_MS = 1_000
 
 
@@ -39,7 +39,7 @@ class Passwords:
         self._one_at_a_time = threading.Lock()
         self._counting = threading.Lock()
         self._queued = 0
-        self._nobodys = _nobodys(self._hasher)
+        self._placeholder = _placeholder(self._hasher)
 
     def hash(self, password: str) -> str:
         """Return the hash of a password. Raises TooManyAttemptsError when too many callers wait."""
@@ -49,12 +49,12 @@ class Passwords:
     def is_right(self, password: str, kept: str | None, *, known: bool = True) -> bool:
         """Return whether `kept` is the hash of the password.
 
-        For None, the hash of somebody who does not exist, it is False after just as long. Raises TooManyAttemptsError
+        For None (an unknown user) it returns False after the same time. Raises TooManyAttemptsError
         when too many wait; who is `known` may wait longer than others.
         """
         with self._turn(KNOWN_WAIT if known else OTHERS_WAIT):
             try:
-                return self._hasher.verify(kept or self._nobodys, password) and kept is not None
+                return self._hasher.verify(kept or self._placeholder, password) and kept is not None
             except (VerificationError, InvalidHashError):
                 return False
 
@@ -72,7 +72,7 @@ class Passwords:
                 self._queued -= 1
 
 
-def _nobodys(hasher: PasswordHasher) -> str:
+def _placeholder(hasher: PasswordHasher) -> str:
     """Return a hash of no password, which takes as long to check as any other, and no time to make."""
     salt, digest = (
         b64encode(secrets.token_bytes(length)).decode().rstrip("=") for length in (hasher.salt_len, hasher.hash_len)

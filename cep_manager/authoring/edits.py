@@ -21,7 +21,7 @@ from topology.edit_preview.messages import EditAnswer, EditRefused, EditRequest
 from topology.events.conversion import Attributes, conversion_problem
 
 LEAST_MS = 60_000
-"""A preview runs no events, so all of its time goes by until the engine is loaded: long on a busy host."""
+"""A preview runs no events, so nearly all of its time is spent loading the engine, which takes long on a busy host."""
 NOT_RUNNING = "the plan does not run, so the size of its state is unknown"
 
 

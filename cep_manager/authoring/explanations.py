@@ -13,7 +13,7 @@ from siddhi.scripts.language import ScriptPolicy
 from topology.plan_explanation.messages import ExplainAnswer, ExplainRefused, ExplainRequest
 
 LEAST_MS = 60_000
-"""No events run, so all of the time goes by until the engine is loaded: long on a busy host."""
+"""No events run, so nearly all of the time is spent loading the engine, which takes long on a busy host."""
 
 
 class Explanations:

@@ -76,7 +76,7 @@ def _attributes(schema: Schema) -> tuple[tuple[str, str], ...]:
 def _definitions(text: str) -> Iterator[ast.Definition]:
     """Yield each statement that is a complete definition and skip everything else."""
     for statement in itertools.islice(_statements(text[:LONGEST_TEXT]), MOST_STATEMENTS):
-        # Annotations of the plan, or a statement that nobody has ended, may stand before the definition.
+        # Annotations of the plan, or an unterminated statement, may precede the definition.
         for begin in itertools.islice(_DEFINE.finditer(statement), MOST_BEGINNINGS):
             with contextlib.suppress(SiddhiParseError):
                 yield parse_definition(statement[begin.start() : begin.start() + LONGEST_STATEMENT])

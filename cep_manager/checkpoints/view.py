@@ -190,7 +190,7 @@ def require_savepoint(snapshot: ClusterSnapshot, key: PlanKey, name: str) -> Non
     """Raise unless the plan can start from that savepoint.
 
     Raises UnknownSavepointError when the plan has no such savepoint, StateUnreadableError when it cannot start from it.
-    Passes if no driver is alive, since then nobody knows.
+    Passes if no driver is alive, since then it cannot be known.
     """
     if snapshot.driver is None:
         return

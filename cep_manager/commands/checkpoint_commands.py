@@ -1,4 +1,4 @@
-"""What can be done to the checkpoints and savepoints of plans: the driver does it, and tells of it in its reports."""
+"""Commands on the checkpoints and savepoints of plans; the driver carries them out and reports the outcome."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
 class CheckpointCommands:
-    """Commands on checkpoints and savepoints. Every one raises NoDriverError when there is nobody to do it."""
+    """Commands on checkpoints and savepoints. Each raises NoDriverError if no driver is alive."""
 
     def __init__(self, changes: PlanChanges) -> None:
         self._changes = changes
@@ -66,10 +66,11 @@ class CheckpointCommands:
 
 
 def require_free_name(name: str) -> None:
-    """Raise BadRequestError when nobody may name a savepoint so."""
+    """Raise BadRequestError if the name of a savepoint is not allowed."""
     if not _NAME.fullmatch(name) or name == NO_SAVEPOINT or name.startswith(_RESERVED):
         raise BadRequestError(
             f"a savepoint cannot be named {name[:80]!r}: use up to 64 letters, digits, '.', '_' and '-', beginning "
-            f"with a letter or digit; {NO_SAVEPOINT!r} stands for no savepoint, and what other plans or versions have "
+            f"with a letter or digit; {NO_SAVEPOINT!r} means no savepoint, and savepoints kept of other plans "
+            "or versions have "
             f"left is kept under names that begin with {' or '.join(map(repr, _RESERVED))}"
         )

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 LARGEST_BYTES = 1_048_576
-"""A larger file is not a plan; nobody should wait while it is read."""
+"""Larger files are refused: no plan is as large, and reading one would delay the others."""
 
 
 class FilePlans(Protocol):

@@ -14,10 +14,10 @@ from cep_manager.plans.record import PlanRecord
 def standing_results(
     plans: Mapping[PlanKey, PlanRecord], driver: ClusterMember[RegisterDriver] | None
 ) -> tuple[PlanCheckpoints, ...]:
-    """Of the plans that deliver exactly once: which results stand, as the driver's store knows it.
+    """Return which results of exactly-once plans are committed, according to the driver's store.
 
-    While a plan is changed two of its topologies tell of that; one of another plan of the name, that is being ended, of
-    its own. The plan that was deployed last comes last.
+    While a plan is changed, two of its topologies report their results; so does the topology of another plan of the
+    same name that is being stopped. The plan that was deployed last comes last.
     """
     found: dict[tuple[PlanKey, int], dict[tuple[int, int], CheckpointSpan]] = {}
     for report in driver.latest.topologies if driver is not None else ():

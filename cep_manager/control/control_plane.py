@@ -105,12 +105,12 @@ class ControlPlane:
         self._quotas = quotas
         self._driver_lost = False
         self._reported: object = None
-        """What the driver said last, of that which `tick` looks at."""
+        """The part of the driver's last report that `tick` uses."""
         self.news = True
-        """Something was heard or ordered since the last `tick` that it should look at soon. Heartbeats that tell of
-        nothing new need not be looked at one by one."""
+        """Whether there was a report or an order since the last `tick` that it should process soon. Heartbeats without
+        news are not processed one by one."""
         self.looked = True
-        """The last `tick` looked at all plans."""
+        """Whether the last `tick` processed all plans."""
         self._look_due_ms = 0
         """Until then nothing can have happened to a plan that is no news."""
         self._looked_revision = revision
@@ -124,7 +124,7 @@ class ControlPlane:
         if whole is None:  # told to another manager: the driver or worker tells all of it at once
             return self._tell_all(message), []
         message = whole
-        # Before the names are translated: the driver is told the new names of what it still calls by old ones.
+        # Before the names are translated: the driver gets the new names of plans that it still reports by old ones.
         stale = renames(message, self._deployments.plans) if isinstance(message, RegisterDriver) else ()
         message = present_names(message, self._deployments.plans)
         farewell = self._fence.farewell(message, now_ms)

@@ -461,7 +461,7 @@ class ManagerControlLoop:
         except (PlanStoreError, NotLeaderError) as error:
             self._report_failure(key, error.message)
         except Exception:
-            # The border of this thread: nobody waits for what it returns or raises.
+            # The outermost frame of this thread: no caller would see an exception.
             logger.exception("epoch not raised plan=%s", key.topology())
             self._report_failure(key, "the manager failed; see its log")
         else:

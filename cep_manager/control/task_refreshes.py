@@ -36,7 +36,7 @@ class TaskRefreshes:
         """How many receivers of a run have been known."""
 
     def registered(self, task: RegisterTask, record: PlanRecord) -> None:
-        """Note what a task of a stage host was told when it registered."""
+        """Record the answer that a task of a stage host got when it registered."""
         if task.stage_host:
             self._answered[task.key, task.epoch, task.task] = _answer_of(record)
 
@@ -55,7 +55,7 @@ class TaskRefreshes:
         return TasksRefreshed(heartbeat_ms, lease_ms, again=again)
 
     def forget_silent(self, now_ms: int, lease_ms: int) -> None:
-        """Forget stage hosts that have been silent for several leases, and what tasks were told that are no more."""
+        """Forget stage hosts that were silent for several leases, and answers of tasks that no longer exist."""
         for host in [
             one for one, heard_ms in self._heard_ms.items() if now_ms - heard_ms >= FORGET_AFTER_LEASES * lease_ms
         ]:
@@ -69,7 +69,7 @@ class TaskRefreshes:
             del self._receivers[key, epoch]
 
     def _renew(self, task: RefreshedTask, now_ms: int) -> bool:
-        """Renew the lease of a task that is known as it is, and has nothing new to be told."""
+        """Renew the lease of a task whose registration is unchanged and for which there is no new information."""
         record = self._deployments.plans.get(task.key)
         if record is None or _answer_of(record) != self._answered.get((task.key, task.epoch, task.task)):
             return False

@@ -72,7 +72,7 @@ class WorkerAdmission:
         self._adopted.add(worker)
 
     def is_adopted(self, worker: str) -> bool:
-        """Return whether the worker is to be told to join this system."""
+        """Return whether the worker must be instructed to join this system."""
         return worker in self._adopted
 
     def refuse(

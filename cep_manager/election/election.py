@@ -12,7 +12,7 @@
 No time of day is compared with that of another host. A leader counts its lease from the moment at which it *asked* the
 database to confirm it, a standby from the moment at which it *had seen* that confirmation: so the leader's ends first.
 A leader whose confirmations come late, as on a busy host, makes its lease longer. A standby that sees no confirmation
-probes the leader's port: if its process has ended, nobody has to wait for the end of the lease.
+probes the leader's port: if its process has ended, there is no need to wait for the end of the lease.
 """
 
 from __future__ import annotations
@@ -362,4 +362,4 @@ class Election:
 
 
 def _name(manager: ManagerAddress | None) -> str:
-    return f"{manager.control.host}:{manager.control.port}" if manager is not None else "nobody"
+    return f"{manager.control.host}:{manager.control.port}" if manager is not None else "no manager"

@@ -292,7 +292,7 @@ class Leadership:
             reason = error.message
             self._report(lambda now_ms: self._election.failed(reason, now_ms))
         except Exception:
-            # The border of this thread: nobody waits for what it returns or raises.
+            # The outermost frame of this thread: no caller would see an exception.
             paced_logger.exception("lease not read")
             self._report(lambda now_ms: self._election.failed("the manager failed; see its log", now_ms))
         else:

@@ -1,4 +1,4 @@
-"""What the manager tells of event streams and of the events that pass on them."""
+"""Views of event streams and of the events on them."""
 
 from __future__ import annotations
 

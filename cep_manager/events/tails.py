@@ -33,7 +33,7 @@ LOOK_MS = 50
 """How long a tail waits at one worker before it looks at the next."""
 
 MOST_KEPT = 500
-"""Events that nobody has fetched; the oldest are forgotten first."""
+"""Maximum number of events not fetched yet; the oldest are dropped first."""
 
 LEAVE_S = 2.0
 

@@ -34,7 +34,7 @@ class ChildApp(msgspec.Struct, frozen=True):
 
     `name` is that of the app, `instance` that of the stage's instance. `state` is `expected` until a task runs it, then
     `live` or `silent`; `host`, `task` (-1: none) and `process_id` say where. `text` is the SiddhiQL that its engine
-    runs, with secrets covered (empty: the plan has more of them than are told). `topics_read` are topics of Kafka whose
+    runs, with secrets masked (empty if the limit of all texts is exceeded). `topics_read` are topics of Kafka whose
     messages become events of its `inputs`, `topics_written` those to which sinks write its `outputs`. Rates are events
     per second over the last seconds.
     """

@@ -70,7 +70,7 @@ class FlowNode(msgspec.Struct, frozen=True):
 
 
 class FlowEdge(msgspec.Struct, frozen=True):
-    """Events go from one node to another; `events` is None where nobody counts them."""
+    """Events go from one node to another; `events` is None if they are not counted."""
 
     source: str
     target: str

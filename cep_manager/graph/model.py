@@ -50,9 +50,9 @@ class GraphNode(msgspec.Struct, frozen=True):
 class GraphEdge(msgspec.Struct, frozen=True):
     """Events of `stream` from one node to another.
 
-    `events` is None where the counters of the ends cannot tell it: several instances feed several others. `grouping`
-    says how the target's instances share them. Of a link between worker and topology, `under_way` events of at most
-    `window` are not acknowledged: when all are, it is held back.
+    `events` is None if it cannot be derived from the counters of the ends, as several instances feed several others.
+    `grouping` says how the target's instances share them. On a link between worker and topology, `under_way` of at most
+    `window` events are not acknowledged; when the window is full, the sender waits.
     """
 
     source: str

@@ -1,4 +1,4 @@
-"""The checkpoints of all plans, for longer than the driver tells of them. Pure: the driver's reports go in."""
+"""History of the checkpoints of all plans, longer than the driver's reports. Pure: it is fed with these reports."""
 
 from __future__ import annotations
 

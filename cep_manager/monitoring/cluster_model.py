@@ -133,7 +133,7 @@ class ManagerMember(msgspec.Struct, frozen=True):
     """One of the managers that share the database.
 
     A leader leads under `token` since `since_ms` (time of day); for the others both are 0. `asked` is the one that
-    tells of it.
+    answers the request.
     """
 
     control: Endpoint
@@ -181,9 +181,9 @@ class NodeList(msgspec.Struct, frozen=True):
 class ElectionView(msgspec.Struct, frozen=True):
     """The election as the web shows it.
 
-    Whether this manager leads, who leads (None: nobody at the moment), and all managers in order of their addresses.
-    `problem` says why the database cannot be reached; empty when it can. `changes` of leader are those that this
-    manager has seen.
+    It says whether this manager leads, which manager leads (None: no manager at the moment), and lists all managers by
+    address. `problem` says why the database cannot be reached; empty when it can. `changes` of leader are those that
+    this manager has seen.
     """
 
     leads: bool

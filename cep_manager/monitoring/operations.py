@@ -1,10 +1,10 @@
-"""Long actions that can be watched.
+"""Long operations whose progress can be watched.
 
-Pure: how far one has got is told from a snapshot, so that any manager that leads can tell it, and nothing is kept for
-it.
+Pure: progress is derived from a snapshot, so that every new leader can report it, and nothing is stored for an
+operation.
 
-An operation is named `KIND:BEGUN_MS:SAVEPOINT:PLAN`. What a change began is known by the time at which the plan store
-was told of it (`updated_ms`), which stays with it over restarts, new epochs and other managers.
+An operation is named `KIND:BEGUN_MS:SAVEPOINT:PLAN`. A change is identified by the time at which it was written to the
+plan store (`updated_ms`), which survives restarts, new epochs and changes of leader.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OperationKind = Literal[
 OperationState = Literal["pending", "running", "succeeded", "failed", "superseded"]
 
 NOT_TOLD_AFTER_MS = 10_000
-"""A savepoint that the driver does not tell of for so long will not come."""
+"""Time without a report of the driver after which a requested savepoint counts as failed."""
 
 
 CLOCKS_APART_MS = 5_000

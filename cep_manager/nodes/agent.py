@@ -205,7 +205,7 @@ class NodeAgent:
         self._submit(lambda: self._record(wanted, in_sync=in_sync))
 
     def _watch_the_active_one(self) -> None:
-        """Claim the lease soon after the active node has ended, or given it back: nobody is active meanwhile."""
+        """Claim the lease soon after the active node has ended or released it, as no node is active meanwhile."""
         peer = next((node for node in self.nodes if node.name != self._store.name), None)
         now_ms = self._clock.monotonic_ms()
         if time.monotonic() - self._watched_at >= WATCH_S:

@@ -61,7 +61,7 @@ AUDIT = Table(
     Column("status", Integer, nullable=False),
 )
 
-# What all managers must know and nobody else: by it they sign the proofs that forms carry.
+# A secret shared by all managers, with which they sign the CSRF tokens of forms.
 SECRETS = Table(
     "cep_secrets",
     ACCOUNTS,

@@ -203,8 +203,8 @@ def _begin(connection: Connection) -> None:
         return
     waits = connection.get_execution_options().get(SURVIVES, True)
     connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if waits else 'NORMAL'}")
-    # The driver is told (isolation_level) to begin none itself. A transaction that reads before it writes would fail
-    # instead of waiting when another one writes in between, so each takes the lock at its start.
+    # The database driver must not begin transactions itself (isolation_level). A transaction that reads before it
+    # writes would fail instead of waiting when another one writes in between, so each takes the lock at its start.
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 

@@ -113,7 +113,7 @@ class NodeStore:
         return True
 
     def lease_is_free(self) -> bool:
-        """Return whether nobody holds the lease, as after an active node that has handed over."""
+        """Return whether the lease is free, for example after the active node has handed over."""
         with self._database.reading() as connection:
             return connection.scalar(sqlalchemy.select(LEADER.c.holder)) == ""
 

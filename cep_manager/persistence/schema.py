@@ -96,7 +96,7 @@ LEADER = Table(
     Column("lease_ms", BigInteger, nullable=False),
     Column("since_ms", BigInteger, nullable=False),
 )
-NOBODY = {
+NO_LEADER = {
     "token": 0,
     "beat": 0,
     "changes": 0,
@@ -167,7 +167,7 @@ def bring_up_to_date(connection: Connection) -> int:
     if version is None:
         METADATA.create_all(connection)
         ACCOUNTS.create_all(connection)
-        connection.execute(LEADER.insert().values(NOBODY))
+        connection.execute(LEADER.insert().values(NO_LEADER))
         connection.execute(SYSTEM.insert().values(identity=uuid.uuid4().hex))
         connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
         return SCHEMA_VERSION
@@ -180,7 +180,7 @@ def bring_up_to_date(connection: Connection) -> int:
     if version in (1, 2):
         LEADER.create(connection)
         MANAGERS.create(connection)
-        connection.execute(LEADER.insert().values(NOBODY))
+        connection.execute(LEADER.insert().values(NO_LEADER))
     if version in (1, 2, 3):
         connection.execute(text(_FROM_3_TO_4))
     _add_since_3(connection, version)
@@ -211,7 +211,7 @@ def _add_since_3(connection: Connection, version: int) -> None:
     if version < 13:
         for table in (PLANS, FORMER) if version > 1 else (PLANS,):  # the other one was made just now
             connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN host VARCHAR(8)"))
-    NODE_ORDERS.drop(connection, checkfirst=True)  # nobody knows how old an order of version 14 is
+    NODE_ORDERS.drop(connection, checkfirst=True)  # the age of an order of version 14 is unknown
     NODE_ORDERS.create(connection)
 
 

@@ -1,6 +1,6 @@
 """Plans in messages under the names that they have now. Pure.
 
-Stages and drivers continue while a plan is renamed, and tell of it under the name that it had when they began.
+Stages and drivers keep running while a plan is renamed, and report it under the name that it had when they started.
 """
 
 from __future__ import annotations

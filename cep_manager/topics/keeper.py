@@ -127,7 +127,7 @@ class TopicKeeper:
     def sweep(self, needed: Callable[[], NeededTopics | None], changes: AbstractContextManager[object]) -> int:
         """Delete topics that were created for plans that are gone, or do not need them any more.
 
-        A topic with messages that nobody has read stays, and the log says so.
+        A topic with unread messages is kept, which is logged.
 
         Args:
             needed: Gives the topics of each plan that is deployed, by tenant and identity; a plan that is being changed
@@ -201,7 +201,7 @@ class TopicKeeper:
                 )
 
     def _unread(self, one: KnownTopic, there: Mapping[str, int]) -> int:
-        """Return how many messages nobody has read of a topic that is to be deleted."""
+        """Return the number of unread messages of a topic that is to be deleted."""
         if not one.created or one.topic not in there:
             return 0
         return self._cluster.unread(one.topic, there[one.topic], topic_group(one.topic))

@@ -75,8 +75,8 @@ _OWNERS = Table(
     Column("deployed_ms", BigInteger, nullable=False),
     Column("missing_ms", BigInteger, nullable=False),
 )
-"""When each plan that has entries was deployed first, and the time of day since which it is missing, though nobody has
-undeployed it (0: it is there)."""
+"""When each plan with entries was first deployed, and the time of day since which it is missing without having been
+undeployed (0: it exists)."""
 
 
 @dataclass(frozen=True, slots=True)

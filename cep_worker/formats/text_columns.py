@@ -115,7 +115,7 @@ def read_column(kind: str, texts: pa.Array) -> tuple[pa.Array, list[tuple[int, s
         except ValueError as problem:
             values.append(None)
             problems.append((row, str(problem)))
-            if len(problems) >= MOST_DETAILS:  # nobody wants to read more
+            if len(problems) >= MOST_DETAILS:  # more details would not help
                 values += [None] * (len(texts) - len(values))
                 break
     return pa.array(values, wanted), problems

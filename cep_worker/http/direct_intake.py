@@ -290,7 +290,7 @@ class DirectIntake:
             self._submit(lane, posts, _batch_of(posts, self._gateway.now_ms()), loop)
         except EventsRejectedError as error:
             return error
-        except Exception:  # the border of the loop, which would tell nobody: these clients would wait forever
+        except Exception:  # the loop would swallow it, and these clients would wait forever
             logger.exception("events could not be submitted: posts=%d", len(posts))
             self._answer(posts, _defect())
         return None

@@ -53,7 +53,7 @@ class HttpServers:
 
         Raises:
             ConfigError: the path is taken, PortInUseError when the address is, and ConfigError when it is
-                beyond loopback and nobody needs a token.
+                beyond loopback and no token is required.
         """
         name = _name(address, path)
         if name in self._sources or (path + "/").startswith("/events/"):

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 def _ignore() -> None:
-    """Do nothing: nobody wants to know that something happens."""
+    """Do nothing: the default callback for activity."""
 
 
 class Inflow:
@@ -87,7 +87,7 @@ class Inflow:
         """That to which a link stood last in this epoch."""
         self._watermark = InflowWatermark(config.inflow.idle_ms, config.inflow.out_of_order_ms, now_ms)
         self._opened = False
-        """A link to a receiver has stood: until then nobody could wait for what comes here."""
+        """Whether a link to a receiver was ever established; before that no receiver waits for this inflow."""
         limits = ReceiverLinkLimits(
             config.inflow.batch_rows, config.inflow.max_in_flight_frames, config.registry.connect_ms
         )

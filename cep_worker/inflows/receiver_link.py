@@ -53,7 +53,7 @@ SILENT_MS = 1_500
 
 
 def _ignore() -> None:
-    """Do nothing: nobody wants to know that something happens."""
+    """Do nothing: the default callback for activity."""
 
 
 class ReceiverLink:
@@ -192,7 +192,7 @@ class ReceiverLink:
         self._event_loop.defer(self.pump)
 
     def promise(self, watermark_ms: int, resting: bool) -> None:
-        """Later events are of `watermark_ms` or after; `resting` means that nobody need wait for them."""
+        """Send a watermark: later events are not older than `watermark_ms`; `resting` marks the inflow as idle."""
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
         self._resting = resting
         if not resting:

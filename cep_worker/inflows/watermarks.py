@@ -66,9 +66,9 @@ class InflowWatermark:
         self._update()
 
     def rest(self, source: Hashable) -> None:
-        """`source` says that it has nothing more to send for now.
+        """Mark `source` as idle: it has nothing more to send for now.
 
-        Where nobody has sent anything, that is said instead of a first event, which would be waited for.
+        If no source has sent anything, this counts in place of a first event, which would otherwise be awaited.
         """
         if source in self._sources:
             self._sources[source].idle = True

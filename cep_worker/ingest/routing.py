@@ -16,11 +16,11 @@ from topology.events.conversion import conversion_problem
 
 
 class Route:
-    """Hands batches whose attributes are `offered` to `inflows`, columns put in each inflow's order.
+    """Passes batches with the attributes `offered` to `inflows`, with the columns in the order of each inflow.
 
-    Either every inflow takes a batch or none does, so that a source can wait or be told to come again. `limit` is the
-    one of the tenant to whom all the inflows belong. What was read just before an edit gave its stream other attributes
-    is converted.
+    Either every inflow takes a batch or none does, so that a source can wait or retry. `limit` is the
+    rate limit of the tenant that owns all the inflows. What was read just before an edit gave its stream other
+    attributes is converted.
     """
 
     def __init__(self, source: Hashable, offered: Attributes, inflows: Sequence[Inflow], limit: RateLimit) -> None:

@@ -96,7 +96,7 @@ class SubmissionQueue:
 
     def _tell(self, source: Hashable, stream: EventStream, what: Callable[[Route], None]) -> None:
         def tell() -> None:
-            with suppress(InputError):  # nobody takes the stream's events now, and nobody waits for them
+            with suppress(InputError):  # no plan accepts the stream's events now, and no source waits for them
                 what(self._make_route(source, stream.schema, stream))
 
         self._event_loop.post(tell)

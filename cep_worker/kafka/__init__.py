@@ -4,6 +4,6 @@ client      settings of a client, the library, and what its errors mean to a use
 positions   where a partition is read from, and the mark under which that is committed
 messages    messages → record batches, and messages that are none
 sequences   the header with a number by which repeated messages are known
-readings    the partitions that a source reads, and what is told of them
+readings    the partitions that a source reads, and their reports
 source      the source; sink: the sink; replay: messages that are tried again
 """

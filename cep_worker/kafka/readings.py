@@ -1,4 +1,4 @@
-"""The partitions that a source reads: where from, how far, and what is told of that.
+"""The partitions that a source reads: start, progress, and reports.
 
 Workers share the partitions as members of a consumer group. Membership only says who reads what; where from is decided
 by what the worker's log has (`positions`). Lives on the source's thread; `reports` may be read by any.

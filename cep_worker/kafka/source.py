@@ -75,7 +75,7 @@ SAFE_S = 5.0
 PAUSE_S = 30.0
 """A plan that has taken nothing for so long must not cost the worker its place in the group."""
 SHOWN_S = 60.0
-"""Messages that were left out are told as what is wrong now for so long."""
+"""Time for which skipped messages are reported as a current problem."""
 AWAY_MS = 45_000
 """How long the partitions of an absent worker wait for it, in plans that deliver exactly once."""
 TOO_LARGE = "too-large"
@@ -259,7 +259,7 @@ class KafkaSource:
             refused += self._seen.take_off(fetched)
         batch, unreadable = self._read(consumer, readings, fetched)
         if readings.reading(topic, number) is not reading:
-            return  # the partition went while they waited: whoever has it now begins with them
+            return  # the partition was revoked while they waited: its new owner starts with them
         self._keep_failed([*refused, *unreadable])
         if batch is not None and batch.num_rows:
             try:
@@ -430,7 +430,7 @@ class KafkaSource:
             batch, attempt = self._replays.get()
             try:
                 self._replay(batch, attempt)
-            except Exception as error:  # noqa: BLE001 - whoever waits for the attempt is told
+            except Exception as error:  # noqa: BLE001 - reported to the caller that waits for the attempt
                 attempt.refuse(InputError("no-room", f"{type(error).__name__}: {error}"))
 
     def _replay(self, batch: pa.RecordBatch, attempt: ReplayAttempt) -> None:

@@ -10,7 +10,7 @@ from cep_worker.storage.group_commit import DiskSync, Syncable
 
 
 class MirroredDiskSync(DiskSync):
-    """The disk's upkeep, but that nobody is told that something is safe before the passive node has it."""
+    """Like `DiskSync`, but events count as safe only when the passive node has them, too."""
 
     mirrors = True
 

@@ -49,7 +49,7 @@ BATCH_BYTES = 8 * 1024 * 1024
 BODY_BYTES = 4 * 1024 * 1024
 MOST_CHANGES = 1_000
 SWEEP_S = 0.3
-"""How often the folder is compared with what was sent: for files that are gone, and those that nobody notes."""
+"""Interval at which the folder is compared with the sent state, to find deleted files and unreported ones."""
 BEAT_S = 0.25
 """A passive node that is sent nothing else hears from the active one so often."""
 REPORT_S = 0.2
@@ -267,7 +267,7 @@ class MirrorSender:
         """Send the batch; return whether nothing that had changed is left for the next one."""
         budget, changes, bodies = BATCH_BYTES, list[FileChange](), list[Any]()
         self._in_batch = 0
-        # What tells how far something has come goes first: read later, it would tell of what is not sent yet.
+        # Files that record progress go first: read later, they would include data that is not sent yet.
         for path in sorted(self._pending, key=lambda one: one.name.endswith(GROWS)):
             if budget <= 0 or len(changes) >= MOST_CHANGES:
                 break
@@ -298,7 +298,7 @@ class MirrorSender:
             if offset > size:
                 offset = 0
             elif offset == size and name in self._sent:
-                path.stat()  # that it was deleted nobody notes
+                path.stat()  # its deletion is not reported
                 return None
             with path.open("rb") as file:
                 body = os.pread(file.fileno(), min(size - offset, most), offset)

@@ -205,7 +205,7 @@ class Outflow:
                 return Rejected("schema-mismatch", f"{stream.stream} is no exported stream, or of other attributes")
         prepared_to = self._prepared.prepared_to(opening) if self._prepared is not None else opening.position
         # Acknowledged results are gone from the topology, so missing ones can only be computed again. Going on would
-        # leave a gap that nobody notices.
+        # leave an unnoticed gap.
         if prepared_to < opening.position:
             what = f"{opening.position} results of attempt {opening.attempt} were acknowledged"
             logger.error("results are missing, their topology must send them again: plan=%s publisher=%s held=%d of=%d",

@@ -162,8 +162,9 @@ class TopicRegistry:
     ) -> TopicPublisher:
         """Return a publisher of events with the attributes `offered`; it has subscribers after the next `reroute`.
 
-        `plans` are told when they wait for these. `form` tells apart those whose `offered` are alike and what they give
-        is not; `lasting` is the name of the stream as it stays when its plan is renamed (empty: its present one).
+        `plans` are notified when they wait for these events. `form` distinguishes publishers whose `offered` are equal
+        but whose events are not; `lasting` is the name of the stream as it stays when its plan is renamed (empty: its
+        present one).
         """
         self._made += 1
         publisher = TopicPublisher(self, topic, offered, plans, form, ("publisher", self._made), lasting)

@@ -2,7 +2,7 @@
 
 Pure.
 
-The manager's metrics tell of workers, too (`cep_worker_…`, as of the last heartbeats): these have other names, so that
+The manager's metrics describe workers, too (`cep_worker_…`, as of the last heartbeats): these have other names, so that
 a sum over all processes counts nothing twice.
 """
 

@@ -108,7 +108,7 @@ class OrphanedEventService:
             try:
                 log = self._wal.open_orphaned(one)
                 if log is None:
-                    problem = f"nobody can tell what is in {folders.path(one)}: its log.json is damaged"
+                    problem = f"the content of {folders.path(one)} is unknown: its log.json is damaged"
                     raise InputError("cannot-restore", f"{id_}: {problem}")
                 try:
                     restored = self._restore(one, log, stream)

@@ -161,7 +161,7 @@ class _MailServer:
             self._link = self._connected()
         try:
             return self._link.send_message(letter, to_addrs=recipients)
-        except smtplib.SMTPRecipientsRefused as error:  # nobody: after 421 the others have not been asked
+        except smtplib.SMTPRecipientsRefused as error:  # no recipient: after 421 the others have not been tried
             unasked = list(error.recipients.values())[-1]
             return {**dict.fromkeys(recipients, unasked), **error.recipients}
         except smtplib.SMTPNotSupportedError as error:
@@ -259,7 +259,7 @@ class _EmailWriter:
                     unwanted.append(FailedBatch(batch.slice(number + 1), "the sink ended before delivery"))
                 break
         if not stopping.is_set():
-            self._server.hang_up()  # nobody knows when the next event comes, and servers end links that are idle
+            self._server.hang_up()  # the next event may be far away, and servers close idle connections
         if unwanted:
             raise WriteError(unwanted[-1].reason, unwanted)
 

@@ -2,7 +2,7 @@
 
 They read the files of a folder, files that are one body, and files that are moved or deleted once they have been read.
 
-    folder ──► a file that nobody writes any more ──► its pieces, or all of it ──► accepted ──► kept, moved or deleted
+    folder ──► a file that is no longer written ──► its pieces, or all of it ──► accepted ──► kept, moved or deleted
 """
 
 from __future__ import annotations

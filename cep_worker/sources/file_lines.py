@@ -159,7 +159,7 @@ class FileLines:
         return Lines(data.partition(b"\n")[2], position.lines + 2, behind)  # the first is the end of the one before
 
     def _last(self, data: bytes, file: BinaryIO, position: FilePosition) -> Lines | None:
-        """Return the unterminated last line, if nobody will end it."""
+        """Return the unterminated last line, if it will not be completed."""
         if self._tailing:
             self._in_vain = self._in_vain + 1 if self._is_replaced(position) else 0
             if self._in_vain < self._patience or not self._in_vain:

@@ -25,7 +25,7 @@ class ReadPosition:
         self._lock: BinaryIO | None = None
 
     def take(self) -> bool:
-        """Return whether nobody else has it, nor will until `release` or the end of this process.
+        """Acquire the file; return whether it is exclusively owned until `release` or the end of this process.
 
         Raises:
             OSError: the folder cannot be written to.

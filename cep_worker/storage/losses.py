@@ -16,18 +16,18 @@ LOST_FILE = "lost.json"
 logger = logging.getLogger(__name__)
 
 MOST_PLACES = 1_024
-"""How many places of losses are remembered, the newest, and how many of the files in which
-records are damaged."""
+"""Maximum number of remembered places of losses (the newest are kept), and of files with
+damaged records."""
 MOST_POSITIONS = 256
-"""How many damaged records of a file are told apart. Of one that has more, all between the first and the last count
-as known."""
+"""Maximum number of damaged records recorded per file. In a file with more, all records between the first and the
+last count as known."""
 
 
 class LossRecord(msgspec.Struct, frozen=True):
     """`rows` are lost.
 
-    `places` tells of the newest where they should have been, and how many at each; `records` of files in which single
-    records are damaged, and at which positions.
+    `places` has the newest places where they should have been, with their number at each; `records` the files in which
+    single records are damaged, with their positions.
     """
 
     rows: int = 0
@@ -62,9 +62,9 @@ class Losses:
         return self._lost.rows
 
     def note(self, rows: int, place: str) -> None:
-        """At `place` so many events are lost; those that were counted there before are not counted again.
+        """Count `rows` events lost at `place`; those that were counted there before are not counted again.
 
-        It is told to later processes as far as the disk takes it: the first at once, those that follow with the next
+        It is saved for later processes, if the disk allows it: the first loss at once, later ones with the next
         tick, as a file may be damaged in thousands of places.
         """
         places = dict(self._lost.places)

@@ -206,7 +206,7 @@ class OrphanedFolders:
             try:
                 note = msgspec.json.decode((path / NOTE).read_bytes(), type=OrphanedFolder)
             except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-                # Nothing is deleted of which nobody knows what it is: a person must look at it.
+                # Data that cannot be identified is never deleted: an operator must decide.
                 logger.error("orphaned data cannot be identified, it stays: folder=%s reason=%s", path, error)  # noqa: TRY400 - the text says it all
                 continue
             self._entries[path.name] = msgspec.structs.replace(note, id=path.name)

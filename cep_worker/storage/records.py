@@ -2,7 +2,7 @@
 
     segment   header │ record │ record │ … │ zeros, as far as space was taken for more; or what a recycled file held
     record    header: magic, checksum of the header, length and checksum of the body, rows, position, watermark, and
-                      how many bytes at the end of the body tell of the origin
+                      how many bytes at the end of the body describe the origin
               body: an Arrow IPC message; for a batch that may come again its origin, source and number; filled up with
                     zeros to a multiple of 8 bytes
     origins   the first record of a segment, when there is something to tell: of no rows and at position 0, with no

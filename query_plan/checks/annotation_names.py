@@ -1,4 +1,4 @@
-"""Rules about annotations: those that nobody knows, and what of the known ones has no effect."""
+"""Rules about annotations: unknown ones, and elements of known ones that have no effect."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def imported_streams_are_read(plan: Survey) -> Iterator[Finding]:
 
 
 def results_go_somewhere(plan: Survey) -> Iterator[Finding]:
-    """Warn about results that nobody reads; they are probably meant for a stream of another name."""
+    """Warn about results without a consumer; they are probably meant for a stream of another name."""
     read = plan.exported.union(*(group.streams_read for group in plan.groups), (one.stream for one in plan.carried))
     for query in (query for element in plan.app.elements for query in queries_of(element)):
         name = query.output.target

@@ -33,7 +33,7 @@ def carried_streams_are_all(plan: Survey) -> Iterator[Finding]:
     for name in direct_streams(plan.header, plan.groups, plan.bindings, known):
         yield STAYS_DIRECT.broken(
             f"{name} goes directly from group to group, not by a topic: what a source or another group adds to it"
-            " could not be told from what the topic brings back",
+            " could not be distinguished from events that come back from the topic",
             "write to streams of different names if a topic is to carry each",
             _span(plan, name),
         )

@@ -169,7 +169,7 @@ def _element(
 
 
 def _kept_over_keys(partition: model.AnalysedPartition) -> str | None:
-    """As `state_kept`, of a partition: what goes by no key."""
+    """Like `state_kept`, for a partition: the state that does not depend on a key."""
     windows = (source.window for query in partition.queries for source in sources(query))
     spanning = any(window is not None and spans_keys(window) for window in windows)
     return "the expression of a window" if spanning else None

@@ -1,4 +1,4 @@
-"""Paths of sources `http`: each tenant has its own, so that nobody takes those of another one. Pure."""
+"""Paths of sources `http`: each tenant has its own, so that tenants cannot take each other's paths. Pure."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class TextSinkOptions(Options, frozen=True):
     delimiter: str = "~~~~~~~~~~"
     new_line_character: LineEnd = "\\n"
 
-    without_effect: ClassVar[Mapping[str, str]] = {"mustache.enabled": "{{attribute}} stands for a value in any case"}
+    without_effect: ClassVar[Mapping[str, str]] = {"mustache.enabled": "{{attribute}} is always replaced by a value"}
 
 
 class XmlSinkOptions(Options, frozen=True):

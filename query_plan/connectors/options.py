@@ -15,7 +15,7 @@ import msgspec
 from cep_common.errors import ConfigError
 
 MOST_UNKNOWN = 20
-"""So many unknown options are told of at once: each is compared with those that there are."""
+"""Maximum number of unknown options reported at once, since each is compared with all known ones."""
 LONGEST_NAME = 80
 
 

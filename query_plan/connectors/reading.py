@@ -1,4 +1,4 @@
-"""The sources and sinks that a plan declares at its streams, as workers are told of them."""
+"""The sources and sinks that a plan declares at its streams, in the form sent to workers."""
 
 from __future__ import annotations
 

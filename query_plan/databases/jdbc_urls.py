@@ -32,7 +32,7 @@ _ORACLE = re.compile(r"thin:@(?://)?(?P<place>[^/:]+(?::\d+)?)(?:(?P<parted>[/:]
 
 
 class DatabaseAddress(NamedTuple):
-    """SQLAlchemy's URL without a password, and the user and the password that stood in it."""
+    """SQLAlchemy's URL without a password, and the user and password that it contained."""
 
     url: str
     username: str = ""

@@ -2,8 +2,8 @@
 
     group one ──▶ publisher ──▶ sink ──▶ topic App.S ──▶ source ──▶ receiver ──▶ group two
 
-A stream that one group writes and another reads goes through a topic. A stream that nobody feeds gets a source, one
-that nobody takes a sink.
+A stream that one group writes and another reads goes through a topic. A stream without a producer gets a source, one
+without a consumer a sink.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _stays_direct(
     imported: Collection[str],
     exported: Collection[str],
 ) -> bool:
-    """Return whether the topic could not tell apart what the plan must keep apart.
+    """Return whether the topic would mix events that the plan must distinguish.
 
     A group that writes the stream keeps its own events inside and would read them again beside those of others; and
     events that a source of the plan's own brings in for a sink of its own would come back to that sink.

@@ -112,14 +112,14 @@ def _of_siddhi_2(mistake: Mistake) -> str | None:
     if events:
         return f"write `insert {events[1]} events into …`"
     if re.search(r"#transform$", mistake.before, re.IGNORECASE) and mistake.word == ".":
-        return "a stream function stands for itself: write `#name(…)`"
+        return "a stream function is called without a window: write `#name(…)`"
     if re.search(r"\btable\s+\S+\s*\([^()]*\)$", mistake.before) and re.match(r"from\s*\(", mistake.behind):
         return "a table's source precedes its definition: `@From(…) define table …`"
     if not mistake.before and mistake.word == "<":
         return "of XML only the text in <queryExpressions> is SiddhiQL: write it behind definitions of its streams"
     inserts = re.search(r"\binsert\s+into\s+\S+$", mistake.before, re.IGNORECASE)
     if inserts and re.match(r"[\w.]+\s*(?:,|\(|as\b)", mistake.behind, re.IGNORECASE):
-        return "what is selected stands in front: `select … insert into …`"
+        return "`select` comes first: `select … insert into …`"
     return None
 
 
@@ -127,7 +127,7 @@ def _of_template(mistake: Mistake) -> str | None:
     place = re.match(r"\$(\w+)", mistake.behind)
     if place is None:
         return None
-    return f"put in what the template's `{place[0]}` stands for; a variable is written `${{{place[1]}}}`"
+    return f"replace the template's `{place[0]}` with its value; a variable is written `${{{place[1]}}}`"
 
 
 def _of_arrow(mistake: Mistake) -> str | None:
@@ -163,11 +163,11 @@ def _of_quotes(mistake: Mistake) -> str | None:
 
 def _of_name(mistake: Mistake) -> str | None:
     if mistake.word[0].isdigit() and "ID" in mistake.accepted and "INT" not in mistake.accepted:
-        return f"a name begins with a letter, or stands in back-quotes: `{mistake.word}`"
+        return f"a name begins with a letter, or is written in back-quotes: `{mistake.word}`"
     written = re.search(r"\b(?:into|stream|table)\s+([\w-]+)$", mistake.before, re.IGNORECASE)
     rest = re.match(r"-[\w-]*", mistake.behind)
     if written and rest and mistake.accepted.isdisjoint({"MINUS", "__ANON_1"}):
-        return f"such a name stands in back-quotes: `{written[1]}{rest[0]}`"
+        return f"such a name is written in back-quotes: `{written[1]}{rest[0]}`"
     return None
 
 

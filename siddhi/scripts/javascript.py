@@ -86,7 +86,7 @@ _MAKE = (
   });
   delete Error.prepareStackTrace;
   delete Error.stackTraceLimit;
-  for (const kind of [Error, InternalError]) {  // else a script could say how the end of its own call is told
+  for (const kind of [Error, InternalError]) {  // else a script could change how the end of its own call is reported
     Object.defineProperty(kind.prototype, Symbol.toPrimitive, { value: undefined });
     Object.freeze(kind.prototype);
     Object.freeze(kind);

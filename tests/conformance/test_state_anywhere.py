@@ -24,7 +24,7 @@ def _cases() -> list[Case]:
 
 def compacted(runtime: AppRuntime) -> AppRuntime:
     """`runtime` with other codes for all its strings."""
-    runtime.pool.codes(f"nobody's string {number}" for number in range(len(runtime.pool), len(runtime.pool) + 3))
+    runtime.pool.codes(f"unused string {number}" for number in range(len(runtime.pool), len(runtime.pool) + 3))
     runtime.compact()
     return runtime
 

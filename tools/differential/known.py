@@ -86,7 +86,7 @@ def _counts_in_sequence(document: Document) -> bool:
 
 
 def _pairs(document: Document, *, sequence: bool) -> bool:
-    """Return whether a pair with `and` or `or` stands in a sequence, or is all that a pattern has."""
+    """Return whether a pair with `and` or `or` is part of a sequence, or is the whole pattern."""
     machines = [one for one in _state_queries(document) if re.search(r" (and|or) (e\d+=|not )", one)]
     return any(_is_sequence(one) if sequence else "->" not in one and not _is_sequence(one) for one in machines)
 
@@ -102,7 +102,7 @@ def _loses_silences(document: Document) -> bool:
 
 
 def _mixes_pair_with_its_stream(document: Document) -> bool:
-    """Return whether a stream stands in `not … and` and elsewhere in the same pattern."""
+    """Return whether a stream is used in `not … and` and elsewhere in the same pattern."""
     for machine in _state_queries(document):
         for stream in re.findall(r"not (\w+)", machine):
             if len(re.findall(rf"\b{stream}\b", machine)) > 1:
@@ -211,7 +211,7 @@ KNOWN: tuple[KnownDifference, ...] = (
     ),
     KnownDifference(
         "keyed-rows-in-order",
-        "which row of a chunk is the last one, and so stands for its group, depends on the order of keyed rows",
+        "which row of a chunk is the last one, and so represents its group, depends on the order of keyed rows",
         _text(rf"(?s){_KEY}.* join [^;]*( group by | order by | limit | output |Forever\()"),
     ),
     KnownDifference(

@@ -21,7 +21,7 @@ def _played(case: Case, rows: int | None, between: Callable[[AppRuntime], AppRun
 
 def _compacted(runtime: AppRuntime) -> AppRuntime:
     """Return the app after its strings have got other codes."""
-    runtime.pool.codes(f"nobody's string {number}" for number in range(len(runtime.pool), len(runtime.pool) + 3))
+    runtime.pool.codes(f"unused string {number}" for number in range(len(runtime.pool), len(runtime.pool) + 3))
     runtime.compact()
     return runtime
 

@@ -106,7 +106,7 @@ class MessagePart:
 
 
 class Scripted:
-    """Stands for a socket on which certain messages have come. Answers must be messages themselves."""
+    """A fake socket on which certain messages have arrived. Answers must be messages themselves."""
 
     def __init__(self, messages: Iterable[list[bytes]]) -> None:
         self._messages = deque(messages)

@@ -200,7 +200,7 @@ def unseal(data: bytes, kind: type[Sealed], what: str) -> Sealed:
     Raises:
         CheckpointUnreadableError: When it cannot be read; the message calls it `what`.
     """
-    # A header that is cut off is told from a file that is something else altogether.
+    # Distinguish a truncated header from a file of another kind.
     if data[: len(_MAGIC)] != _MAGIC:
         reason = "torn" if len(data) < _SEAL.size else "foreign"
         raise CheckpointUnreadableError(reason, f"{what} is not a checkpoint of this system")

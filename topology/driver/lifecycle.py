@@ -26,7 +26,7 @@ its job is cancelled, and it waits again behind the others. That time runs from 
 the checkpoint store is asked what the topology starts from, and takes as long as it takes. A stage host starts its
 plans one after the other: however many there are, none of them is late as long as the host is heard.
 
-Spark ends the jobs of a lost executor before it tells of the loss. So after a job has ended by itself nothing is
+Spark ends the jobs of a lost executor before it reports the loss. So after a job has ended by itself nothing is
 admitted until the executors have been looked up again; and a topology whose slots are lost before its tasks have
 started is taken back soon, since Spark would let its job wait without a word.
 """
@@ -373,7 +373,7 @@ class TopologyRuns:
         return instructions
 
     def reports(self) -> tuple[TopologyReport, ...]:
-        """Every topology as the manager is told."""
+        """Return the reports of all topologies for the manager."""
         return tuple(
             TopologyReport(key, epoch, run.state, run.reason, run.restarts, deployed_ms=run.submission.deployed_ms)
             for (key, epoch), run in self.runs.items()

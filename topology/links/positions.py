@@ -1,6 +1,6 @@
 """How far a topology has got with what workers send: for each link's log the position that was taken last. Pure.
 
-Positions outlive links, and with checkpoints the topology's tasks: a sender that comes back is told where to continue.
+Positions outlive links, and with checkpoints the topology's tasks: a sender that reconnects learns where to continue.
 """
 
 from __future__ import annotations

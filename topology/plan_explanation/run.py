@@ -23,7 +23,7 @@ def run_explanation(request: ExplainRequest) -> ExplainAnswer:
 
 
 def explain_plan(query_plan: str, scripts: ScriptPolicy) -> PlanExplanation:
-    """Return how the queries of the plan in this XML run, stage for stage; the first instance stands for all.
+    """Return how the queries of the plan in this XML run, stage for stage; the first instance represents all.
 
     Raises:
         SiddhiError: the engine does not run one of them.

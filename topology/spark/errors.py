@@ -6,7 +6,7 @@ from cep_common.errors import CepError
 
 
 class SessionLostError(CepError):
-    """The Spark session is over, though nobody stopped it here; the supervisor of the driver starts it again."""
+    """The Spark session has ended without having been stopped here; the driver's supervisor restarts it."""
 
     code = "session-lost"
 

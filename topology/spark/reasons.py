@@ -24,7 +24,7 @@ EXECUTOR_LOST, SLOTS_LOST = "executor-lost", "slots-lost"
 NO_EVENT_ENDS = frozenset({EXECUTOR_LOST, SLOTS_LOST})
 """Codes of endings that no event of the topology can have caused."""
 LONGEST_FAULT = 2_000
-"""Of the faults of a plan as many are told as have room in so many characters; the first one always is."""
+"""Maximum number of characters of a plan's reported faults; the first one is always reported."""
 
 
 class Ending(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@
     stage     fresh ◄── rows as they were read, and the changes that are not in them
 
 Changes may be written at once; with a `lineage` they are in groups, each of which is written when a complete checkpoint
-holds it, and then once, whatever happens: its number stands in the database beside it.
+holds it, and then once, whatever happens: its number is stored in the database with it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Unwritten:
 
 
 class TableKeeper:
-    """`submit`, `end_group`, `release`, `fresh` and what tells of it belong to the stage's thread."""
+    """`submit`, `end_group`, `release`, `fresh` and the reports belong to the stage's thread."""
 
     def __init__(self, table: DatabaseTable, refresh_ms: int, *, lineage: str = "") -> None:
         """With a `lineage` changes wait for the groups in which they are written."""
@@ -71,7 +71,7 @@ class TableKeeper:
         """The number of the newest group that may be written."""
         self._fresh: pa.RecordBatch | None = None
         self._since: list[RowChange] | None = None
-        """The changes that the rows which are read, or were read last, do not have; None when nobody needs them."""
+        """The changes that the rows which are read, or were read last, do not have; None if they are not needed."""
         self._last_read: pa.RecordBatch | None = None
         self._closing = self._given_up = False
         self._lock = threading.Condition()

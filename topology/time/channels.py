@@ -166,7 +166,7 @@ class Channels:
             former = self._channels.get((awaited, held.name, streams))
             channel = former or self._new(streams, now_ms, idle=True)
             channel.watermark_ms = max(channel.watermark_ms, held.watermark_ms)
-            # A worker that rested may have sent since, and sends that again; what nobody had opened rests on.
+            # An idle worker may have sent events since, and resends them; channels that were never opened stay idle.
             channel.idle = channel.idle and held.idle and not held.name
             self._channels[awaited, held.name, streams] = channel
 

@@ -138,7 +138,7 @@ class EventTimeMerger:
         self._pushed_batches = 0
         self._arrived = 0
         self._unseen = False
-        """Rows are held again of which nobody has looked yet for whom they wait."""
+        """Whether rows are held again for which the awaited channels have not been determined yet."""
         self.held_rows = 0
         self.late: dict[str, int] = {}
         self.left: tuple[str, ...] = ()

@@ -27,7 +27,7 @@ MOST_ROWS, MOST_PIECES = 1_024, 128
 the task answers heartbeats of its links: a peer that hears none for 10 s takes the task for lost, and 1,024 rows of a
 query that runs row by row take half a second of processor time."""
 LATE_MS = 1_000
-"""Events that are so much older than the clock are told of: a channel was given up that had more."""
+"""Events older than the clock by this time are reported: a channel was given up that had more events."""
 
 
 class SystemTime:

@@ -32,7 +32,7 @@ from cep_manager.plans.record import PlanRecord, with_stored
 Worker = ClusterMember[RegisterWorker]
 
 SETTLE_MS = 6_000
-"""Longer than a message takes through a topic and a stage, and than workers take to tell of it."""
+"""Longer than a message takes through a topic and a stage, and than workers take to report it."""
 MOST_NAMED = 3
 """So many workers are named in a reason."""
 

@@ -126,7 +126,7 @@ class _Look:
         shares: list[float] = []
         for stage in self.reading.stages:
             if not stage.busy:
-                continue  # none of its instances has been heard: nobody knows since when it counts
+                continue  # none of its instances has reported: the start of its counting is unknown
             self._meter(of_part(key, "Stages", stage.component, "throughput"), stage.received, stage.heard_ms)
             self._meter(of_part(key, "Stages", stage.component, "emitted.throughput"), stage.emitted, stage.heard_ms)
             share = self._capacity(stage.busy)

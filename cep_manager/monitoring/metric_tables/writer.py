@@ -1,4 +1,4 @@
-"""The thread that writes the metric tables: their database may be slow or gone, nobody else waits for it."""
+"""The thread that writes the metric tables, so that no other thread waits for their database if it is slow or gone."""
 
 from __future__ import annotations
 

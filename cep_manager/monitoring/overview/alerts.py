@@ -36,7 +36,7 @@ Subject = Literal["plan", "worker", "driver", "manager", "file"]
 class Alert(msgspec.Struct, frozen=True):
     """`what` is wrong with `name`, a `subject` (of `tenant`, when it is a plan), and what to do about it.
 
-    `code` is stable. `since_ms` is the time of day at which it began, None where nobody knows.
+    `code` is stable. `since_ms` is the time of day at which it began, None if unknown.
     """
 
     severity: AlertSeverity
@@ -212,7 +212,7 @@ def _strangers(picture: AlertContext) -> Iterator[Alert]:
 
 
 def _orphaned(picture: AlertContext) -> Iterator[Alert]:
-    """Yield data at workers of plans that are missing here though nobody has undeployed them."""
+    """Yield data at workers of plans that are missing here although they were not undeployed."""
     for worker in picture.snapshot.workers:
         for one in worker.latest.orphans:
             if not one.events:

@@ -10,7 +10,7 @@ from cep_manager.monitoring.worker_calls import SilentWorker
 
 
 class AsideEntry(msgspec.Struct, frozen=True):
-    """Accepted `events` of a stream (`log`), or `results`, of a plan that is missing and that nobody has undeployed.
+    """Accepted `events` of a stream (`log`), or `results`, of a plan that is missing without having been undeployed.
 
     `worker` has set them aside at `since_ms`, and deletes them at `until_ms`.
     """

@@ -194,7 +194,7 @@ class CsvEvents:
         except pa.ArrowException as error:
             if len(wrong) > MOST_SHORT:
                 raise _too_short() from None
-            if len(wrong) > MOST_DETAILS:  # nobody wants to read more of it
+            if len(wrong) > MOST_DETAILS:  # more details would not help
                 details = [self._misfit(row, width) for row in wrong]
                 raise events_rejected(self._stream, self._numbered(details), text.rstrip().count("\n") + 1) from None
             raise _broken(f"is not CSV: {error}") from error

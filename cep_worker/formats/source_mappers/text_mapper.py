@@ -156,7 +156,7 @@ class TextEvents:
                 column.append(text)
                 if problem:
                     misfits.append(InvalidEvent(index, name, problem))
-            if len(misfits) >= MOST_DETAILS:  # nobody wants to read more
+            if len(misfits) >= MOST_DETAILS:  # more details would not help
                 raise events_rejected(self._stream, misfits, len(events))
         return self._columns.batch([pa.array(column, pa.string()) for column in columns], now_ms, misfits)
 

@@ -91,7 +91,7 @@ def _check_path(what: str, path: str, namespaces: dict[str, str], where: str) ->
     refuse_transport(what, path, where)
     try:
         _compiled(path, namespaces)(etree.Element("event"))
-    except (etree.XPathError, ValueError) as error:  # also for prefixes and functions that nobody knows
+    except (etree.XPathError, ValueError) as error:  # also for unknown prefixes and functions
         raise ConfigError(f"{where}: {what}: {path!r} is not XPath: {error}") from error
 
 
@@ -189,7 +189,7 @@ class _XmlValues:
                 column.append(text)
                 if problem and index not in told:
                     misfits.append(InvalidEvent(index, name, problem))
-            if len(misfits) >= MOST_DETAILS:  # nobody wants to read more
+            if len(misfits) >= MOST_DETAILS:  # more details would not help
                 raise events_rejected(self._stream, sorted(misfits, key=attrgetter("index")), count)
         return self._columns.batch([pa.array(column, pa.string()) for column in columns], now_ms, misfits)
 

@@ -65,7 +65,7 @@ logger = logging.getLogger(__name__)
 Attributes = tuple[tuple[str, str], ...]
 
 KEYS_SHARE, KEYS_AT_LEAST = 4, 16
-"""Keys of single requests may take this share of a segment, and so many of them are told in any case."""
+"""Share of a segment that idempotency keys may take, and the number of them that is always recorded."""
 RESTART_GAP = 2**32
 """A log that is opened again continues at the next multiple of this: positions that were given out, and whose events
 were lost with the machine before they were on its disk, are never given out twice."""
@@ -301,7 +301,7 @@ class StreamLog:
             self._sealed_bytes -= oldest.size
             self._spares.add(oldest)
         if self.unneeded >= self.last_position and self._is_full():
-            self._free_last()  # or it would stay full of what nobody needs
+            self._free_last()  # or it would stay full of data that is no longer needed
         self.recheck()
 
     def tick(self, now_ms: int) -> None:
@@ -467,7 +467,7 @@ class StreamLog:
         writer.write(record_parts(b"", 0, 0, NOWHERE, 0, writer.seed, origins), length)
 
     def _free_last(self) -> None:
-        """Free the last segment, which nobody needs any longer.
+        """Free the last segment, which is no longer needed.
 
         Where origins are to be remembered another segment takes its place; on a full disk it is the lesser evil that
         something may be counted twice.

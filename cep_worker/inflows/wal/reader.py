@@ -112,12 +112,13 @@ class LogReader:
         if segment is None:
             return False
         if self._segment is not None:
-            # Rows that nobody needs any more, and that are gone with a part of the file, are not missed.
+            # Rows that are no longer needed and were lost with a part of the file do not count as lost.
             begin = max(self._segment.header.rows_before + self._skipped, self._rows_to_start)
             missing = segment.header.rows_before - begin - (self._rows - self._skipped)
             if missing > 0:
                 self._tell("rows are missing", missing, f"before {segment.header.first_position}")
-        # Segments may be recycled only while nobody reads them, so each is given up as soon as the next one is entered.
+        # Segments may be recycled only while they have no reader, so each is released as soon as the next one is
+        # entered.
         self.close()
         self._segment, self._offset, self._rows, self._seed = segment, SEGMENT_HEADER_BYTES, 0, segment.header.seed()
         self._skipped = 0

@@ -141,7 +141,7 @@ class WalStore:
             disk_sync.deleted(self._unfinished.pop())
 
     def open_orphaned(self, one: OrphanedFolder) -> StreamLog | None:
-        """Open a log that is set aside; None when nobody can read what it is.
+        """Open a log that is set aside; None if it cannot be identified.
 
         Raises OSError.
         """
@@ -205,7 +205,7 @@ class WalStore:
         if identity is None:
             # Segments without an owner may hold accepted events, so they are set aside for a person to judge.
             if any(folder.glob(f"*{SEGMENT_SUFFIX}")):
-                self._orphan_list(folder, None, 0, "nobody can tell whose log it is")
+                self._orphan_list(folder, None, 0, "its plan cannot be identified")
             else:
                 self._delete(folder, disk_sync)
             return

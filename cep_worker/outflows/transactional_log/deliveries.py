@@ -344,7 +344,7 @@ class ConsumerDeliveries:
             counted.rows = delivered
 
     def _drop(self, verdict: Callable[[ResultGroup], CommitDecision], now_ms: int) -> Iterator[OSError]:
-        """Delete the oldest files while nobody needs them."""
+        """Delete the oldest files as long as they are no longer needed."""
         log = self._log
         while log.groups and log.groups[0].frames:
             group = log.groups[0]
@@ -398,7 +398,7 @@ class ConsumerDeliveries:
                              group.path, stream)  # fmt: skip
 
     def judge_missing(self, verdict: Callable[[ResultGroup], CommitDecision]) -> bool:
-        """Count the rows that only an empty file tells of, once it is known whether they were to be delivered.
+        """Count the rows that are known only from an empty file, once it is known whether they had to be delivered.
 
         Return whether that is still unknown.
         """

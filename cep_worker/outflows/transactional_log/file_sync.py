@@ -53,7 +53,7 @@ def _sync(descriptor: int, folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    with contextlib.suppress(FileNotFoundError):  # the folder was deleted meanwhile: nobody needs it
+    with contextlib.suppress(FileNotFoundError):  # the folder was deleted meanwhile and is not needed
         sync_folders(folder)
 
 

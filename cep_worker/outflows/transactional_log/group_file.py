@@ -130,7 +130,7 @@ class ResultGroup:
 
     @property
     def all_rows(self) -> int:
-        """The rows that it was given, and all files before it, as far as that can be told."""
+        """Number of rows written to it and all files before it, as far as known."""
         return (self.header.rows_before or 0) + self.rows + self.lost_rows
 
     @property

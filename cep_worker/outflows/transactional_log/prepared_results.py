@@ -47,11 +47,11 @@ LAST_CHECKPOINT = 2**63 - 1
 class PreparedResults:
     """Stores results of publishers and delivers them, in each publisher's order, once they are committed.
 
-    Belongs to the data thread. A group is deleted when all consumers have delivered it. One that was released when the
-    process ended is released again, with exactly the same frames.
+    Belongs to the data thread. A group is deleted when all consumers have delivered it. A group that was released when
+    the process ended is released again, with exactly the same frames.
 
-    Results that an earlier deployment of the name has left are decided on separately, since another topology undoes
-    nothing of them. Deployments are told apart by their epochs: results under an epoch that was used before are not
+    Results left by an earlier deployment of the same name are decided on separately, since another topology does not
+    undo them. Deployments are distinguished by their epochs: results under an epoch that was used before are not
     accepted.
     """
 
@@ -87,7 +87,7 @@ class PreparedResults:
         self._status: tuple[tuple[CheckpointSpan, ...], ...] = ()
         """What both say, by deployment."""
         self._judged = False
-        """False while it may yet be told what became of what was found on the disk."""
+        """False while the outcome of results found on disk may still be reported."""
         self._gone = 0
         """So many of the first deployments are gone for good."""
         self._logs: dict[tuple[int, str], PublisherLog] = {}

@@ -46,7 +46,7 @@ def read_progress(folder: Path) -> DeliveryProgress | None:
 
     Raises OSError.
     """
-    # With a checksum: a number that is merely another one would have files deleted that nobody has had yet.
+    # With a checksum: a corrupted number would delete files that have not been delivered yet.
     return read_checked(folder / FILE, DeliveryProgress)
 
 

@@ -380,7 +380,7 @@ class PublisherLog:
             self._note_lost(group.path, group.rows + group.lost_rows + group.missing_rows)
 
     def _give_up(self, path: Path) -> int:
-        """Give up a file whose owner nobody knows; return how many results it holds."""
+        """Give up a file whose owner is unknown; return its number of results."""
         rows = rows_in(path)
         if rows:
             logger.error("prepared results lost, the beginning of their file is damaged, set aside: file=%s events=%d",
@@ -417,7 +417,7 @@ def _following(group: ResultGroup) -> GroupHeader:
 
 
 def _newest_mark(group: ResultGroup) -> ReceivedRows | None:
-    """Return the newest mark of the run that ends with `group`, if no file will tell of it when another run begins."""
+    """Return the newest mark of the run that ends with `group`, if no file will record it when another run begins."""
     header = group.header
     if group.checkpoint is not None:  # the next file could not be made
         return ReceivedRows(ordinal_of(group.path), group.checkpoint, group.position)

@@ -75,7 +75,7 @@ FUNCTIONS: tuple[Declaration, ...] = (
         "default",
         "the value, or a constant where it is null",
         _one_type,
-        takes(_VALUE, constant("default", ANY, "what stands for null")),
+        takes(_VALUE, constant("default", ANY, "the replacement for null")),
     ),
     _function(
         "ifThenElse",

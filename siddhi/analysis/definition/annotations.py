@@ -1,4 +1,4 @@
-"""What annotations ask for; those that nobody knows are left alone, as Siddhi does."""
+"""Settings made by annotations; unknown annotations are ignored, as in Siddhi."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class Scope:
             if table is not None and not source.inner and not source.fault:
                 return self._table_value(attribute, table, problems)
             # Of several inputs only these have names; what follows a `#` that is no inner stream names a function
-            # in Siddhi, which nobody looks at.
+            # in Siddhi, which is never read.
             output = not self.slots and self.output is not None and source.name == self.output.id
             function = source.inner and source.nested is None
             if output or self.loose or function:

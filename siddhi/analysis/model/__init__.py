@@ -1,6 +1,6 @@
 """What analysis knows of an app: every stream with its schema, every name resolved, every expression typed.
 
-The engine and the planner work from this model alone; nobody goes back to the text or searches in names. Each node
+The engine and the planner use only this model; they never go back to the text or look up names. Each node
 keeps the syntax node that it came from, for positions.
 
     schema       names and types of attributes

@@ -47,7 +47,7 @@ class AnalysedSelection:
     offset: int | None = None
     star: bool = False
     aggregates: bool = False
-    """True when an aggregate stands in the attributes or in having."""
+    """Whether the attributes or `having` contain an aggregate."""
 
 
 class TargetKind(Enum):

@@ -65,7 +65,7 @@ def analyse_output(
         case ast.Delete() | ast.Update():
             return _change_table(context, output, events, schema)
         case ast.Return():
-            message = "`return` gives events to nobody here"
+            message = "`return` has no caller here"
             context.problems.add("return-not-here", message, output.span, "write `insert into` a stream")
             return None
 

@@ -16,7 +16,7 @@ class LeftReason(str, Enum):
     """The app has no part of that kind and name."""
     CHANGED = "changed"
     """The part itself is defined otherwise."""
-    SURROUNDINGS_CHANGED = "surroundings-changed"
+    DEPENDENCIES_CHANGED = "dependencies-changed"
     """The part is the same, but not the streams, windows, tables, scripts or the clock that it depends on."""
     PARTITION_LEFT = "partition-left"
     """The query is the same, but not the keys of the partition in which it stands."""
@@ -27,7 +27,7 @@ class LeftReason(str, Enum):
 _WORDS = {
     LeftReason.GONE: "the app has none of that name",
     LeftReason.CHANGED: "it is defined otherwise",
-    LeftReason.SURROUNDINGS_CHANGED: "what it reads, calls or is driven by is defined otherwise",
+    LeftReason.DEPENDENCIES_CHANGED: "what it reads, calls or is driven by is defined otherwise",
     LeftReason.PARTITION_LEFT: "the keys of its partition are others",
     LeftReason.NOT_HELD: "it reads attributes that its window had not held",
 }
@@ -196,7 +196,7 @@ def _of_kind(parts: Sequence[PartDefinition], kind: PartKind) -> list[PartDefini
 
 
 def _as_defined(part: PartDefinition) -> object:
-    return part.text, part.surroundings, part.ranges
+    return part.text, part.dependencies, part.ranges
 
 
 def _rate(part: PartDefinition) -> object:
@@ -221,4 +221,4 @@ def _difference(saved: PartDefinition, present: PartDefinition | None) -> LeftRe
         return LeftReason.GONE
     if (saved.text, saved.ranges, saved.partition) != (present.text, present.ranges, present.partition):
         return LeftReason.CHANGED
-    return None if saved.surroundings == present.surroundings else LeftReason.SURROUNDINGS_CHANGED
+    return None if saved.dependencies == present.dependencies else LeftReason.DEPENDENCIES_CHANGED

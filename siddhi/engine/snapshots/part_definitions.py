@@ -1,7 +1,7 @@
 """The parts of an app that hold state, and when two of them are the same: by name and by definition.
 
 A part is a query, a named window, a table, an aggregation, a trigger, or the keys of a partition. Its `text` defines
-the part itself, its `surroundings` what else its state depends on: the attributes of what it reads, the scripts it
+the part itself, its `dependencies` what else its state depends on: the attributes of what it reads, the scripts it
 calls, the clock that drives it. Layout, annotations and other parts of the app make no difference.
 """
 
@@ -46,7 +46,7 @@ class PartDefinition:
     kind: PartKind
     name: str
     text: bytes
-    surroundings: bytes
+    dependencies: bytes
     partition: str | None = None
     ranges: bytes = b""
     query: QueryStateDefinition | None = field(default=None, compare=False)
@@ -54,15 +54,15 @@ class PartDefinition:
     def saved(self) -> State:
         """Return the definition as a state."""
         query = [] if self.query is None else [self.query.saved()]
-        return [self.kind.value, self.name, self.text, self.surroundings, self.partition, self.ranges, *query]
+        return [self.kind.value, self.name, self.text, self.dependencies, self.partition, self.ranges, *query]
 
     @classmethod
     def of(cls, saved: State) -> PartDefinition:
         """Return the counterpart of `saved`; `StateError` when it is no definition."""
         try:
-            kind, name, text, surroundings, partition, ranges, *query = saved
+            kind, name, text, dependencies, partition, ranges, *query = saved
             state = QueryStateDefinition.of(*query) if query else None
-            return cls(PartKind(kind), name, text, surroundings, partition, ranges, state)
+            return cls(PartKind(kind), name, text, dependencies, partition, ranges, state)
         except (TypeError, ValueError) as error:
             raise StateError(f"this defines no part of an app: {error}") from error
 
@@ -70,8 +70,8 @@ class PartDefinition:
 def query_definition(app: model.AnalysedApp, query: model.AnalysedQuery, partition: str | None) -> PartDefinition:
     """Return the definition of `query`, which is in `partition`."""
     text = print_element(replace(query.syntax, annotations=()))
-    surroundings = [*_clock(app), *(_source(app, one) for one in _sources(query)), *_mentioned(app, query)]
-    return _definition(PartKind.QUERY, query.name, [text], surroundings, partition)
+    dependencies = [*_clock(app), *(_source(app, one) for one in _sources(query)), *_mentioned(app, query)]
+    return _definition(PartKind.QUERY, query.name, [text], dependencies, partition)
 
 
 def state_context(app: model.AnalysedApp, query: model.AnalysedQuery) -> list[str]:
@@ -90,7 +90,7 @@ def partition_definition(app: model.AnalysedApp, partition: model.AnalysedPartit
     """Return the definition of the keys of `partition`."""
     assert partition.syntax is not None  # noqa: S101 - it comes from a text
     keys: list[str] = []
-    surroundings: list[str] = [*_clock(app)]
+    dependencies: list[str] = [*_clock(app)]
     ranges: list[str] = []
     for key, syntax in zip(partition.keys, partition.syntax.keys, strict=True):
         if isinstance(syntax, ast.RangePartition):
@@ -99,21 +99,21 @@ def partition_definition(app: model.AnalysedApp, partition: model.AnalysedPartit
             ranges += _mentioned(app, key.ranges)
         elif key.expression is not None:
             keys.append(f"{print_expression(syntax.expression)} ({key.expression.type.value}) of {key.stream}")
-            surroundings += _mentioned(app, key.expression)
-    definition = _definition(PartKind.PARTITION, partition.name, keys, surroundings)
+            dependencies += _mentioned(app, key.expression)
+    definition = _definition(PartKind.PARTITION, partition.name, keys, dependencies)
     return replace(definition, ranges=_digest(ranges))
 
 
 def window_definition(app: model.AnalysedApp, window: model.AnalysedWindow) -> PartDefinition:
     """Return what defines a named window: state is kept as long as it is the same."""
-    surroundings = [*_clock(app), *_mentioned(app, window.window)]
-    return _definition(PartKind.WINDOW, window.schema.id, [_plain(window.syntax)], surroundings)
+    dependencies = [*_clock(app), *_mentioned(app, window.window)]
+    return _definition(PartKind.WINDOW, window.schema.id, [_plain(window.syntax)], dependencies)
 
 
 def aggregation_definition(app: model.AnalysedApp, aggregation: model.AnalysedAggregation) -> PartDefinition:
     """Return what defines an aggregation: state is kept as long as it is the same."""
-    surroundings = [*_clock(app), _source(app, aggregation.input), *_mentioned(app, aggregation)]
-    return _definition(PartKind.AGGREGATION, aggregation.schema.id, [_plain(aggregation.syntax)], surroundings)
+    dependencies = [*_clock(app), _source(app, aggregation.input), *_mentioned(app, aggregation)]
+    return _definition(PartKind.AGGREGATION, aggregation.schema.id, [_plain(aggregation.syntax)], dependencies)
 
 
 def trigger_definition(app: model.AnalysedApp, trigger: ast.TriggerDefinition) -> PartDefinition:
@@ -128,9 +128,9 @@ def table_definition(table: model.AnalysedTable) -> PartDefinition:
 
 
 def _definition(
-    kind: PartKind, name: str, text: Iterable[str], surroundings: Iterable[str], partition: str | None = None
+    kind: PartKind, name: str, text: Iterable[str], dependencies: Iterable[str], partition: str | None = None
 ) -> PartDefinition:
-    return PartDefinition(kind, name, _digest(text), _digest(surroundings), partition)
+    return PartDefinition(kind, name, _digest(text), _digest(dependencies), partition)
 
 
 def _digest(texts: Iterable[str]) -> bytes:

@@ -57,14 +57,14 @@ class QueryStateDefinition:
         return cls(held, whole, rate, rows)
 
 
-def query_state(query: QueryNode, surroundings: Iterable[str]) -> QueryStateDefinition:
-    """Return what defines the state of `query`; `surroundings` identify what it reads, calls and is driven by."""
+def query_state(query: QueryNode, dependencies: Iterable[str]) -> QueryStateDefinition:
+    """Return what defines the state of `query`; `dependencies` identify what it reads, calls and is driven by."""
     analysed = query.analysed
     source = analysed.input
     windowed = not isinstance(source, model.SourceInput) or source.window is not None
     if not (windowed or analysed.selection.aggregates or query.limiter is not None):
         return QueryStateDefinition()  # it holds nothing
-    held = [*surroundings, _held_text(analysed.input)]
+    held = [*dependencies, _held_text(analysed.input)]
     whole = [*held, _after_text(analysed.input), *_behind(query), *map(_layout, _kept_parts(query))]
     rate = [*whole, repr(analysed.rate), str(analysed.output.events)]
     return QueryStateDefinition(_digest(held), _digest(whole), _digest(rate), _rows_of(query))

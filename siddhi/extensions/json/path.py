@@ -38,7 +38,7 @@ _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 MISSING = object()
-"""Stands for what a path leads to when that is nothing."""
+"""Result of a path that leads nowhere."""
 
 
 class PathError(ValueError):

@@ -116,7 +116,7 @@ def covered(times: deque[int], end: int) -> float:
 
 
 def least_coverage(sample: list[float], threshold: float, critical: float) -> float:
-    """Return the least share of the events of `sample` that keeps their mean within `threshold` of itself.
+    """Return the least share of the events of `sample` that keeps their mean within `threshold` of the mean of all.
 
     `critical`, of the normal distribution, sets the confidence. Return 0 when every share suffices.
     """

@@ -9,7 +9,7 @@ from siddhi.registry import Arguments, CallError
 
 _TIME = value("timestamp", LONG, "what events are put in order by")
 _TIMEOUT = constant("timer.timeout", TIME, "how often everything held back is let out")
-_MAXIMUM = constant("max.k", TIME, "the longest that an event is held back")
+_MAXIMUM = constant("max.k", TIME, "the longest time that an event is delayed")
 _DISCARD = constant("discard.flag", BOOL, "true: an event older than one already let out is dropped")
 
 _CORRELATED = value("correlation.field", NUMERIC, "the number whose mean over the events is to stay accurate")

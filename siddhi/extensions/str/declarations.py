@@ -123,13 +123,13 @@ STR = Extension(
         _str("repeat", "the text several times over", takes(_TEXT, value("times", INT))),
         _str(
             "replaceAll",
-            "the text with every match replaced; $1 stands for a group",
+            "the text with every match replaced; $1 refers to a group",
             takes(_TEXT, _REGEX, value("replacement.string", STRING)),
             check=pattern_at(1),
         ),
         _str(
             "replaceFirst",
-            "the text with the first match replaced; $1 stands for a group",
+            "the text with the first match replaced; $1 refers to a group",
             takes(_TEXT, _REGEX, value("replacement.string", STRING)),
             check=pattern_at(1),
         ),

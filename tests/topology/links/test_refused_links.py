@@ -112,4 +112,4 @@ def test_clients_without_keys_are_told_that_keys_may_be_missing(
 
     in_time(connect)
     assert [type(error) for error in told] == [PeerError]
-    assert "if it has keys, it answers nobody without" in str(told[0])
+    assert "if it has keys, it does not answer peers without keys" in str(told[0])

@@ -24,7 +24,7 @@ from cep_common.web.health import STALLED_MS
 from topology.spark.driver_side.config import DriverConfig, MetricsConfig
 from topology.spark.driver_side.metrics import DriverMetrics, MetricsServer, create_app
 
-FIGURES = DriverMetrics(
+METRICS = DriverMetrics(
     slots=4,
     slots_free=1,
     executors=2,
@@ -35,7 +35,7 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "operations" / "metrics.md"
 
 
 def families() -> dict[str, list[tuple[dict[str, str], float]]]:
-    text = create_app(open_gate(), lambda: FIGURES, ManualClock()).test_client().get("/metrics").text
+    text = create_app(open_gate(), lambda: METRICS, ManualClock()).test_client().get("/metrics").text
     return {
         family.name: [(sample.labels, sample.value) for sample in family.samples]
         for family in text_string_to_metric_families(text)
@@ -65,9 +65,9 @@ def test_topologies_are_told_by_state_and_restarts_by_the_newest_epoch() -> None
 def test_a_driver_is_ready_when_a_manager_knows_it_and_live_while_its_loop_turns(
     registered: bool, turned_ms: int | None, now_ms: int, live: int, ready: int
 ) -> None:
-    figures = msgspec.structs.replace(FIGURES, registered=registered, turned_ms=turned_ms)
+    metrics = msgspec.structs.replace(METRICS, registered=registered, turned_ms=turned_ms)
     clock = ManualClock(now_ms)
-    client = create_app(open_gate(), lambda: figures, clock).test_client()
+    client = create_app(open_gate(), lambda: metrics, clock).test_client()
     assert client.get("/health/live").status_code == live
     assert client.get("/health/ready").status_code == ready
 
@@ -90,7 +90,7 @@ def test_the_document_lists_the_drivers_metrics_and_no_others() -> None:
 def test_beyond_loopback_a_token_is_asked_for() -> None:
     config = MetricsConfig(host="0.0.0.0", port=1)  # noqa: S104 - that is what is refused
     with pytest.raises(ConfigError, match=r"metrics\.host: 0\.0\.0\.0 can be reached from other hosts"):
-        MetricsServer(config, ServerSecurity(), lambda: FIGURES, SystemClock())
+        MetricsServer(config, ServerSecurity(), lambda: METRICS, SystemClock())
 
 
 def test_who_shows_no_token_gets_nothing_where_there_are_some(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_who_shows_no_token_gets_nothing_where_there_are_some(tmp_path: Path) ->
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     security = ServerSecurity(tokens=str(tmp_path / "tokens.json"))
-    server = MetricsServer(MetricsConfig(port=port), security, lambda: FIGURES, SystemClock())
+    server = MetricsServer(MetricsConfig(port=port), security, lambda: METRICS, SystemClock())
     try:
         address = f"http://127.0.0.1:{port}/metrics"
         with pytest.raises(urllib.error.HTTPError, match="401"):

@@ -347,7 +347,7 @@ class Archive:
             except CheckpointUnreadableError as unreadable:
                 _warn(str(unreadable))
                 continue
-            _warn(f"which of {key.topology()} count is told from themselves: {problem}")
+            _warn(f"the valid checkpoints of {key.topology()} are determined from their files: {problem}")
             return Lineage(manifest.spans, one.checkpoint + RESERVED_AT_ONCE, deployed_ms=manifest.deployed_ms)
         if needed and taken:
             raise undecided(key, problem) from problem

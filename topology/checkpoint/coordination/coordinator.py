@@ -86,7 +86,7 @@ class Timing:
 class Coordinator:
     """All runs, by plan and epoch; `takes` is False when there is no store, and tasks are only watched over.
 
-    A link that breaks takes what is under way with it. So tasks that have not reported are told of the checkpoint
+    A broken link loses messages in flight. So tasks that have not reported are sent the checkpoint
     again: in each lease, and when they come by another link.
     """
 
@@ -461,7 +461,7 @@ class Coordinator:
         run.look_ms = self._due_ms = 0
 
     def _note(self, run: CheckpointedRun) -> None:
-        """Note that there is something to tell of the run."""
+        """Record that the run has something new to report."""
         self.changed.add((run.id.key, run.id.epoch))
 
 

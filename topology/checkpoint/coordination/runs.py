@@ -21,7 +21,7 @@ from cep_common.protocol.drivers import CheckpointState, CheckpointTrigger
 from cep_common.protocol.registry import CheckpointSpan
 
 HISTORY = 8
-"""So many of a topology's last checkpoints are told of; managers remember more."""
+"""Number of a topology's last checkpoints in reports; managers remember more."""
 
 
 class Phase(Enum):
@@ -79,7 +79,7 @@ class RunId:
 
 @dataclass(slots=True)
 class Attempted:
-    """A checkpoint that was begun, as it is told of."""
+    """A started checkpoint, as reported."""
 
     checkpoint: int
     began_ms: int

@@ -1,4 +1,4 @@
-"""Savepoints as a driver tells of them: those that are kept, and those that were asked for and are not yet."""
+"""Savepoints as a driver reports them: stored ones, and requested ones that are not stored yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 MOST_FAILED = 16
 """So many failed ones are remembered."""
 MOST_TOLD = 256
-"""So many are told of, the newest."""
+"""Number of the newest savepoints in reports."""
 
 _Name = tuple[PlanKey, str]
 

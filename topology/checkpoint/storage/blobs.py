@@ -184,7 +184,7 @@ class ObjectBlobs:
 
 
 class _FileInfo(Protocol):
-    """What pyarrow tells of a file."""
+    """The file information of pyarrow."""
 
     path: str
     base_name: str

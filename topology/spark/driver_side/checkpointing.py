@@ -1,4 +1,4 @@
-"""The driver's part in checkpoints: its coordinator, and what it tells of them."""
+"""The driver's part in checkpoints: its coordinator and its reports."""
 
 from __future__ import annotations
 

@@ -64,7 +64,8 @@ TURN_MS = 50
 """How long the loop waits for the manager's orders before it looks at its jobs again."""
 
 RETRY_MS = 500
-"""After a registration that nobody took the driver looks after its topologies for so long, then it tries again."""
+"""Time between a registration that no manager accepted and the next attempt, in which the driver serves its
+topologies."""
 
 LEAVE_MS = 2_000
 """How long a cancelled job may take to end when the driver leaves."""
@@ -113,7 +114,7 @@ class Driver:
         self._context = open_context(
             config.security, Role.DRIVER, {"host": config.host, "stages.host": config.stages.host or config.host}
         )
-        self._figures = DriverMetrics(slots=0, slots_free=0, executors=0, registered=False)
+        self._reading = DriverMetrics(slots=0, slots_free=0, executors=0, registered=False)
         self._metrics = self._serve_metrics()
         self._checkpoints = start_checkpoints(config, self._context, clock)
         self._checkpoints.happened = self._wakeup.ring
@@ -131,13 +132,13 @@ class Driver:
             self._slots(), restart.first_backoff_ms, restart.longest_backoff_ms, restart.start_timeout_ms
         )
         self._reported: object = None
-        """What was told to the manager last, of that which is news at once."""
+        """The last reported values of everything that is reported at once when it changes."""
         self._next_beat_ms = self._next_news_ms = 0
         self._stirred = True
         self._view_version = -1
         self._content: object = None
         self._number = self._known_number = 0
-        """Counts what is told of topologies and savepoints, and up to where the manager knows it."""
+        """Numbers the reports of topologies and savepoints, and records which of them the manager has."""
         self._last_reports: tuple[TopologyReport, ...] = ()
         self._moved = True
         self._answered = True
@@ -230,7 +231,7 @@ class Driver:
         self._do(self._runs.on_time(now_ms))
         reports = self._reports(now_ms)
         savepoints = self._checkpoints.savepoints()
-        self._figures = DriverMetrics(
+        self._reading = DriverMetrics(
             slots=self._runs.slots_total,
             slots_free=max(0, self._runs.slots_free()),
             executors=sum(one.usable for one in self._watch.executors),
@@ -239,7 +240,7 @@ class Driver:
             turned_ms=now_ms,
         )
         if self._stopping.is_set() and not self._answered:
-            return  # nobody listens, and nothing is to wait for that
+            return  # there is no listener, and nothing must wait for one
         news = (reports, savepoints, self._hosts.shape())
         if now_ms >= self._next_beat_ms or (self._answered and now_ms >= self._next_news_ms and news != self._reported):
             self._register(client, reports, savepoints, now_ms)
@@ -279,7 +280,7 @@ class Driver:
         run, reason = self._runs.runs.get((ending.key, ending.epoch)), ending.ending.reason
         if run is not None:
             self._checkpoints.end_run(RunId(ending.key, ending.epoch, run.restarts), run.recalled or reason)
-            if run.state in ("starting", "running"):  # nobody wanted that
+            if run.state in ("starting", "running"):  # not requested
                 failure = Ending(run.recalled, "recalled") if run.recalled else ending.ending
                 self._failures.note(ending.key, failure, self._clock.now_ms())
                 self._watch.look_again()
@@ -428,7 +429,7 @@ class Driver:
         config = self._config
         if not config.metrics.port:
             return None
-        return MetricsServer(config.metrics, config.security, lambda: self._figures, self._clock)
+        return MetricsServer(config.metrics, config.security, lambda: self._reading, self._clock)
 
     def _see_executors(self) -> None:
         seen_ms = self._watch.seen_ms  # before the executors: they may be newer than it says, not older
@@ -518,7 +519,7 @@ class Driver:
 
 def run(config: DriverConfig, insight: Inspection | None = None) -> None:
     """Run the driver until SIGTERM or SIGINT; managers may read what `insight` holds."""
-    # It tells of each connection, and of each fault that is raised anyway.
+    # It logs each connection, and each fault that is raised anyway.
     logging.getLogger("py4j").setLevel(logging.ERROR)
     raise_process_priority(config.priority)
     driver = Driver(config, SystemClock(), insight)

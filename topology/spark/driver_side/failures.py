@@ -12,9 +12,9 @@ from cep_common.protocol.error_records import ErrorLog
 from topology.spark.reasons import Ending
 
 MOST_OF_A_PLAN = 4
-"""Kinds of failures of one plan that are told of; managers remember more."""
+"""Kinds of failures reported per plan; managers remember more."""
 MOST_IN_ALL = 64
-"""Kinds of failures that one report tells of: messages are bounded."""
+"""Kinds of failures in one report, as messages are bounded."""
 
 
 class TopologyFailures:

@@ -149,7 +149,7 @@ class Hosts:
         self._state.forget(key)
 
     def reports(self) -> tuple[StageHostReport, ...]:
-        """Return what there is to tell of each host."""
+        """Return the report of each host."""
         now_ms = self._clock.monotonic_ms()
         return tuple(
             StageHostReport(

@@ -1,6 +1,6 @@
 """The driver's own metrics, told at the moment of each scrape, and the HTTP server at which they can be had.
 
-What tasks do is told by the manager: tasks run on any executor, and have no port that could be configured for
+The manager serves the metrics of tasks: tasks run on any executor, and have no port that could be configured for
 scraping. The manager's metrics have other names, so that a sum over all processes counts nothing twice.
 """
 
@@ -46,16 +46,18 @@ class DriverMetrics(msgspec.Struct, frozen=True):
     turned_ms: int | None = None
 
 
-def driver_metrics(figures: DriverMetrics) -> Iterator[Metric]:
+def driver_metrics(reading: DriverMetrics) -> Iterator[Metric]:
     """Yield all families of a driver."""
-    yield gauge("cep_driver_registered", "1 while a manager takes the driver's reports", (), [((), figures.registered)])
-    yield gauge("cep_driver_slots", "Spark task slots that the driver gives to topologies", (), [((), figures.slots)])
-    yield gauge("cep_driver_slots_free", "Slots that no topology holds", (), [((), figures.slots_free)])
-    yield gauge("cep_driver_executors", "Spark executors that can be used", (), [((), figures.executors)])
-    states = Counter((one.key.tenant, one.key.plan, one.state) for one in figures.topologies)
+    yield gauge(
+        "cep_driver_registered", "1 while a manager accepts the driver's reports", (), [((), reading.registered)]
+    )
+    yield gauge("cep_driver_slots", "Spark task slots that the driver gives to topologies", (), [((), reading.slots)])
+    yield gauge("cep_driver_slots_free", "Free slots", (), [((), reading.slots_free)])
+    yield gauge("cep_driver_executors", "Spark executors that can be used", (), [((), reading.executors)])
+    states = Counter((one.key.tenant, one.key.plan, one.state) for one in reading.topologies)
     yield gauge(
         "cep_driver_topologies",
-        "Topologies of the plan in that state; two while one takes another's place",
+        "Topologies of the plan in that state; two while one replaces another",
         (*PLAN, "state"),
         (
             ((*of, state), states[*of, state])
@@ -63,7 +65,7 @@ def driver_metrics(figures: DriverMetrics) -> Iterator[Metric]:
             for state in get_args(RunState)
         ),
     )
-    newest = {one.key: one for one in sorted(figures.topologies, key=lambda one: one.epoch)}
+    newest = {one.key: one for one in sorted(reading.topologies, key=lambda one: one.epoch)}
     yield counter(
         "cep_driver_restarts_total",
         "How often the driver has started the plan's topology again, in its newest epoch",
@@ -79,32 +81,32 @@ class MetricsServer:
     """
 
     def __init__(
-        self, config: MetricsConfig, security: ServerSecurity, figures: Callable[[], DriverMetrics], clock: Clock
+        self, config: MetricsConfig, security: ServerSecurity, reading: Callable[[], DriverMetrics], clock: Clock
     ) -> None:
-        app = create_app(Gate(security, config.host, clock, key="metrics.host"), figures, clock)
+        app = create_app(Gate(security, config.host, clock, key="metrics.host"), reading, clock)
         where = "metrics.port (and metrics.host)"
         self._server = WebServer(app, config.host, config.port, THREADS, BODY_BYTES, security, where)
         self._server.start()
 
     def close(self) -> None:
-        """Nobody is answered any more and the port is free."""
+        """Stop answering requests and free the port."""
         self._server.stop()
 
 
-def create_app(gate: Gate, figures: Callable[[], DriverMetrics], clock: Clock) -> Flask:
+def create_app(gate: Gate, reading: Callable[[], DriverMetrics], clock: Clock) -> Flask:
     """Return the driver's HTTP interface: metrics and health. Every request passes `gate`."""
     app = Flask("cep_driver", static_folder=None)
-    metrics = Metrics(lambda: driver_metrics(figures()))
+    metrics = Metrics(lambda: driver_metrics(reading()))
     guard(app, gate, CALLS, _refused)
 
     def not_live() -> str:
-        turned_ms = figures().turned_ms
+        turned_ms = reading().turned_ms
         return "" if turned_ms is None else stalled("the driver's loop", clock.monotonic_ms() - turned_ms)
 
     def not_ready() -> str:
-        if figures().turned_ms is None:
+        if reading().turned_ms is None:
             return "Spark has not started yet"
-        return "" if figures().registered else "no manager takes the driver's reports"
+        return "" if reading().registered else "no manager takes the driver's reports"
 
     add_health_routes(app, not_live, not_ready)
 

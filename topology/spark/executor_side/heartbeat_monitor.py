@@ -63,7 +63,7 @@ class HeartbeatDeadlines:
 
         `beats` arrived since the last call: process ids, each with the milliseconds for which it may be silent, or 0.
 
-        Time in which nobody called does not count, as the whole host may have been suspended. When beats were
+        Time without calls does not count, as the whole host may have been suspended. When beats were
         `dropped`, it is unknown which processes have left: all are forgotten, and living ones send another beat.
         """
         late_ms = max(0, now_ms - self.now_ms - LOOK_MS)
@@ -122,7 +122,7 @@ class HeartbeatMonitor:
             os.set_blocking(writing, False)
             monitor = os.fork()
         except OSError as error:
-            logger.warning("nobody watches the stages, one that hangs is ended by Spark alone: %s", error)
+            logger.warning("the stages are not monitored, one that hangs is only ended by Spark: %s", error)
             for end in ends:
                 os.close(end)
             return
@@ -136,7 +136,7 @@ class HeartbeatMonitor:
                 NAME_AT.write_text("cep-monitor", encoding="ascii")
             _Guard(daemon).stand(reading)
         except Exception:
-            logger.exception("nobody watches the stages any more, one that hangs is ended by Spark alone")
+            logger.exception("the stages are no longer monitored, one that hangs is only ended by Spark")
         finally:
             os._exit(0)
 
@@ -152,7 +152,7 @@ class HeartbeatMonitor:
         except BlockingIOError:
             pass  # the monitor stands still: it will see that the pipe was full
         except OSError as error:
-            logger.warning("nobody watches this process any more: %s", error)
+            logger.warning("this process is no longer monitored: %s", error)
             self._beats = -1
 
 

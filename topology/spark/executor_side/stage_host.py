@@ -102,7 +102,7 @@ def run_host(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[No
 
 
 class StageHost:
-    """`run` returns once the host was told to end, in the main thread."""
+    """Make `run` return in the main thread."""
 
     def __init__(self, assignment: HostAssignment, address: str, insight: Inspection, opened: ExitStack) -> None:
         """Create a host; `opened` closes what it opens."""
@@ -166,7 +166,7 @@ class StageHost:
         try:
             return HostTrace(self._assignment.host, self._folder)
         except OSError as error:
-            logger.warning("nobody will know which plan was at work if this host dies: %s", error)
+            logger.warning("if this host dies, the plan that was running will not be known: %s", error)
             return None
 
     # ---- the main thread --------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ class StageHost:
         if busy is not None:
             task, since_ms = busy
             most_ms = self._settings.stop_timeout_ms if task.stopping else HANG_MS
-            alone = self._count() < 2 and not task.stopping  # nobody waits: as with a task that has its own process
+            alone = self._count() < 2 and not task.stopping  # no other plan waits: as in a task with its own process
             if now_ms - since_ms >= most_ms and not alone:
                 logger.error("a plan does not return, its host ends: topology=%s", task.topology.run())
                 os._exit(FENCED_EXIT_CODE)

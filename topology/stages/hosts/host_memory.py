@@ -70,7 +70,7 @@ def held_state(task: Task) -> int:
 
 
 def describe(held_bytes: int, limit_bytes: int, plans: int, task: Task) -> str:
-    """Return what the user is told."""
+    """Return the message for the user."""
     held, limit, own = (f"{count / 2**20:.0f}m" for count in (held_bytes, limit_bytes, held_state(task)))
     return (
         f"the stage host of {plans} plans held {held}, stages.task_memory_bytes of the driver's configuration allows "

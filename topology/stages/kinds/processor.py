@@ -434,7 +434,7 @@ def held_schemas(topology: Topology, streams: Iterable[str]) -> dict[str, pa.Sch
 
 
 def streams_of_log(stage: ProcessingStage) -> dict[str, str]:
-    """Return, for each stream of the log that a replica reads, the stream of the plan that it stands for."""
+    """Return, for each stream of the log that a replica reads, the stream of the plan that it replaces."""
     return {one.stream.id: one.stream.id.removeprefix(f"{log_name(stage.name)}.") for one in stage.inputs}
 
 

@@ -68,9 +68,9 @@ class _Mark:
 class Publisher:
     """Keeps one link to a worker. Without one, results wait; `is_full` then tells the task to take in no more.
 
-    With `exactly_once` the worker is told where checkpoints lie between results, and keeps these until theirs is
+    With `exactly_once` the worker gets the positions of checkpoints between results, and keeps results until theirs is
     complete. A worker that may have results that no complete checkpoint holds is the only one that gets what follows:
-    it knows by their positions which of them it has, and as long as nobody else does, they can still be given again.
+    it knows by their positions which of them it has, and until they were delivered, they can still be replaced.
     When it is gone, the topology starts again from its checkpoint: what the worker has of this attempt behind that then
     counts no more. So it does when the worker comes back and has lost some of them, with its machine's power or its
     disk say.

@@ -1,7 +1,7 @@
 """The trigger stage: events that time alone makes, once for the whole plan.
 
-It fires by the system clock. Nobody waits for it: it says from the start, and with each event, that its channel is
-idle. Only one that has to catch up, after an interruption, is waited for until it has.
+It fires by the system clock. Its events are never awaited: it declares from the start, and with each event, that its
+channel is idle. Only one that has to catch up, after an interruption, is waited for until it has.
 """
 
 from __future__ import annotations

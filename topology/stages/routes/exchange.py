@@ -65,7 +65,7 @@ class TaskExchange:
         self._peers: dict[int, _PeerLink] = {}
         self._settled: dict[IncomingLink, list[int]] = {}
         self.server: LinkServer | None = None
-        """Where the other tasks send to; nobody does where there are none, and a port is saved."""
+        """Address that the other tasks send to; without other tasks there is none, which saves a port."""
         if topology.tasks > 1:
             self.server = LinkServer.listen(context, SocketKind.EXCHANGE, host, ports, UNBOUNDED_ROWS, self._accept)
 

@@ -1,4 +1,4 @@
-"""A call in a copy of this process, which may end in any way and for which nobody has to wait.
+"""A call in a forked copy of this process, which may end in any way and never blocks this process.
 
     loop ──fork──▶ copy: computes, writes its answer into a pipe, ends
       │                   ▲ no more than so much processor time and memory
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 PROCESSOR_S = 2
-"""Processor time of a copy that nobody kills."""
+"""CPU time limit of a copy that is not killed from outside."""
 MEMORY_BYTES = 512 * 1024 * 1024
 """Memory that a copy may take beside that of its process."""
 _PIECE = 65_536

@@ -58,7 +58,7 @@ class StateEndpoint(threading.Thread):
         self._closing = threading.Event()
 
     def close(self) -> None:
-        """Nobody is given anything any more."""
+        """Stop serving state."""
         self._closing.set()
         self.join()
 

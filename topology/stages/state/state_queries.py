@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 PATIENCE_S = 1.5
 """How long a question may take, waiting for the loop included: managers are patient a little longer."""
 MOST_BYTES = 4 * 1024 * 1024
-"""So much is told; a row that would go beyond is left out, and all after it."""
+"""Maximum size of a result; a row that would exceed it is left out, and all rows after it."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class _Question:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, *, works: bool) -> None:
-        """Begin to answer, unless nobody waits any more; called by the loop."""
+        """Start to answer, unless the caller has stopped waiting; called by the loop."""
         with self._lock:
             if self._given_up:
                 return

@@ -48,7 +48,7 @@ CLOSING_S = 30.0
 """How long a task that ends may continue with heartbeats while it writes what it has."""
 
 
-def _nobody_listens(_lease_ms: int) -> None:
+def _no_listener(_lease_ms: int) -> None:
     """Ignore the heartbeat, where no monitor watches the task."""
 
 
@@ -71,7 +71,7 @@ class CheckpointReporter:
         context: zmq.Context[zmq.Socket[bytes]],
         clock: Clock,
         writer: PartWriter | None,
-        beat: Callable[[int], None] = _nobody_listens,
+        beat: Callable[[int], None] = _no_listener,
         writing: ThreadPoolExecutor | None = None,
     ) -> None:
         """Create the reporter; a stage host passes `writing`, the thread in which all its tasks store states."""
@@ -226,7 +226,7 @@ class CheckpointAgent(CheckpointReporter, threading.Thread):
         context: zmq.Context[zmq.Socket[bytes]],
         clock: Clock,
         writer: PartWriter | None,
-        beat: Callable[[int], None] = _nobody_listens,
+        beat: Callable[[int], None] = _no_listener,
         priority: ControlPriority = "normal",
     ) -> None:
         threading.Thread.__init__(self, name=f"checkpoints of task {task.index}", daemon=True)

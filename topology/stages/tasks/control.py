@@ -37,7 +37,7 @@ FIRST_HEARTBEAT_MS = 100
 """Until everything is connected, the manager is asked this often."""
 
 FENCED_EXIT_CODE = 70
-"""Of a process that was told to stop and did not in time."""
+"""Exit code of a process that did not stop in time when requested."""
 
 
 class TaskReporter:

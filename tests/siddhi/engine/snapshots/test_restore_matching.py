@@ -111,10 +111,10 @@ def test_a_query_follows_the_scripts_windows_and_clock_that_it_depends_on() -> N
     join = "@info(name='q') from S join W on S.k == W.k select W.v as v insert into O;"
     old = started(HEAD, window.format(2), join)
     _, report = edited(old, HEAD, window.format(3), join)
-    changed = {"window W": LeftReason.CHANGED, "query q": LeftReason.SURROUNDINGS_CHANGED}
+    changed = {"window W": LeftReason.CHANGED, "query q": LeftReason.DEPENDENCIES_CHANGED}
     assert left(report) == changed
     _, report = edited(old, HEAD.replace("@app:playback", ""), window.format(2), join)
-    assert set(left(report).values()) == {LeftReason.SURROUNDINGS_CHANGED}
+    assert set(left(report).values()) == {LeftReason.DEPENDENCIES_CHANGED}
 
 
 PARTITION = "@info(name='p') {purge} partition with ({keys}) begin {queries} end;"
