@@ -254,7 +254,7 @@ def test_a_renamed_plan_keeps_its_window_what_waits_and_its_savepoints(system: L
         os.kill(stage, signal.SIGCONT)
 
     assert told.exit_code == 0, told.output
-    assert f"{old} was renamed to {new}; nothing of it is restarted" in told.stdout
+    assert f"{old} was renamed to {new}; nothing is restarted" in told.stdout
     assert [plan["plan"] for plan in system.client.plans()] == [new]
     late: list[int] = []
     status_until(system, lambda _: late.append(post_event(system, old).status_code) or late[-1] == 404, FOLLOWED_S, new)

@@ -68,7 +68,7 @@ def test_a_plan_that_never_ends_is_ended_and_meanwhile_no_other_is_tried() -> No
     with ThreadPoolExecutor(2) as both:
         runs = [both.submit(one.run, PlanTrial(ENDLESS, (event(1),))) for _ in range(2)]
     told = sorted(str(run.exception()) for run in runs)
-    assert told[0].startswith("1 plans are being tried out")
+    assert told[0].startswith("1 trials are running")
     assert told[1].startswith("the trial was stopped after 1500 ms")
 
 

@@ -114,7 +114,7 @@ def test_what_cannot_be_told_is_said() -> None:
     )
     with pytest.raises(PlanInvalidError):
         preview(running(), TEXT + "from Nothing select * insert into B;")
-    with pytest.raises(TrialFailedError, match="cannot be determined: no such function"):
+    with pytest.raises(TrialFailedError, match="edit keeps: no such function"):
         preview(running(), TEXT, EditRefused("no such function"))
 
 

@@ -446,7 +446,7 @@ def test_a_renamed_plan_runs_on_as_it_is(
     before = peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, 0))
     answer = post(address, "rename", {"name": "Gales"})
     assert (answer.status_code, answer.json()["plan"], answer.json()["epoch"]) == (200, "Gales", 1)
-    assert answer.json()["message"].startswith("Storms was renamed to Gales; nothing of it is restarted")
+    assert answer.json()["message"].startswith("Storms was renamed to Gales; nothing is restarted")
     beat(peer, running(1))
     told = peer.next_push(running(1))
     assert (told, isinstance(told, RenamePlan) and told.key.plan) == (RenamePlan(KEY), "Gales")
@@ -586,7 +586,7 @@ def test_a_rename_is_refused_when_it_is_not_asked_for_or_the_name_is_taken_or_ca
     gales = PLAN.replace("'Storms'", "'Gales'")
     unasked = put(address, gales)
     assert (unasked.status_code, unasked.json()["code"]) == (400, "bad-request")
-    assert "renaming Storms must be asked for" in unasked.json()["message"]
+    assert "to rename Storms, request it" in unasked.json()["message"]
     deploy(address, gales)
     for refused in (put(address, gales, rename="true"), post(address, "rename", {"name": "Gales"})):
         assert (refused.status_code, refused.json()["code"]) == (409, "plan-exists")

@@ -148,7 +148,7 @@ def test_before_deploying_it_is_told_what_is_kept_and_what_reset(page: Browser) 
     assert page.evaluate("document.querySelector('.edit-state').lastChild.textContent") == "the rest is not known."
     assert AuthoringView.edits[-1] == edited
     write(page, edited.replace("define", "defin"))
-    page.until("document.querySelector('.edit-state')?.textContent.startsWith('What happens to the state is shown')")
+    page.until("document.querySelector('.edit-state')?.textContent.startsWith('The effect on the state is shown')")
 
 
 def test_all_of_a_plan_that_is_not_deployed_is_new(page: Browser, address: str) -> None:

@@ -74,5 +74,5 @@ def test_the_level_of_statistics_is_set_from_the_page(chromium: Browser, address
     chromium.until("document.querySelector('#ask-statistics:popover-open') !== null")
     chromium.evaluate("document.getElementById('statistics-level').value = 'detail'")
     chromium.evaluate("document.querySelector('#ask-statistics .button.primary').click()")
-    chromium.until("document.body.textContent.includes('counts at the level')")
+    chromium.until("document.body.textContent.includes('uses the new level')")
     assert view.done == [(KEY, "statistics detail")]

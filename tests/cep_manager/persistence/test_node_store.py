@@ -49,7 +49,7 @@ def test_the_first_node_may_claim_and_the_second_must_catch_up_first(database: D
     assert a.store.lease_is_free()
     refused = b.claim()
     assert not refused.done
-    assert "b lacks events that were acknowledged: a has them all" in refused.barred
+    assert "b lacks events that were acknowledged: a has all of them" in refused.barred
     assert a.claim().done
     assert not a.store.lease_is_free()
     assert a.in_sync() == {"a"}

@@ -244,7 +244,7 @@ def test_a_damaged_lineage_and_one_that_is_gone_are_made_anew_from_the_checkpoin
     opened = Driver(driver.folder).open(2)
     assert (opened.number, opened.opening.spans) == (1, spans((1, 0, 1)))
     assert opened.opening.last_number > 10
-    assert "which of Delays[-1234] count is told from themselves" in caplog.text
+    assert "the valid checkpoints of Delays[-1234] are determined from their files" in caplog.text
 
 
 def test_a_plan_can_begin_from_a_savepoint_and_keeps_to_it_until_it_has_a_checkpoint(driver: Driver) -> None:
