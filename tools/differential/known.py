@@ -180,6 +180,11 @@ KNOWN: tuple[KnownDifference, ...] = (
         lambda document: is_late(document) and re.search(_BY_TIME, document["app"]) is not None,
     ),
     KnownDifference(
+        "rows-leave-at-their-own-time",
+        "a session whose latency is over leaves with the timer of a later session of another key in Siddhi",
+        _text(r"session\([^(),]*,[^(),]*,[^(),]*\)"),
+    ),
+    KnownDifference(
         "backlog-at-its-own-time",
         "events older than the system clock are taken as of now in Siddhi",
         lambda document: is_late(document) and "@app:playback" not in document["app"],

@@ -14,7 +14,7 @@ from siddhi.engine.operators.base.operator import OperatorContext, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.selection.selector import ACCEPTED
-from siddhi.engine.operators.windows.base.emission import emitted
+from siddhi.engine.operators.windows.base.emission import ORDER, emitted
 from siddhi.engine.operators.windows.base.sliding import SlidingWindow
 from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext
 from siddhi.language.ast import EventType
@@ -76,6 +76,10 @@ class NamedWindow(AppNode):
             sent = emitted(emission, count, self.window.store)
         else:
             sent = self.window.process(inputs[0], step)
+        if self.tells_all and step.whole is not step:
+            # Joins compare the moves with rows of their own, in orders of the whole step.
+            self.window.moves = self.window.moves.copy()
+            self.window.moves[ORDER] = step.of_whole(self.window.moves[ORDER])
         wanted = np.isin(sent.kinds, self.kinds)
         return sent if wanted.all() else sent.take(np.flatnonzero(wanted))
 

@@ -75,6 +75,7 @@ class ChunkRunner:
             step = Step(np.full(1, clock, dtype=np.int64), clock, shown)
             self._carry(key, batch.at_order(1), step)
             self._wake(step)
+            shown = max(shown, clock)
         self._fire_timers(int(clocks[-1]), floor, shown)
 
     def _fire_timers(self, clock: int, floor: int, shown: int) -> None:
@@ -85,7 +86,8 @@ class ChunkRunner:
         """
         now, rounds = None, 0
         while (due := self._next_deadline_ms()) is not None and due <= clock and rounds <= 2 * len(self._stages):
-            floor = max(due, floor)
+            if due > floor:  # the clock moves on to the timer's own time, and everything before has passed
+                floor, shown = due, max(shown, due - 1)
             rounds = rounds + 1 if floor == now else 0
             now = floor
             self._wake(Step(np.full(1, now, dtype=np.int64), now, shown))

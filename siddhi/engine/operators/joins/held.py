@@ -13,6 +13,7 @@ from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.kinds import CURRENT, EXPIRED
 from siddhi.engine.jit.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.jit.kernels import NO_MASK, kernel_array
+from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.base.scope import slot_column
 from siddhi.engine.operators.expressions.evaluation import Reasons
 from siddhi.engine.operators.incremental_aggregation.reader import AggregationReader
@@ -98,14 +99,18 @@ class HeldThen(Held):
         row A        ─────────────┘                 0: A   1: A, B   2: B   3: B
         row B                └──────────────        by the first event that sees a row and the first that does not
 
-    `ranks` are the places of the window's stream and of the events' stream among what one event causes.
+    `ranks` are the places of the window's stream and of the events' stream among what one event causes. The events
+    have the orders of `step`, the moves of the window those of the whole step.
     """
 
-    def __init__(self, slot: int, named: NamedWindow, condition: JoinCondition, ranks: tuple[int, int]) -> None:
+    def __init__(
+        self, slot: int, named: NamedWindow, condition: JoinCondition, ranks: tuple[int, int], step: Step
+    ) -> None:
         self._slot = slot
         self._named = named
         self._condition = condition
         self._ranks = ranks
+        self._step = step
 
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
         window = self._named.window
@@ -138,7 +143,7 @@ class HeldThen(Held):
     def _events_before(self, rows: Int64Array, events: EventBatch) -> Int64Array:
         """Return for each of the `rows` that the window released how many of `events` precede it."""
         own, other = self._ranks
-        moments = np.stack([events.orders, events.clocks, np.full(events.size, other)])
+        moments = np.stack([self._step.of_whole(events.orders), events.clocks, np.full(events.size, other)])
         counts: Int64Array = np.empty(rows.shape[1], dtype=np.int64)
         count_before(moments, kernel_array(rows[ORDER]), kernel_array(rows[CLOCK]), own, counts)
         return counts

@@ -153,7 +153,7 @@ class JoinOperator(MergingOperator):
         if side.moves is None or not batches[other.slot].size or not other.triggers:
             return self._nothing
         ranks = self._rank(side, inputs.ranks), self._rank(other, inputs.ranks)
-        held = HeldThen(side.slot, side.moves, self._condition, ranks)
+        held = HeldThen(side.slot, side.moves, self._condition, ranks, step)
         rows = other.arriving(batches[other.slot], step) if other.chain else batches[other.slot]
         only_current = self.only_current
         met = meet_held(other, replace(side, held=held), rows, step, only_current=only_current) if rows.size else None
