@@ -43,7 +43,10 @@ class Blame(msgspec.Struct, frozen=True):
 
 
 class ReportHost(Message, frozen=True):
-    """A stage host is alive. `number` counts these messages; `blames` names plans that ended hosts on this machine."""
+    """A stage host is alive. `number` counts these messages; `blames` names plans that ended hosts on this machine.
+
+    The message `listed` has all `tasks`; when that is an earlier one, they are as they were and are left out.
+    """
 
     TYPE = "report-host"
     host: str
@@ -54,15 +57,20 @@ class ReportHost(Message, frozen=True):
     blames: tuple[Blame, ...] = ()
     memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
     cpu_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
+    listed: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class HostHeard(Message, frozen=True):
-    """The driver has taken in the registration `number`: tasks that had ended by then need not be reported again."""
+    """The driver has taken in the registration `number`: tasks that had ended by then need not be reported again.
+
+    It has the list of tasks of the registration that it `knows`.
+    """
 
     TYPE = "host-heard"
     number: int
     heartbeat_ms: int
     lease_ms: int
+    knows: int = 0
 
 
 class RunTask(Message, frozen=True):

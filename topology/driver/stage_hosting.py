@@ -136,7 +136,8 @@ class Host:
     """A stage host of a `tenant`.
 
     `since_ms` is when it was started, `heard_ms` when it last registered, `idle_ms` since when nothing runs in it. It
-    is `launched` once it was seen to have a process.
+    is `launched` once it was seen to have a process. The registration `listed` has said which `tasks` it has,
+    among them `strays` that have no seat; it `has_orders` until that shows all that was ordered.
     """
 
     name: str
@@ -151,6 +152,10 @@ class Host:
     memory_bytes: int = 0
     cpu_ms: int = 0
     launched: bool = False
+    listed: int = 0
+    has_orders: bool = False
+    tasks: frozenset[SeatId] = frozenset()
+    strays: list[SeatId] = field(default_factory=list)
     seats: dict[SeatId, Seat] = field(default_factory=dict)
 
 
@@ -198,32 +203,53 @@ class StageHosts:
         self, name: str, tasks: Iterable[HostedTask], blames: Iterable[Blame], now_ms: int
     ) -> list[HostInstruction]:
         """Apply the registration of a host: what runs and has ended in it, and which plan it blames for what."""
+        host, instructions = self._heard(name, blames, now_ms)
+        if host is None:
+            return instructions
+        hosted = {SeatId(one.key, one.epoch, one.attempt): one for one in tasks}
+        host.tasks, host.has_orders = frozenset(hosted), True
+        # What still runs was given up before: nothing of it may work beside its successor.
+        host.strays = [seat_id for seat_id, one in hosted.items() if seat_id not in host.seats and one.state != "ended"]
+        for seat_id, one in hosted.items():
+            instructions += self._follow(host, seat_id, one, now_ms)
+        return instructions + self._order_again(host, now_ms)
+
+    def beat(self, name: str, blames: Iterable[Blame], now_ms: int) -> list[HostInstruction]:
+        """Apply the registration of a host whose tasks are as it has listed them last."""
+        host, instructions = self._heard(name, blames, now_ms)
+        return instructions if host is None else instructions + self._order_again(host, now_ms)
+
+    def _heard(self, name: str, blames: Iterable[Blame], now_ms: int) -> tuple[Host | None, list[HostInstruction]]:
+        """Renew the lease of a host; return None instead of it when it is not to run, and what is to be done."""
         host = self.hosts.get(name)
         if host is None:
-            return []
+            return None, []
         if not self.move(host, HostMove.REGISTER):  # its job was cancelled before Spark knew of it
-            return [HostInstruction(HostAction.END_HOST, name)]
+            return None, [HostInstruction(HostAction.END_HOST, name)]
         if host.heard_ms:
             self._lease.heard(now_ms - host.heard_ms, now_ms)
         host.heard_ms = now_ms
         for blame in blames:
             self._strike(blame, now_ms)
-        instructions: list[HostInstruction] = []
-        hosted = {SeatId(one.key, one.epoch, one.attempt): one for one in tasks}
-        for seat_id, one in hosted.items():
-            instructions += self._follow(host, seat_id, one, now_ms)
-        for seat in host.seats.values():
-            followed = seat.id in hosted and seat.ending_ms is None
-            if not followed and (seat.ordered_ms is None or now_ms - seat.ordered_ms >= REPEAT_MS):
+        return host, []
+
+    def _order_again(self, host: Host, now_ms: int) -> list[HostInstruction]:
+        """Repeat orders that the host's list of tasks does not show; a thousand seats without any cost nothing."""
+        if not host.has_orders:
+            return []
+        instructions = [HostInstruction(HostAction.END_TASK, host.name, seat_id) for seat_id in host.strays]
+        open_seats = [seat for seat in host.seats.values() if seat.id not in host.tasks or seat.ending_ms is not None]
+        for seat in open_seats:
+            if seat.ordered_ms is None or now_ms - seat.ordered_ms >= REPEAT_MS:
                 instructions += self._order(host, seat, now_ms)
+        host.has_orders = bool(open_seats or host.strays)
         return instructions
 
     def _follow(self, host: Host, seat_id: SeatId, one: HostedTask, now_ms: int) -> list[HostInstruction]:
         """Apply what the host says of one task."""
         seat = host.seats.get(seat_id)
         if seat is None:
-            # What still runs was given up before: nothing of it may work beside its successor.
-            return [] if one.state == "ended" else [HostInstruction(HostAction.END_TASK, host.name, seat_id)]
+            return []
         seat.starts = one.state == "starting"
         if one.state == "ended":
             self._leave(host, seat_id, now_ms)
@@ -277,6 +303,7 @@ class StageHosts:
                 continue
             del self.waiting[seat_id]
             seat = found.seats[seat_id] = Seat(seat_id)
+            found.has_orders = True
             if found.state is HostState.UP:
                 instructions += self._order(found, seat, now_ms)
         return instructions
@@ -314,7 +341,7 @@ class StageHosts:
         return host
 
     def _order(self, host: Host, seat: Seat, now_ms: int) -> list[HostInstruction]:
-        seat.ordered_ms = now_ms
+        seat.ordered_ms, host.has_orders = now_ms, True
         action = HostAction.RUN_TASK if seat.ending_ms is None else HostAction.END_TASK
         return [HostInstruction(action, host.name, seat.id)]
 

@@ -387,3 +387,38 @@ class HostsMachine(RuleBasedStateMachine):
 
 TestHostsMachine = HostsMachine.TestCase
 TestHostsMachine.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+def test_a_heartbeat_without_a_list_repeats_what_the_last_list_did_not_show() -> None:
+    hosts = up("a")
+    (name,) = hosts.state.hosts
+    assert hosts.state.beat(name, (), hosts.now_ms) == [], "all is as it was ordered"
+    hosts.state.end(seat("a"), hosts.now_ms)
+    assert hosts.state.beat(name, (), hosts.now_ms) == [], "the order may still be under way"
+    hosts.now_ms += REPEAT_MS
+    assert actions(hosts.state.beat(name, (), hosts.now_ms)) == [("END_TASK", name, "a")]
+    assert actions(hosts.beat(name, told(seat("a"), "ended"))) == [("TASK_ENDED", name, "a")]
+    hosts.now_ms += REPEAT_MS
+    assert hosts.state.beat(name, (), hosts.now_ms) == []
+
+
+def test_what_was_given_up_is_ended_with_each_heartbeat_until_the_host_no_longer_lists_it() -> None:
+    hosts = up("a")
+    (name,) = hosts.state.hosts
+    stray = seat("a", attempt=7)
+    ends = [("END_TASK", name, "a")]
+    assert actions(hosts.beat(name, told(seat("a")), told(stray))) == ends
+    assert actions(hosts.state.beat(name, (), hosts.now_ms)) == ends
+    assert hosts.beat(name, told(seat("a")), told(stray, "ended")) == []
+    assert hosts.state.beat(name, (), hosts.now_ms) == []
+
+
+def test_heartbeats_without_a_list_keep_a_host() -> None:
+    hosts = up("a")
+    (name,) = hosts.state.hosts
+    for _ in range(4):
+        hosts.now_ms += LEASE_MS - 1
+        assert hosts.state.beat(name, (), hosts.now_ms) == []
+        assert hosts.tick() == []
+    assert actions(hosts.tick(3 * LEASE_MS)) == [("END_HOST", name, "")]
+    assert hosts.state.beat("d-9", (), hosts.now_ms) == [], "a host that is unknown"

@@ -21,6 +21,7 @@ from topology.spark.driver_side import driver as driver_module
 from topology.spark.driver_side.config import DriverConfig
 from topology.spark.driver_side.driver import Driver
 from topology.spark.driver_side.failures import TopologyFailures
+from topology.spark.driver_side.reports import TopologyReports
 
 WAITS, RUNS = (TopologyReport(PlanKey(1, "p"), 1, state) for state in ("waiting", "running"))
 
@@ -82,16 +83,50 @@ def test_a_manager_that_does_not_know_them_is_told_all_of_them_at_once(driver: A
 
 def test_what_a_topology_has_come_to_is_told_in_the_turn_in_which_it_does(driver: Any) -> None:
     driver._checkpoints = SimpleNamespace(view_version=1, view=lambda *_: CheckpointsView())
-    driver._failures, driver._last_reports = TopologyFailures(), ()
+    driver._failures, driver._last_reports, driver._topology_reports = TopologyFailures(), (), TopologyReports()
     driver._stirred, driver._moved, driver._view_version, driver._next_beat_ms = False, False, 1, 60_000
     driver._runs.submit(SubmitTopology(PlanKey(1, "p"), 1, "<query-plan/>", 1))
-    assert [one.state for one in driver._reports(0)] == ["waiting"]
+    assert [one.state for one in driver._reports()] == ["waiting"]
     driver._runs.on_time(0)
-    assert [one.state for one in driver._reports(0)] == ["starting"]
+    assert [one.state for one in driver._reports()] == ["starting"]
     driver._runs.job_running(PlanKey(1, "p"), 1, 0)
-    assert [one.state for one in driver._reports(0)] == ["running"]
-    told = driver._reports(0)
-    assert driver._reports(0) is told, "nothing has happened since"
+    assert [one.state for one in driver._reports()] == ["running"]
+    told = driver._reports()
+    assert driver._reports() is told, "nothing has happened since"
+
+
+def test_only_the_reports_of_changed_topologies_are_made_again() -> None:
+    views = {"a": CheckpointsView(), "b": CheckpointsView()}
+    checkpoints: Any = SimpleNamespace(view=lambda key, _epoch: views[key.plan])
+    runs, reports = TopologyRuns((4,), 500, 4_000, 60_000), TopologyReports()
+    for name in views:
+        runs.submit(SubmitTopology(PlanKey(1, name), 1, "<query-plan/>", 1))
+    first = reports.of(runs, checkpoints)
+    views["b"] = CheckpointsView(failed=3)
+    second = reports.of(runs, checkpoints)
+    assert second[0] is first[0]
+    assert (first[1].failed_checkpoints, second[1].failed_checkpoints) == (0, 3)
+    views["z"] = views["a"]
+    runs.rename(PlanKey(1, "z", "a"))
+    assert [one.key.plan for one in reports.of(runs, checkpoints)] == ["z", "b"]
+    runs.kill(PlanKey(1, "b"))
+    assert [one.key.plan for one in reports.of(runs, checkpoints)] == ["z"]
+
+
+def test_the_driver_waits_long_only_while_nothing_starts_or_ends_and_all_is_told(driver: Any) -> None:
+    driver._clock, driver._next_beat_ms, driver._next_news_ms = ManualClock(10_000), 10_900, 0
+    driver._moved, driver._news_waits, driver._hosts = False, False, SimpleNamespace(moves=lambda: False)
+    assert driver._wait_ms() == driver_module.QUIET_TURN_MS
+    driver._next_beat_ms = 10_200
+    assert driver._wait_ms() == 200, "it must not be late with its heartbeat"
+    driver._next_beat_ms = 9_000
+    assert driver._wait_ms() == driver_module.TURN_MS, "nobody takes it: the loop must not spin"
+    driver._next_beat_ms, driver._next_news_ms, driver._news_waits = 10_900, 10_030, True
+    assert driver._wait_ms() == 30
+    driver._news_waits, driver._hosts = False, SimpleNamespace(moves=lambda: True)
+    assert driver._wait_ms() == 30
+    driver._next_news_ms = 0
+    assert driver._wait_ms() == driver_module.TURN_MS
 
 
 def test_topologies_that_did_not_end_in_time_are_not_said_to_have_ended(driver: Any) -> None:

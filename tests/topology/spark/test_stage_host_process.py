@@ -277,14 +277,34 @@ def test_the_plan_with_the_largest_state_goes_when_the_host_holds_too_much(monke
     monkeypatch.setattr(host_memory, "memory_bytes", lambda: 300 * 2**20)
     small, large = Holding(2**20), Holding(200 * 2**20)
     tasks: Any = [small, large]
-    assert host_memory.HostMemory(0).look(0, tasks) is None, "there is no limit"
-    assert host_memory.HostMemory(300 * 2**20).look(0, tasks) is None
+    assert host_memory.HostMemory(0).look(0, tasks, 1) is None, "there is no limit"
+    assert host_memory.HostMemory(300 * 2**20).look(0, tasks, 1) is None
     memory = host_memory.HostMemory(256 * 2**20)
-    assert memory.look(0, tasks) is large
+    assert memory.due_ms(1) == 0
+    assert memory.look(0, tasks, 1) is large
     assert str(large.failure).startswith("the stage host of 2 plans held 300m, ")
-    assert memory.look(host_memory.AGAIN_MS - 1, tasks) is None, "its memory has yet to become free"
-    assert memory.look(host_memory.AGAIN_MS, tasks) is small
-    assert memory.look(2 * host_memory.AGAIN_MS, tasks) is None
+    assert memory.look(host_memory.AGAIN_MS - 1, tasks, 1) is None, "its memory has yet to become free"
+    assert memory.look(host_memory.AGAIN_MS, tasks, 1) is small, "no turn is needed for that"
+    assert memory.look(2 * host_memory.AGAIN_MS, tasks, 1) is None
+
+
+def test_a_host_without_turns_does_not_look_what_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+
+    def held() -> int:
+        looks.append(1)
+        return 2**20
+
+    monkeypatch.setattr(host_memory, "memory_bytes", held)
+    memory = host_memory.HostMemory(256 * 2**20)
+    assert memory.look(0, [], 7) is None
+    assert memory.due_ms(7) is None, "it waits for another turn"
+    assert not memory.is_due(60_000, 7)
+    assert memory.look(60_000, [], 7) is None
+    assert len(looks) == 1
+    assert memory.due_ms(8) == host_memory.LOOK_MS
+    assert memory.look(60_000, [], 8) is None
+    assert len(looks) == 2
 
 
 def test_who_was_at_work_in_a_host_that_died_is_known_to_the_next_one(tmp_path: Path) -> None:

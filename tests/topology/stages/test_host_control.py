@@ -72,14 +72,16 @@ def test_a_task_that_changes_now_and_then_does_not_part_the_heartbeat_of_all() -
     manager: Any = Manager()
     speakers: list[Any] = [Speaker(number) for number in range(3)]
     control = HostControl(manager, "normal", lambda: None, "host-1")
+    turned = []
     for speaker in speakers:
         task: Any = SimpleNamespace(asks=threading.Event())
-        control.add(task, speaker)
+        turned.append(control.add(task, speaker))
     control.start()
     for count in range(1, 6):
         until(partial(spoke, speakers[1], count))
         until(partial(heard, manager, len(manager.heard) + 2))
         speakers[1].says += 1
+        turned[1]()
     control.close()
 
     first, *later = manager.heard

@@ -52,6 +52,9 @@ was under way then, and exactly once, results of that wait for the checkpoint be
 PROBE_LEASES = 0.4
 """A task that is silent for this share of a lease is probed: whether its process is still there."""
 
+NEVER_MS = 3_600_000
+"""So far ahead something is due where there are no runs."""
+
 IDLE_LOOK_MS = 1_000
 """How soon after a topology without news has some again its next checkpoint may begin."""
 
@@ -190,7 +193,8 @@ class Coordinator:
             self._look_again(run)
             self._note(run)
         if before is not None and before.idle and not message.idle:
-            run.due_ms = min(run.due_ms, now_ms + IDLE_LOOK_MS)
+            soon_ms = now_ms + IDLE_LOOK_MS
+            run.due_ms = min(run.due_ms, soon_ms) if run.due_ms > now_ms else soon_ms  # it was not looked at meanwhile
         if len(run.seen) == run.tasks and self._move(run, RunTransition.JOINED):
             first_ms = FIRST_MS if run.begins_again else run.interval_ms
             run.distance_ms = min(first_ms, run.interval_ms)
@@ -273,9 +277,20 @@ class Coordinator:
         self._look_again(run)
         return []
 
-    def on_time(self, now_ms: int) -> list[Instruction]:
-        """Return the instructions that are due; call it often."""
-        away_ms = now_ms - self._looked_ms if self._looked_ms is not None else 0
+    @property
+    def due_ms(self) -> int:
+        """When `on_time` must be called again, unless something is heard or ordered before."""
+        return self._due_ms
+
+    def on_time(self, now_ms: int, planned_ms: int | None = None) -> list[Instruction]:
+        """Return the instructions that are due.
+
+        Call it at `due_ms`, and after everything else. `planned_ms` is when this call was to come at the latest: what
+        lies between that and now is time in which the coordinator itself was away. Without it, it was away since the
+        last call.
+        """
+        expected_ms = self._looked_ms if planned_ms is None else planned_ms
+        away_ms = max(0, now_ms - expected_ms) if expected_ms is not None else 0
         away = away_ms >= AWAY_LEASES * self._timing.lease_ms
         self._lease.heard(away_ms, now_ms)
         self._looked_ms = now_ms
@@ -297,7 +312,7 @@ class Coordinator:
             instructions += self._end(run, now_ms)
             instructions += self._begin(run, now_ms)
             run.look_ms = self._next_look(run, now_ms)
-        self._due_ms = min((run.look_ms for run in self.runs.values()), default=now_ms)
+        self._due_ms = min((run.look_ms for run in self.runs.values()), default=now_ms + NEVER_MS)
         return instructions
 
     # ---- steps ------------------------------------------------------------------------------------------------------
@@ -313,7 +328,9 @@ class Coordinator:
             return now_ms
         probe_ms = PROBE_LEASES * self._timing.lease_ms
         heard_ms = min(seen.heard_ms + int(probe_ms * seen.stretched) for seen in run.seen.values())
-        due_ms = max(run.due_ms, run.free_ms) if run.interval_ms > 0 else heard_ms
+        # Nothing new would be in a checkpoint of a current run; a task that has news says so.
+        takes = run.interval_ms > 0 and not run.is_current()
+        due_ms = max(run.due_ms, run.free_ms) if takes else heard_ms
         return min(heard_ms, due_ms)
 
     def _watch(self, run: CheckpointedRun, now_ms: int) -> list[Instruction]:

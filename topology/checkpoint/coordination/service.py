@@ -50,7 +50,9 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 POLL_MS = 20
-"""How soon an order is taken up, and how exact times are."""
+"""How exact times are while something is due soon: at most so often it is looked what is."""
+LONGEST_WAIT_MS = 500
+"""How long the thread waits at most while nothing is due; messages and orders wake it."""
 
 MESSAGES_AT_ONCE = 256
 
@@ -129,6 +131,8 @@ class CheckpointService(threading.Thread):
         """Grows when `view` returns something else of any topology."""
         self._savepoint_reports: tuple[SavepointReport, ...] = ()
         self._news = True
+        self._planned_ms: int | None = None
+        """When this turn was to begin at the latest."""
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._wakeup = Wakeup()
@@ -238,13 +242,21 @@ class CheckpointService(threading.Thread):
             poller.register(source, zmq.POLLIN)
         while not self._closing.is_set():
             try:
-                poller.poll(POLL_MS)
+                wait_ms = self._wait_ms()
+                self._planned_ms = self._clock.monotonic_ms() + wait_ms
+                poller.poll(wait_ms)
                 self._wakeup.silence()
                 self._turn()
             except Exception:
                 # The border of this thread: what was tripped over must not end the watch over all other topologies.
                 paced_logger.exception("a turn of the coordinator failed")
         self._probes.close()
+
+    def _wait_ms(self) -> int:
+        """Return how long to wait for messages and orders."""
+        if self._probes.pending:
+            return POLL_MS
+        return min(max(POLL_MS, self._coordinator.due_ms - self._clock.monotonic_ms()), LONGEST_WAIT_MS)
 
     def _happen(self, event: Event) -> None:
         self._events.put(event)
@@ -259,7 +271,7 @@ class CheckpointService(threading.Thread):
             self._news = True
             self._orders.get()()
         now_ms = self._clock.monotonic_ms()
-        self._do(self._coordinator.on_time(now_ms))
+        self._do(self._coordinator.on_time(now_ms, self._planned_ms))
         for run, task in self._probes.refused(now_ms):
             self._do(self._coordinator.task_ended(run, task))
         self._storing.on_time(now_ms)

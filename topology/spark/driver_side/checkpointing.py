@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from cep_common.clock import Clock
-from cep_common.protocol.drivers import CheckpointSettings, TopologyReport
+from cep_common.protocol.drivers import CheckpointSettings
 from cep_common.security.context import GuardedContext
 from topology.checkpoint.coordination.archive import Archive
 from topology.checkpoint.coordination.service import CheckpointService
@@ -31,22 +29,3 @@ def start_checkpoints(config: DriverConfig, context: GuardedContext, clock: Cloc
 def checkpoint_settings(config: DriverConfig, service: CheckpointService) -> CheckpointSettings:
     """Return how checkpoints are taken, and whether they can be."""
     return msgspec.structs.replace(config.checkpoint.settings(), problem=service.store_problem())
-
-
-def with_checkpoints(reports: Iterable[TopologyReport], service: CheckpointService) -> tuple[TopologyReport, ...]:
-    """Return the reports with what is known of checkpoints."""
-    found = []
-    for report in reports:
-        checkpoints = service.view(report.key, report.epoch)
-        found.append(
-            msgspec.structs.replace(
-                report,
-                spans=checkpoints.spans,
-                checkpoints=checkpoints.checkpoints,
-                begun_from=checkpoints.begun_from,
-                failed_checkpoints=checkpoints.failed,
-                unreadable=checkpoints.unreadable,
-                current=checkpoints.current,
-            )
-        )
-    return tuple(found)

@@ -45,12 +45,13 @@ from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.coordination.service import RunOpened, RunRefused
 from topology.driver.fencing import OrderFence
 from topology.driver.lifecycle import HOLDS_SLOTS, Instruction, TopologyAction, TopologyRuns
-from topology.spark.driver_side.checkpointing import checkpoint_settings, start_checkpoints, with_checkpoints
+from topology.spark.driver_side.checkpointing import checkpoint_settings, start_checkpoints
 from topology.spark.driver_side.config import DriverConfig
 from topology.spark.driver_side.executors import ExecutorWatch
 from topology.spark.driver_side.failures import TopologyFailures
 from topology.spark.driver_side.hosts import HostedJob, Hosts
 from topology.spark.driver_side.metrics import DriverMetrics, MetricsServer
+from topology.spark.driver_side.reports import TopologyReports
 from topology.spark.driver_side.session import CANCELLED, SparkJob, TopologyJob, start_session
 from topology.spark.driver_side.warming import Warming, run_a_task_on_each
 from topology.spark.errors import DriverReplacedError, SessionLostError
@@ -61,7 +62,9 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 TURN_MS = 50
-"""How long the loop waits for the manager's orders before it looks at its jobs again."""
+"""How long the loop waits for what comes before it looks at its jobs again, while a topology or host starts or ends."""
+QUIET_TURN_MS = 500
+"""How long it waits while none does: messages, endings and events of checkpoints wake it."""
 
 RETRY_MS = 500
 """Time between a registration that no manager accepted and the next attempt, in which the driver serves its
@@ -110,6 +113,7 @@ class Driver:
         self._opening: dict[RunId, SubmitTopology] = {}
         self._forgotten: dict[PlanKey, tuple[int, int]] = {}
         self._failures = TopologyFailures()
+        self._topology_reports = TopologyReports()
         self._started_ms = clock.now_ms()
         self._context = open_context(
             config.security, Role.DRIVER, {"host": config.host, "stages.host": config.stages.host or config.host}
@@ -141,6 +145,8 @@ class Driver:
         """Numbers the reports of topologies and savepoints, and records which of them the manager has."""
         self._last_reports: tuple[TopologyReport, ...] = ()
         self._moved = True
+        self._news_waits = False
+        """Something was not told yet: the last registration took so long that the next one rests."""
         self._answered = True
         self._fence = OrderFence()
         self._managers = config.manager_endpoints()
@@ -201,10 +207,7 @@ class Driver:
 
     def _turn(self, client: ControlClient) -> None:
         self._stirred = False
-        rest_ms = self._next_news_ms - self._clock.monotonic_ms()
-        for message in client.pushed(
-            rest_ms if 0 < rest_ms < TURN_MS else TURN_MS, self._wakeup.handle, self._hosts.socket
-        ):
+        for message in client.pushed(self._wait_ms(), self._wakeup.handle, self._hosts.socket):
             self._stirred = True
             if not self._stopping.is_set():
                 self._obey(message)
@@ -229,7 +232,7 @@ class Driver:
         self._see_executors()
         self._tend_hosts()
         self._do(self._runs.on_time(now_ms))
-        reports = self._reports(now_ms)
+        reports = self._reports()
         savepoints = self._checkpoints.savepoints()
         self._reading = DriverMetrics(
             slots=self._runs.slots_total,
@@ -242,20 +245,32 @@ class Driver:
         if self._stopping.is_set() and not self._answered:
             return  # there is no listener, and nothing must wait for one
         news = (reports, savepoints, self._hosts.shape())
-        if now_ms >= self._next_beat_ms or (self._answered and now_ms >= self._next_news_ms and news != self._reported):
+        is_news = self._answered and news != self._reported
+        self._news_waits = is_news and now_ms < self._next_news_ms
+        if now_ms >= self._next_beat_ms or (is_news and not self._news_waits):
             self._register(client, reports, savepoints, now_ms)
             ended_ms = self._clock.monotonic_ms()
             self._next_news_ms = ended_ms + NEWS_REST * (ended_ms - now_ms)
 
-    def _reports(self, now_ms: int) -> tuple[TopologyReport, ...]:
+    def _wait_ms(self) -> int:
+        """Return how long to wait for what comes."""
+        now_ms = self._clock.monotonic_ms()
+        rest_ms = self._next_news_ms - now_ms
+        longest_ms = rest_ms if 0 < rest_ms < TURN_MS else TURN_MS
+        if self._moved or self._news_waits or self._hosts.moves():
+            return longest_ms
+        return min(QUIET_TURN_MS, max(TURN_MS, self._next_beat_ms - now_ms))
+
+    def _reports(self) -> tuple[TopologyReport, ...]:
         """Return the report of each topology; those of the last turn as long as nothing has happened."""
         version = self._checkpoints.view_version  # before the reports: they may be newer than it says, not older
         moves = any(run.state in MOVING for run in self._runs.runs.values())
         # One turn longer than they move: the last report said that they do.
         moved, self._moved = self._moved, moves
-        if self._stirred or moves or moved or version != self._view_version or now_ms >= self._next_beat_ms:
+        if self._stirred or moves or moved or version != self._view_version:
             self._view_version = version
-            self._last_reports = self._failures.added_to(with_checkpoints(self._runs.reports(), self._checkpoints))
+            reports = self._topology_reports.of(self._runs, self._checkpoints)
+            self._last_reports = self._failures.added_to(reports)
         return self._last_reports
 
     def _tend_hosts(self) -> None:

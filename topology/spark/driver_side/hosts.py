@@ -25,7 +25,7 @@ from cep_common.protocol.registry import Message, Rejected
 from cep_common.protocol.stage_hosts import EndTask, HostedTask, HostHeard, ReportHost, RunTask
 from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import bind_in_range, listening_socket, receive, send_now
-from topology.driver.stage_hosting import HEARTBEAT_MS, HostAction, HostInstruction, SeatId, StageHosts
+from topology.driver.stage_hosting import HEARTBEAT_MS, HostAction, HostInstruction, HostState, SeatId, StageHosts
 from topology.spark.driver_side.config import DriverConfig
 from topology.spark.driver_side.session import CANCELLED, HostJob
 from topology.spark.reasons import Ending
@@ -135,6 +135,11 @@ class Hosts:
         """Return how many hosts each tenant has."""
         return dict(Counter(host.tenant for host in self._state.hosts.values()))
 
+    def moves(self) -> bool:
+        """Return whether a task waits for a place, or a host starts or ends: then look often."""
+        hosts = self._state.hosts.values()
+        return bool(self._state.waiting) or any(host.state is not HostState.UP for host in hosts)
+
     def with_room(self) -> frozenset[int]:
         """Return the tenants that have a host which takes plans in."""
         return self._state.with_room()
@@ -192,9 +197,13 @@ class Hosts:
         for blame in message.blames:
             what = f"topology={blame.key.topology()} host={blame.host} reason={blame.reason}"
             logger.warning("a plan has ended its stage host: %s", what)
-        self._do(self._state.register(message.host, message.tasks, message.blames, now_ms))
+        if message.listed == message.number:
+            host.listed = message.number
+            self._do(self._state.register(message.host, message.tasks, message.blames, now_ms))
+        else:  # the answer says which list is known; the host sends the present one if that is another
+            self._do(self._state.beat(message.host, message.blames, now_ms))
         lease_ms = self._config.checkpoint.task_lease_ms
-        self._send(peer, HostHeard(message.number, HEARTBEAT_MS, lease_ms))
+        self._send(peer, HostHeard(message.number, HEARTBEAT_MS, lease_ms, host.listed))
 
     def _send(self, peer: bytes, message: Message) -> None:
         if not self.socket.closed:  # while the driver leaves, Spark ends the hosts

@@ -113,6 +113,8 @@ class StageHost:
         self._hosted: dict[TaskId, _Hosted] = {}
         self._number = 0
         self._changed = True
+        self._listed = self._known = 0
+        """The registration that listed the tasks last, and the one whose list the driver has."""
         self._heartbeat_ms, self._lease_ms = FIRST_HEARTBEAT_MS, 0
         self._next_beat_ms = self._next_trace_ms = 0
         self._exit_ms: int | None = None
@@ -191,7 +193,8 @@ class StageHost:
             hosted = self._hosted.get(task_id)
             if hosted is None or hosted.ended is not None:  # it was ended while it waited
                 return
-            hosted.begun = self._changed = True
+            hosted.begun = True
+        self._note_change()
         try:
             refuse_beyond_files()
         except TopologyError as failure:  # not the plan's fault: it may find room in another host
@@ -217,12 +220,23 @@ class StageHost:
             task, assignment.coordinator, self._context, self._clock, writer, writing=self._writing
         )
         with self._lock:
-            hosted.task, hosted.runs, self._changed = task, True, True
+            hosted.task, hosted.runs = task, True
             if hosted.ends:
                 task.stop()
-        self._agents.add(task, agent, partial(self._gone, task_id))
-        self._control.add(task, speaker)
-        self._loop.add(task, timing, partial(self._task_ended, task_id))
+        self._note_change()
+        note_checkpoints = self._agents.add(task, agent, partial(self._gone, task_id))
+        note_status = self._control.add(task, speaker)
+
+        def turned() -> None:
+            note_status()
+            note_checkpoints()
+
+        self._loop.add(task, timing, partial(self._task_ended, task_id), turned)
+
+    def _note_change(self) -> None:
+        """Have the driver hear at once what runs here; in any thread."""
+        self._changed = True
+        self._agents.wake()
 
     def _count(self) -> int:
         with self._lock:
@@ -250,9 +264,11 @@ class StageHost:
             )  # fmt: skip
             logger.warning("task ended: topology=%s epoch=%d reason=%s", key.topology(), epoch, ending.reason)
         with self._lock:
-            hosted.ended, hosted.task, self._changed = ended, None, True
+            hosted.ended, hosted.task = ended, None
+        self._note_change()
 
-    def _each_turn(self, readable: set[zmq.Socket[bytes]]) -> None:
+    def _each_turn(self, readable: set[zmq.Socket[bytes]]) -> int:
+        """Do what is due, and return when something is due again."""
         if self._socket in readable:
             while (frames := receive_now(self._socket)) is not None:
                 try:
@@ -268,11 +284,13 @@ class StageHost:
                 self._changed = True
         if self._changed or now_ms >= self._next_beat_ms:
             self._register(now_ms)
+        times_ms = [self._next_beat_ms, self._next_trace_ms, self._exit_ms, self._memory.due_ms(self._loop.turns)]
+        return min(time_ms for time_ms in times_ms if time_ms is not None)
 
     def _obey(self, message: Message) -> None:
         match message:
-            case HostHeard(number=number, heartbeat_ms=heartbeat_ms, lease_ms=lease_ms):
-                self._heartbeat_ms, self._lease_ms = heartbeat_ms, lease_ms
+            case HostHeard(number=number, heartbeat_ms=heartbeat_ms, lease_ms=lease_ms, knows=knows):
+                self._heartbeat_ms, self._lease_ms, self._known = heartbeat_ms, lease_ms, knows
                 with self._lock:
                     for task_id, one in list(self._hosted.items()):
                         if one.reported is not None and one.reported <= number:
@@ -313,16 +331,19 @@ class StageHost:
 
     def _register(self, now_ms: int) -> None:
         with self._lock:
-            self._changed = False
             self._number += 1
-            tasks = tuple(self._report_of(task_id, one) for task_id, one in self._hosted.items())
-            for one in self._hosted.values():
+            if self._changed or self._known != self._listed:
+                self._listed = self._number
+            self._changed = False
+            listed = self._listed == self._number
+            tasks = tuple(self._report_of(task_id, one) for task_id, one in self._hosted.items()) if listed else ()
+            for one in self._hosted.values() if listed else ():
                 if one.ended is not None and one.reported is None:
                     one.reported = self._number
         blames, self._blames = tuple(self._blames), []
         message = ReportHost(
             self._assignment.host, self._settings.host, os.getpid(), self._number, tasks, blames, memory_bytes(),
-            self._time.used_ms(),
+            self._time.used_ms(), self._listed,
         )  # fmt: skip
         if not send_now(self._socket, encode(message)):
             paced_logger.problem("driver", "the driver takes no registration of this host")
@@ -346,9 +367,11 @@ class StageHost:
             if now_ms - since_ms >= most_ms and not alone:
                 logger.error("a plan does not return, its host ends: topology=%s", task.topology.run())
                 os._exit(FENCED_EXIT_CODE)
+        if not self._memory.is_due(now_ms, self._loop.turns):
+            return
         with self._lock:
             tasks = [one.task for one in self._hosted.values() if one.task is not None]
-        stopped = self._memory.look(now_ms, tasks)
+        stopped = self._memory.look(now_ms, tasks, self._loop.turns)
         if stopped is not None:
             key = stopped.topology.key
             self._blames.append(Blame(f"{self._assignment.host}/{now_ms}", key, "it held most of its host's memory"))
@@ -362,6 +385,7 @@ class StageHost:
         """End in order, or else in time."""
         self._exit_ms = now_ms + self._settings.stop_timeout_ms
         self._loop.stop()
+        self._agents.wake()
 
     # ---- the thread of the inspection endpoint ---------------------------------------------------------------------
 

@@ -7,10 +7,12 @@ import os
 import secrets
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import zmq
@@ -19,8 +21,10 @@ from cep_common.errors import PeerError, RequestRejectedError
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.process.priority import ControlPriority, raise_priority
 from cep_common.protocol.tasks import RefreshedTask, RefreshTasks, TasksRefreshed
+from cep_common.sockets.ready_sockets import ReadySockets
 from cep_common.sockets.transport import ControlClient
 from cep_common.sockets.wakeup import Wakeup
+from topology.stages.hosts.wake_times import WakeTimes
 from topology.stages.tasks.checkpoint_agent import CLOSING_S, LOOK_MS, CheckpointReporter
 from topology.stages.tasks.control import TaskReporter
 from topology.stages.tasks.task import Task
@@ -28,8 +32,6 @@ from topology.stages.tasks.task import Task
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
-IDLE_LOOK_MS = 100
-"""How often the thread looks after tasks that have nothing to say; what comes from the driver wakes it."""
 PARENT_S = 0.5
 """How often a host looks whether the process that started it is still there."""
 REFRESH_LOOK_S = 0.2
@@ -59,10 +61,31 @@ class _Registered:
     """A manager has taken a registration of it."""
     reported: object | None = None
     """What the manager knows of it: `standing` as of its last registration; None when that must be said again."""
+    turned: bool = True
+    """It has had a turn since it was compared with that: what it stands like changes in turns only."""
+    same: bool = False
+    """Whether it was the same then."""
+    reference: RefreshedTask = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reference = self.speaker.reference()
+
+    def note_turn(self) -> None:
+        """Compare what is reported with what is the next time; called by any thread."""
+        self.turned = True
 
     def is_unchanged(self) -> bool:
         """Return whether the manager knows the task as it is, and is not to be asked about it."""
-        return not self.task.asks.is_set() and self.reported is not None and self.reported == self.speaker.standing()
+        if self.reported is None or self.task.asks.is_set():
+            return False
+        if self.turned:
+            self.turned = False  # before the look: a turn during it calls for another one
+            self.same = self.reported == self.speaker.standing()
+        return self.same
+
+    def note_reported(self, standing: object | None) -> None:
+        """Note what the manager knows of the task; None: what it is must be said again."""
+        self.reported, self.turned = standing, True
 
 
 class HostControl(threading.Thread):
@@ -89,11 +112,13 @@ class HostControl(threading.Thread):
         self._refreshed: tuple[RefreshedTask, ...] = ()
         self._refresh_s = 0.0
 
-    def add(self, task: Task, speaker: TaskReporter) -> None:
-        """Speak for `task` from now on; called by any thread."""
+    def add(self, task: Task, speaker: TaskReporter) -> Callable[[], None]:
+        """Speak for `task` from now on; called by any thread. Return what to call after each turn of it."""
+        registered = _Registered(task, speaker)
         with self._lock:
-            self._registered.append(_Registered(task, speaker))
+            self._registered.append(registered)
         self.wake.set()
+        return registered.note_turn
 
     def remove(self, task: Task) -> None:
         """Speak no more for `task`, which has ended; called by any thread."""
@@ -140,7 +165,8 @@ class HostControl(threading.Thread):
 
     def _speak(self, one: _Registered) -> bool:
         """Speak for one task, and return False when no manager answers, so that the other tasks do not ask in turn."""
-        standing, one.reported = one.speaker.standing(), None
+        standing = one.speaker.standing()
+        one.note_reported(None)
         try:
             reason = one.speaker.speak()
         except PeerError:
@@ -152,7 +178,7 @@ class HostControl(threading.Thread):
         else:
             one.answered = True
         if reason is None and one.speaker.steady:
-            one.reported = standing
+            one.note_reported(standing)
             # All unchanged tasks are reported together.
             one.due_s = max(self._refresh_s, time.monotonic())
             return True
@@ -174,7 +200,7 @@ class HostControl(threading.Thread):
     def _refresh(self, known_tasks: list[_Registered]) -> None:
         """Tell the manager once for all of these tasks that they are alive, as they were registered last."""
         unchanged = [one for one in known_tasks if one.is_unchanged()]
-        tasks = tuple(one.speaker.reference() for one in known_tasks)
+        tasks = tuple(one.reference for one in known_tasks)
         known = tasks == self._refreshed
         if not known:
             self._version, self._refreshed = self._version + 1, tasks
@@ -193,7 +219,7 @@ class HostControl(threading.Thread):
         if not isinstance(answer, TasksRefreshed):
             self._refreshed = ()
             for one in known_tasks:
-                one.reported = None
+                one.note_reported(None)
             self._refresh_s = now_s + RETRY_S
             return
         paced_logger.over("manager", "a manager answers again: host=%s", self._host)
@@ -202,7 +228,8 @@ class HostControl(threading.Thread):
             one.due_s = self._refresh_s
         for place in answer.again:
             if place < len(known_tasks):
-                known_tasks[place].reported, known_tasks[place].due_s = None, now_s
+                known_tasks[place].note_reported(None)
+                known_tasks[place].due_s = now_s
 
     def _wait_for_a_manager(self) -> None:
         later_s = time.monotonic() + RETRY_S
@@ -218,6 +245,8 @@ class _Watched:
     gone: Callable[[], None]
     written: Future[None] | None = None
     until_s: float = 0.0
+    has_news: bool = False
+    """It is among those that the thread was woken for."""
 
 
 @dataclass(slots=True)
@@ -229,34 +258,51 @@ class _Changes:
 class HostAgents(threading.Thread):
     """Communicates with the coordinator of checkpoints for all tasks of the host, until `close`.
 
-    `each_turn` is called some fifty times a second: it watches over the host.
+    It waits for what comes from the driver, for news of a task, and for the time at which something is due. `each_turn`
+    is called whenever it was woken; it watches over the host.
     """
 
     def __init__(
-        self, priority: ControlPriority, each_turn: Callable[[set[zmq.Socket[bytes]]], None], *also: zmq.Socket[bytes]
+        self, priority: ControlPriority, each_turn: Callable[[set[zmq.Socket[bytes]]], int], *also: zmq.Socket[bytes]
     ) -> None:
-        """`each_turn` is given the sockets that can be read, `also` among them."""
+        """`each_turn` gets the sockets that can be read, `also` among them, and returns when to be called again."""
         super().__init__(name="driver of the stage host", daemon=True)
         self._priority = priority
         self._each_turn = each_turn
         self._also = also
         self._lock = threading.Lock()
         self._changes = _Changes()
-        self._watched: list[_Watched] = []
+        self._watched: dict[_Watched, None] = {}
+        self._owners: dict[Any, _Watched] = {}
+        """Whose each socket is."""
+        self._news: deque[_Watched] = deque()
+        """Tasks that have something to say; added to by any thread."""
+        self._leaving: list[_Watched] = []
+        """Tasks that have ended, and write their last states."""
+        self._wakes: WakeTimes[_Watched] = WakeTimes()
         self._wakeup = Wakeup()
-        self._poller = zmq.Poller()
+        self._ready = ReadySockets()
         self._closing = False
 
-    def add(self, task: Task, speaker: CheckpointReporter, gone: Callable[[], None]) -> None:
-        """Speak for `task` from now on; `gone` is called in this thread when it has left."""
+    def add(self, task: Task, speaker: CheckpointReporter, gone: Callable[[], None]) -> Callable[[], None]:
+        """Speak for `task` from now on; `gone` is called in this thread when it has left.
+
+        Return what to call after each turn of the task.
+        """
+        watched = _Watched(task, speaker, gone)
         with self._lock:
-            self._changes.joins.append(_Watched(task, speaker, gone))
+            self._changes.joins.append(watched)
         self._wakeup.ring()  # it joins at once
+        return partial(self._note_turn, watched)
 
     def leave(self, task: Task) -> None:
         """Speak no more for `task`, which has ended, once its last states are written."""
         with self._lock:
             self._changes.leaves.append(task)
+        self._wakeup.ring()
+
+    def wake(self) -> None:
+        """Have `each_turn` called soon; in any thread."""
         self._wakeup.ring()
 
     def close(self) -> None:
@@ -269,56 +315,77 @@ class HostAgents(threading.Thread):
 
     def run(self) -> None:
         raise_priority(self._priority)  # heartbeats go out from this thread
-        self._register()
+        for source in (self._wakeup.handle, *self._also):
+            self._ready.add(source)
+        due_ms = _now_ms()
         while not self._closing:
-            busy = any(one.speaker.busy or one.written is not None for one in self._watched)
-            readable: set[Any] = {socket for socket, _ in self._poller.poll(LOOK_MS if busy else IDLE_LOOK_MS)}
+            now_ms = _now_ms()
+            latest_ms = min(due_ms, now_ms + LOOK_MS) if self._leaving else due_ms
+            readable: set[Any] = self._ready.poll(max(0, self._wakes.next_ms(latest_ms) - now_ms))
             if self._wakeup.handle in readable:
                 self._wakeup.silence()
             self._follow_changes()
-            now_ms = time.monotonic_ns() // 1_000_000
-            for one in self._watched:
-                if one.speaker.socket not in readable and not one.speaker.due(now_ms):
-                    continue
-                try:
-                    one.speaker.speak(readable=one.speaker.socket in readable)
-                except Exception as defect:  # the border between plans
-                    logger.exception("no more about checkpoints: topology=%s", one.task.topology.run())
-                    one.task.stop(defect)
+            now_ms = _now_ms()
+            called = {self._owners[source]: None for source in readable if source in self._owners}
+            while self._news:
+                watched = self._news.popleft()
+                watched.has_news = False  # before the look: what happens during it calls for another one
+                called[watched] = None
+            for one in called | self._wakes.take_due(now_ms):
+                if one in self._watched:
+                    self._speak(one, readable, now_ms)
             self._let_go()
-            self._each_turn(readable)
+            due_ms = self._each_turn(readable)
+            for source in self._also:
+                self._ready.used(source)
         for one in self._watched:
             one.speaker.socket.close()
+        self._ready.close()
+
+    def _note_turn(self, watched: _Watched) -> None:
+        """Wake the thread when the task has something to say after a turn; called by the thread of the turns."""
+        if not watched.has_news and watched.speaker.has_news():
+            watched.has_news = True
+            self._news.append(watched)
+            self._wakeup.ring()
+
+    def _speak(self, one: _Watched, readable: set[Any], now_ms: int) -> None:
+        try:
+            one.speaker.speak(readable=one.speaker.socket in readable)
+        except Exception as defect:  # the border between plans
+            logger.exception("no more about checkpoints: topology=%s", one.task.topology.run())
+            one.task.stop(defect)
+        self._ready.used(one.speaker.socket)
+        self._wakes.set(one, one.speaker.next_ms(now_ms))
 
     def _follow_changes(self) -> None:
         with self._lock:
             changes, self._changes = self._changes, _Changes()
-        if changes.joins:
-            self._watched += changes.joins
-            self._register()
-        for one in self._watched if changes.leaves else ():
+        for one in changes.joins:
+            self._watched[one] = None
+            self._owners[one.speaker.socket] = one
+            self._ready.add(one.speaker.socket)
+            self._wakes.set(one, 0)
+        for one in list(self._watched) if changes.leaves else ():
             if one.task in changes.leaves:
                 # Heartbeats continue meanwhile, but not forever: the driver must be able to miss a task whose store
                 # does not answer.
                 one.written, one.until_s = one.speaker.finish_writing(), time.monotonic() + CLOSING_S
+                self._leaving.append(one)
 
     def _let_go(self) -> None:
-        done = [
-            one
-            for one in self._watched
-            if one.written is not None and (one.written.done() or time.monotonic() >= one.until_s)
-        ]
-        for one in done:
+        for one in list(self._leaving):
+            if one.written is not None and not one.written.done() and time.monotonic() < one.until_s:
+                continue
             with suppress(Exception):  # what could not be sent is known to be lost
                 one.speaker.speak(readable=False)
-            self._watched.remove(one)
+            self._leaving.remove(one)
+            del self._watched[one], self._owners[one.speaker.socket]
+            self._wakes.remove(one)
+            self._ready.remove(one.speaker.socket)
             one.speaker.socket.close()
             one.gone()
-        if done:
-            self._register()
 
-    def _register(self) -> None:
-        self._poller = zmq.Poller()
-        self._poller.register(self._wakeup.handle, zmq.POLLIN)
-        for socket in (*self._also, *(one.speaker.socket for one in self._watched)):
-            self._poller.register(socket, zmq.POLLIN)
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -7,8 +7,6 @@ plan costs nothing for all others. What a task raises ends that task alone.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import logging
 import queue
 import time
@@ -20,6 +18,7 @@ from cep_common.clock import Clock
 from cep_common.sockets.ready_sockets import ReadySockets
 from cep_common.sockets.wakeup import Wakeup
 from siddhi.engine.time_limits import TookTooLongError
+from topology.stages.hosts.wake_times import WakeTimes
 from topology.stages.tasks.task import Task
 from topology.stages.tasks.usage import TaskTime
 
@@ -33,10 +32,13 @@ REST_TICK_MS = 30_000
 """How often it ticks when besides it is connected, and its checkpoints hold all that it has: links share heartbeats."""
 WAIT_MS = 1_000
 """How long a host waits at most; a wakeup ends the wait."""
-NEVER_MS = -1
 
 Ended = Callable[[BaseException | None], None]
 """Called by the loop when a task has ended and is closed, with its error if there is one."""
+
+
+def _nothing() -> None:
+    """Do nothing, where nobody follows the turns of a task."""
 
 
 class HostedTime(TaskTime):
@@ -55,7 +57,7 @@ class _Member:
     task: Task
     time: HostedTime
     ended: Ended
-    wake_ms: int = NEVER_MS
+    turned: Callable[[], None]
     sources: list[Any] = field(default_factory=list)
     """What is waited for on its behalf."""
 
@@ -78,9 +80,8 @@ class HostLoop:
         self._clock = clock
         self._at_work = at_work
         self._members: dict[_Member, None] = {}
-        self._wakes: list[tuple[int, int, _Member]] = []
-        """When tasks want their next turns, as a heap; entries of tasks that want another time by now are ignored."""
-        self._numbers = itertools.count()
+        self._wakes: WakeTimes[_Member] = WakeTimes()
+        """When tasks want their next turns."""
         self._new: queue.SimpleQueue[_Member] = queue.SimpleQueue()
         self._wakeup = Wakeup()
         self._tick = tick
@@ -91,10 +92,12 @@ class HostLoop:
         self._stopping = False
         self.busy: tuple[Task, int] | None = None
         """The task that has its turn, and since when (monotonic milliseconds); read by other threads."""
+        self.turns = 0
+        """How many turns were given so far; read by other threads."""
 
-    def add(self, task: Task, time: HostedTime, ended: Ended) -> None:
-        """Give turns to `task` from now on; called by any thread."""
-        self._new.put(_Member(task, time, ended))
+    def add(self, task: Task, time: HostedTime, ended: Ended, turned: Callable[[], None] = _nothing) -> None:
+        """Give turns to `task` from now on, and call `turned` after each of them; called by any thread."""
+        self._new.put(_Member(task, time, ended, turned))
         self._wakeup.ring()
 
     def stop(self) -> None:
@@ -117,7 +120,7 @@ class HostLoop:
             self._members[member] = None
             self._give(member, None)
         now_ms = self._clock.monotonic_ms()
-        due_ms = self._next_wake_ms(now_ms + WAIT_MS)
+        due_ms = self._wakes.next_ms(now_ms + WAIT_MS)
         if self._tick is not None:
             due_ms = min(due_ms, self._tick(now_ms))
         readable = self._ready.poll(max(0, due_ms - now_ms))
@@ -129,34 +132,11 @@ class HostLoop:
             for member in self._members:
                 member.task.stop()
             called |= self._members
-        for member in called | self._due(now_ms):
+        for member in called | self._wakes.take_due(now_ms):
             if member.task.stopping:
                 self._end(member, None)
             else:
                 self._give(member, readable)
-
-    def _wake_at(self, member: _Member, wake_ms: int) -> None:
-        if wake_ms != member.wake_ms:
-            member.wake_ms = wake_ms
-            heapq.heappush(self._wakes, (wake_ms, next(self._numbers), member))
-
-    def _next_wake_ms(self, latest_ms: int) -> int:
-        """Return when the next task wants its turn, at `latest_ms` at the latest; forget wishes that have changed."""
-        while self._wakes:
-            wake_ms, _, member = self._wakes[0]
-            if member in self._members and member.wake_ms == wake_ms:
-                return min(wake_ms, latest_ms)
-            heapq.heappop(self._wakes)
-        return latest_ms
-
-    def _due(self, now_ms: int) -> dict[_Member, None]:
-        """Return the tasks whose time has come."""
-        due: dict[_Member, None] = {}
-        while self._next_wake_ms(now_ms + 1) <= now_ms:
-            _, _, member = heapq.heappop(self._wakes)
-            member.wake_ms = NEVER_MS  # its turn says when next
-            due[member] = None
-        return due
 
     def _watch(self, member: _Member, sockets: list[Any]) -> None:
         """Wait for these sockets of `member`, and for its wakeup; it has used all of them."""
@@ -201,12 +181,15 @@ class HostLoop:
             self.busy = None
             self._at_work(None)
             member.time.turns_ns += time.thread_time_ns() - since_ns
+            self.turns += 1
         self._watch(member, sockets)
-        self._wake_at(member, wake_ms)
+        self._wakes.set(member, wake_ms)
+        member.turned()
 
     def _end(self, member: _Member, failure: BaseException | None) -> None:
         task = member.task
         self._members.pop(member, None)
+        self._wakes.remove(member)
         self._unwatch(member)
         if failure is not None and task.expects(failure):
             failure = None

@@ -48,18 +48,30 @@ class HostMemory:
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._next_ms = 0
+        self._turns = -1
 
-    def look(self, now_ms: int, tasks: Sequence[Task]) -> Task | None:
-        """Return the task that was stopped, if one was."""
-        if not self._limit_bytes or now_ms < self._next_ms:
+    def due_ms(self, turns: int) -> int | None:
+        """Return when to `look` next, after so many turns of all tasks; None: not before another turn."""
+        return self._next_ms if self._limit_bytes and turns != self._turns else None
+
+    def is_due(self, now_ms: int, turns: int) -> bool:
+        """Return whether to `look`: a host without turns holds what it held."""
+        due_ms = self.due_ms(turns)
+        return due_ms is not None and now_ms >= due_ms
+
+    def look(self, now_ms: int, tasks: Sequence[Task], turns: int) -> Task | None:
+        """Return the task that was stopped, if one was; `turns` is how many were given before."""
+        if not self.is_due(now_ms, turns):
             return None
-        self._next_ms = now_ms + LOOK_MS
+        self._next_ms, self._turns = now_ms + LOOK_MS, turns
         held_bytes = memory_bytes()
         working = [task for task in tasks if not task.stopping]
+        if held_bytes > self._limit_bytes:
+            self._turns = -1
         if held_bytes <= self._limit_bytes or not working:
             return None
         largest = max(working, key=held_state)
-        self._next_ms = now_ms + AGAIN_MS
+        self._next_ms, self._turns = now_ms + AGAIN_MS, -1  # it is looked at again though nothing happens
         largest.stop(TopologyError("memory-limit", describe(held_bytes, self._limit_bytes, len(tasks), largest)))
         return largest
 

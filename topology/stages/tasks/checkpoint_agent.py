@@ -96,17 +96,16 @@ class CheckpointReporter:
         """Where orders of the driver come; belongs to the thread that calls `speak`."""
         return self._socket
 
-    @property
-    def busy(self) -> bool:
-        """Whether the task is joining, or a part of a checkpoint is ready or being stored: `speak` often then."""
-        return not self._lease_ms or bool(self._reports) or not self._task.checkpointing.taken.empty()
+    def next_ms(self, now_ms: int) -> int:
+        """Return when to `speak` again, if nothing comes until then and there is no news."""
+        stores = bool(self._reports) or not self._task.checkpointing.taken.empty()
+        return min(self._next_beat_ms, now_ms + LOOK_MS) if stores else self._next_beat_ms
 
-    def due(self, now_ms: int) -> bool:
-        """Return whether it is time to `speak`, even if nothing has come."""
+    def has_news(self) -> bool:
+        """Return whether the driver is to hear something at once; called by any thread."""
         checkpointing = self._task.checkpointing
-        if self.busy or now_ms >= self._next_beat_ms:
-            return True
-        return (checkpointing.settled, checkpointing.idle) != self._known
+        changed = bool(self._lease_ms) and (checkpointing.settled, checkpointing.idle) != self._known
+        return changed or not checkpointing.taken.empty()
 
     def speak(self, *, readable: bool) -> None:
         """Beat if it is time, follow what the driver says when the socket is `readable`, and report stored parts."""
