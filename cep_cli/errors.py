@@ -26,6 +26,13 @@ class CommandRefusedError(CepError):
     code = "refused"
 
     def __init__(self, message: str, status: int = 0, details: dict[str, Any] | None = None) -> None:
+        """Create the error from the manager's answer.
+
+        Args:
+            message: What was refused, and why.
+            status: The HTTP status, 0 if there was no answer.
+            details: The body of the answer, if it was a JSON object.
+        """
         super().__init__(message)
         self.status = status
         self.details: dict[str, Any] = details or {}

@@ -62,9 +62,11 @@ class LazyGroup(click.Group):
     """A group whose commands are loaded when they are asked for."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
+        """Return the names of all commands."""
         return list(VERBS)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        """Return the command `name` after importing its module, None if there is no such command."""
         where = VERBS.get(name)
         if where is None:
             return None

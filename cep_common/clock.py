@@ -103,6 +103,7 @@ class SystemClock:
     """The machine's own clock, whose time of day does not jump: see `SteadyTime`."""
 
     def now_ms(self) -> int:
+        """Return the time of day in ms since the epoch."""
         return _TIME_OF_DAY.now_ms()
 
     @property
@@ -111,6 +112,7 @@ class SystemClock:
         return _TIME_OF_DAY.apart_ms
 
     def monotonic_ms(self) -> int:
+        """Return the time of a clock that is never set, in ms since any moment."""
         return time.monotonic_ns() // 1_000_000
 
 
@@ -118,16 +120,24 @@ class ManualClock:
     """A clock that moves only when told to; for tests of plans and of the system alike."""
 
     def __init__(self, now_ms: int = 0) -> None:
+        """Create a clock that only moves when it is set.
+
+        Args:
+            now_ms: Its first time, in ms since the epoch.
+        """
         self._now_ms = now_ms
 
     def now_ms(self) -> int:
+        """Return the time that was set last, in ms since the epoch."""
         return self._now_ms
 
     def monotonic_ms(self) -> int:
+        """Return the same time as `now_ms`."""
         return self._now_ms
 
     @property
     def apart_ms(self) -> int:
+        """Return 0: this clock is never corrected."""
         return 0
 
     def advance(self, milliseconds: int) -> None:

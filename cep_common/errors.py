@@ -24,6 +24,11 @@ class CepError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, message: str) -> None:
+        """Create the error.
+
+        Args:
+            message: What happened, where, and what to do.
+        """
         super().__init__(message)
         self.message = message
 
@@ -60,6 +65,12 @@ class RequestRejectedError(CepError):
     code = "rejected"
 
     def __init__(self, reason_code: str, message: str) -> None:
+        """Create the error.
+
+        Args:
+            reason_code: The reason as a code that programs can compare.
+            message: The reason in words.
+        """
         super().__init__(message)
         self.reason_code = reason_code
 
@@ -76,5 +87,11 @@ class InputError(CepError):
     code = "input"
 
     def __init__(self, reason_code: str, message: str) -> None:
+        """Create the error.
+
+        Args:
+            reason_code: The reason as a code that programs can compare.
+            message: The reason in words.
+        """
         super().__init__(message)
         self.reason_code = reason_code

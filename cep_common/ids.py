@@ -31,18 +31,22 @@ class PlanKey(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):
         return self.id or self.plan
 
     def __eq__(self, other: object) -> bool:
+        """Return whether both are of one plan: the same tenant and id, or name where one has no id."""
         if not isinstance(other, PlanKey):
             return NotImplemented
         return self.tenant == other.tenant and (self.id or self.plan) == (other.id or other.plan)
 
     def __ne__(self, other: object) -> bool:  # a struct has one of its own
+        """Return the opposite of `==`; msgspec structs define an operator of their own."""
         return not self == other
 
     def __hash__(self) -> int:
+        """Return the hash of the id, or of the name where there is no id."""
         # Without calls or a tuple: a manager hashes keys all the time, and few tenants use the same names.
         return hash(self.id or self.plan)
 
     def __lt__(self, other: PlanKey) -> bool:
+        """Return whether this key comes first by tenant, name and id."""
         return (self.tenant, self.plan, self.id) < (other.tenant, other.plan, other.id)
 
     def topology(self) -> str:

@@ -16,6 +16,14 @@ class TokenBucket:
     __slots__ = ("_at_ms", "_full", "_left", "_period_ms", "_tokens")
 
     def __init__(self, capacity: int, tokens: int, period_ms: int, now_ms: int) -> None:
+        """Create a full bucket.
+
+        Args:
+            capacity: The most tokens that it holds.
+            tokens: How many tokens are added in each period.
+            period_ms: The period in ms.
+            now_ms: The present time in ms.
+        """
         self._tokens = tokens
         self._period_ms = period_ms
         self._full = self._left = capacity * period_ms
@@ -83,11 +91,20 @@ class KeyedTokenBuckets:
     """A bucket for each key, say an address; of more than `most_keys` the one unused for longest is forgotten first."""
 
     def __init__(self, capacity: int, tokens: int, period_ms: int, most_keys: int) -> None:
+        """Create buckets that are made as keys appear.
+
+        Args:
+            capacity: The most tokens that each holds.
+            tokens: How many tokens each gets in a period.
+            period_ms: The period in ms.
+            most_keys: How many keys are remembered.
+        """
         self._shape = (capacity, tokens, period_ms)
         self._most_keys = most_keys
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def __len__(self) -> int:
+        """Return how many keys have a bucket."""
         return len(self._buckets)
 
     def at(self, key: str, now_ms: int) -> TokenBucket:

@@ -146,10 +146,12 @@ class TriggerStage:
 
     @property
     def name(self) -> str:
+        """The name of the trigger, which is that of its stream."""
         return self.definition.id
 
     @property
     def stream(self) -> ast.StreamDefinition:
+        """The stream that the trigger writes to."""
         attribute = ast.AttributeDefinition("triggered_time", ast.AttributeType.LONG)
         return ast.StreamDefinition(self.definition.id, (attribute,))
 

@@ -33,6 +33,7 @@ class Case:
 
     @property
     def tags(self) -> frozenset[str]:
+        """The tags of the case."""
         return frozenset(self.document.get("tags", ()))
 
 
@@ -40,6 +41,11 @@ class MalformedCaseError(SiddhiRuntimeError):
     """A case that cannot be played, with the place and the reason."""
 
     def __init__(self, message: str) -> None:
+        """Create the error.
+
+        Args:
+            message: The place in the file, and what is wrong there.
+        """
         super().__init__(Problem("bad-case", message))
 
 

@@ -33,6 +33,12 @@ class CronError(ValueError):
     """A text that is no cron text; `hint` says how to write what was probably meant."""
 
     def __init__(self, message: str, hint: str = SHAPE) -> None:
+        """Create the error.
+
+        Args:
+            message: What is wrong with the expression.
+            hint: What a valid one looks like.
+        """
         super().__init__(message)
         self.hint = hint
 

@@ -34,6 +34,7 @@ class Problem:
     span: Span | None = None
 
     def __str__(self) -> str:
+        """Return the message with its place and code."""
         place = f"line {self.span.line}, column {self.span.column}: " if self.span is not None else ""
         return f"{place}{self.message} [{self.code}]"
 
@@ -42,6 +43,11 @@ class SiddhiError(Exception):
     """The base of all errors of this package; `problems` holds at least one problem, in text order."""
 
     def __init__(self, problems: Problem | Iterable[Problem]) -> None:
+        """Create the error.
+
+        Args:
+            problems: What is wrong, one problem or several.
+        """
         found = (problems,) if isinstance(problems, Problem) else tuple(problems)
         self.problems: tuple[Problem, ...] = tuple(sorted(found, key=_place))
         super().__init__("\n".join(str(problem) for problem in self.problems))

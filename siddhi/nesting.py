@@ -25,6 +25,7 @@ class TooDeepError(ObjectError):
     """A text of which the object would nest too deeply."""
 
     def __init__(self) -> None:
+        """Create the error."""
         super().__init__(TOO_DEEP)
 
 

@@ -46,6 +46,13 @@ class CallError(Exception):
     """
 
     def __init__(self, message: str, position: int | None = None, hint: str | None = None) -> None:
+        """Create the error.
+
+        Args:
+            message: What is wrong with the call.
+            position: The position of the argument, None if it is not about one.
+            hint: What to write instead.
+        """
         super().__init__(message)
         self.position = position
         self.hint = hint
@@ -125,6 +132,7 @@ class Declaration:
 
     @property
     def key(self) -> tuple[Kind, str, str]:
+        """The kind, namespace and name, which are unique in a registry."""
         return self.kind, self.namespace, self.name
 
     @property
@@ -162,6 +170,16 @@ class Registry:
         script_languages: Iterable[ScriptLanguage] = (),
         scripts: ScriptPolicy = ScriptPolicy(),  # noqa: B008 - frozen
     ) -> None:
+        """Create a registry.
+
+        Args:
+            declarations: What plans may call.
+            script_languages: The languages of `define function`.
+            scripts: Which of these plans may use.
+
+        Raises:
+            ValueError: Two declarations have the same kind and name.
+        """
         self.scripts = scripts
         self._languages: dict[str, ScriptLanguage] = {}
         self._by_key: dict[tuple[Kind, str, str], Declaration] = {}
@@ -250,6 +268,7 @@ class Registry:
         return tuple(n for (k, ns, n) in self._by_key if k is kind and ns == namespace)
 
     def __iter__(self) -> Iterator[Declaration]:
+        """Return an iterator over all declarations."""
         return iter(self._by_key.values())
 
 

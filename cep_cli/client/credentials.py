@@ -25,6 +25,11 @@ class Credentials:
     """The file at `path`."""
 
     def __init__(self, path: Path) -> None:
+        """Create the view of a credentials file.
+
+        Args:
+            path: The file; it need not exist yet.
+        """
         self._path = path
 
     @classmethod

@@ -31,9 +31,18 @@ LEFT = frozenset({"leaving", "starting", "unknown-stream", "schema-changed", "li
 class Listens(Protocol):
     """A subscription at a worker."""
 
-    def receive(self, timeout_ms: int | None = None) -> pa.RecordBatch | None: ...
+    def receive(self, timeout_ms: int | None = None) -> pa.RecordBatch | None:
+        """Return the next batch of events.
 
-    def close(self) -> None: ...
+        Args:
+            timeout_ms: How long to wait, in ms; None waits without a limit.
+
+        Returns:
+            The batch, or None when none came in time.
+        """
+
+    def close(self) -> None:
+        """Close the subscription."""
 
 
 Addresses = Callable[[], dict[str, Endpoint]]

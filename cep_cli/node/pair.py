@@ -156,11 +156,13 @@ class NodePair:
             self.nodes.append(PairNode(name, host, folder / name, file, console, http))
 
     def __enter__(self) -> Self:
+        """Return the pair; its nodes are started one by one."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Stop both nodes."""
         for node in self.nodes:
             node.stop()
 
@@ -209,6 +211,14 @@ class PairFeeder(threading.Thread):
     """Sends numbered events to whichever node takes them until `close`, and keeps a ledger of what was acknowledged."""
 
     def __init__(self, pair: NodePair, stream: str, pause_s: float = 0.005, rows: int = 1) -> None:
+        """Create the thread; `start` begins to send.
+
+        Args:
+            pair: The nodes to send to.
+            stream: The stream that gets the events.
+            pause_s: The pause between two batches, in seconds.
+            rows: The number of events in each batch.
+        """
         super().__init__(name="feeder", daemon=True)
         self.accepted: list[int] = []
         self.uncertain: list[int] = []

@@ -51,9 +51,11 @@ class DemoSample:
 
     @property
     def text(self) -> str:
+        """The SiddhiQL text of the sample's plan."""
         return next(self.folder.glob("*.siddhiql")).read_text(encoding="utf-8")
 
     def file(self, stream: str) -> str:
+        """Return the path of the Parquet file with the events of `stream`."""
         return str(self.folder / f"{stream.lower()}.parquet")
 
 
@@ -86,6 +88,13 @@ class Demo:
     """Feeds a sample to a running system and gathers its results."""
 
     def __init__(self, system: LocalSystem, sample: DemoSample, seconds: float) -> None:
+        """Create a demo on a running system.
+
+        Args:
+            system: The system to deploy to.
+            sample: The plan and its events.
+            seconds: How long to send events, in seconds.
+        """
         self._system = system
         self._sample = sample
         self._seconds = seconds

@@ -159,21 +159,26 @@ class LocalSystem:
 
     @property
     def client(self) -> ManagerClient:
+        """A client of the manager's REST API."""
         return ManagerClient(f"http://127.0.0.1:{self.ports.console}", token=self.token)
 
     @property
     def ingress(self) -> Endpoint:
+        """Where the worker accepts events over ZeroMQ."""
         return Endpoint("127.0.0.1", self.ports.ingress)
 
     @property
     def egress(self) -> Endpoint:
+        """Where the worker serves listeners of streams."""
         return Endpoint("127.0.0.1", self.ports.egress)
 
     @property
     def worker_http(self) -> str:
+        """The address of the worker's HTTP server."""
         return f"http://127.0.0.1:{self.ports.http}"
 
     def __enter__(self) -> Self:
+        """Start all processes, and stop those that started if one fails."""
         self._lock = _locked(self.folder)
         try:
             self.ports.refuse_taken()
@@ -205,6 +210,7 @@ class LocalSystem:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Stop all processes."""
         self.stop()
 
     def pid(self, name: str) -> int:

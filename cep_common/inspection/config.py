@@ -29,5 +29,10 @@ class LogConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last_port: Port = 13_999
 
     def __post_init__(self) -> None:
+        """Check the range of ports.
+
+        Raises:
+            ValueError: The last port is below the first.
+        """
         if self.last_port < self.first_port:
             raise ValueError(f"last_port: must be at least first_port ({self.first_port})")

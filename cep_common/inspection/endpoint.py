@@ -78,6 +78,7 @@ class InspectionEndpoint(threading.Thread):
         self._socket.close()
 
     def run(self) -> None:
+        """Answer requests until the endpoint is closed."""
         try:
             while not self._closing.is_set():
                 if self._socket.poll(LOOK_MS):

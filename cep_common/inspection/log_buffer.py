@@ -31,6 +31,11 @@ class LogBuffer(logging.Handler):
     """
 
     def __init__(self, most_bytes: int) -> None:
+        """Create an empty buffer.
+
+        Args:
+            most_bytes: How much text is kept; the oldest records are dropped first.
+        """
         super().__init__()
         self._most_bytes = most_bytes
         self._records: deque[LogRecord] = deque()

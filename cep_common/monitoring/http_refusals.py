@@ -20,6 +20,7 @@ class RefusalCounter:
     """Counts by reason. Any thread may use it."""
 
     def __init__(self) -> None:
+        """Create a counter without refusals."""
         self._counts = dict.fromkeys(REASONS, 0)
         self._lock = threading.Lock()
 

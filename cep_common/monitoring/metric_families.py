@@ -74,6 +74,11 @@ class Metrics:
     """The metrics that `collect` yields at each scrape, and those of the Python process. Thread-safe."""
 
     def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
+        """Create the registry of one process.
+
+        Args:
+            collect: Returns the present metrics; it is called for every scrape.
+        """
         self._registry = CollectorRegistry()
         self._registry.register(_ScrapeCollector(collect))
         ProcessCollector(registry=self._registry)

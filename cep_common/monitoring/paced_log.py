@@ -38,6 +38,12 @@ class PacedLog:
     """Writes to `logger`. Any thread may call; `clock` gives monotonic seconds."""
 
     def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        """Create a log that limits how often a message repeats.
+
+        Args:
+            logger: Where messages are written.
+            clock: Returns a monotonic time in seconds.
+        """
         self._logger = logger
         self._clock = clock
         self._subjects: dict[str, _Subject] = {}

@@ -31,6 +31,11 @@ class ManagerNode(NodeMember, frozen=True):
     guard: str = ""
 
     def __post_init__(self) -> None:
+        """Check that a node has a name and valid addresses.
+
+        Raises:
+            ValueError: A value is missing or malformed.
+        """
         if self.folder and not self.name:
             raise ValueError("name: a node needs a name")
         for key, text in (("sync", self.sync), ("guard", self.guard)):
@@ -65,5 +70,10 @@ class WorkerNode(NodeMember, frozen=True):
     timeout_ms: Milliseconds = 1_000
 
     def __post_init__(self) -> None:
+        """Check that a mirrored worker names its folder.
+
+        Raises:
+            ValueError: The folder is missing.
+        """
         if self.folder and not self.state:
             raise ValueError("state: name the folder that is mirrored")

@@ -101,6 +101,12 @@ class FileView(Generic[Kind]):
     """What such a file says, read again only when it was replaced. Belongs to one thread."""
 
     def __init__(self, path: Path, kind: type[Kind]) -> None:
+        """Create the view of a file that another process writes.
+
+        Args:
+            path: The file; it need not exist yet.
+            kind: The type that its JSON is decoded to.
+        """
         self._path = path
         self._kind: type[Kind] = kind
         self._seen: tuple[int, int] | None = None

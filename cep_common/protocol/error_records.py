@@ -56,6 +56,11 @@ class ErrorLog:
     """
 
     def __init__(self, most: int = MOST_RECORDS) -> None:
+        """Create an empty log.
+
+        Args:
+            most: How many records are kept; the oldest are dropped first.
+        """
         self._most = most
         self._groups: dict[tuple[str, str, str], ErrorRecord] = {}
         self._records: tuple[ErrorRecord, ...] | None = ()

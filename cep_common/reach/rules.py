@@ -122,6 +122,11 @@ class UrlRules:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
+        """Parse the rules.
+
+        Args:
+            texts: The rules as they are written in a configuration file; one that is not valid allows nothing.
+        """
         rules = []
         for text in texts:
             with suppress(ValueError):

@@ -37,5 +37,10 @@ class ServerSecurity(SecurityConfig, frozen=True, forbid_unknown_fields=True):
     limits: WebLimits = WebLimits()
 
     def __post_init__(self) -> None:
+        """Check that certificate and key are configured together.
+
+        Raises:
+            ValueError: Only one of them is there.
+        """
         if bool(self.certificate) != bool(self.certificate_key):
             raise ValueError("certificate: goes together with certificate_key; name both or none")

@@ -18,6 +18,7 @@ class RequestPace:
         )
 
     def __len__(self) -> int:
+        """Return how many callers are counted at present."""
         return 0 if self._buckets is None else len(self._buckets)
 
     def admit(self, client: str, now_ms: int) -> bool:

@@ -43,6 +43,11 @@ class TokenFile:
     """The file at `path`. Its readers see changes at the next request; `create` and `revoke` are for one at a time."""
 
     def __init__(self, path: Path) -> None:
+        """Create the view of a token file.
+
+        Args:
+            path: The file; it need not exist yet.
+        """
         self._path = path
         self._seen: tuple[int, int, int] | None = None
         self._by_hash: dict[str, Principal] = {}

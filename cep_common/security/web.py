@@ -150,18 +150,27 @@ class TokenCallers:
     """Callers who show tokens of the gate's file: as bearers, or as the password that a browser asked for."""
 
     def __init__(self, gate: Gate) -> None:
+        """Create the check of tokens.
+
+        Args:
+            gate: Knows the tokens and what each may do.
+        """
         self._gate = gate
 
     def needed(self) -> bool:
+        """Return whether requests need a token."""
         return self._gate.needs_token()
 
     def identify(self) -> Principal | None:
+        """Return who sent the present request, None if its token is missing or unknown."""
         return self._gate.principal(shown_token())
 
     def challenge(self) -> str:
+        """Return the `WWW-Authenticate` header of a refused request."""
         return 'Bearer realm="cep", Basic realm="cep: any name, a token as password"'
 
     def tenant(self, principal: Principal) -> int:
+        """Return the tenant whose plans `principal` sees when a request names none."""
         return SUPER_TENANT if principal.tenant is None else principal.tenant
 
 

@@ -79,6 +79,12 @@ class Channel(SharedSocket):
     """The listening socket of one link server; the first frame of each message names the link it came from."""
 
     def __init__(self, listener: SharedListener, name: str) -> None:
+        """Create a channel; `SharedListener` does so for each name that is asked for.
+
+        Args:
+            listener: The listener that owns the socket.
+            name: The name by which links address the channel.
+        """
         super().__init__()
         self._listener = listener
         self.name = name
@@ -91,10 +97,12 @@ class Channel(SharedSocket):
         return self.has_input or readable(self._listener.socket)
 
     def put(self, message: list[bytes]) -> None:
+        """Queue a message that was received for the channel."""
         self._note(size_of(message))
         super().put(message)
 
     def next_message(self) -> list[bytes] | None:
+        """Return the next message, None when none waits."""
         message = super().next_message()
         if message is not None:
             self._note(-size_of(message))
@@ -113,10 +121,12 @@ class Channel(SharedSocket):
         self._listener.forget(link)
 
     def send_multipart(self, frames: Sequence[Any], flags: int = 0, copy: bool = True) -> None:
+        """Send a message to the link that its first frame names."""
         link, *message = frames
         self._listener.send(link, message, copy)
 
     def close(self, linger: int | None = None) -> None:
+        """Close the channel and drop its waiting messages; the socket stays open for others."""
         if not self.closed:
             self.closed = True
             self._waiting.clear()
@@ -273,6 +283,13 @@ class SharedLink(SharedSocket):
     """The sending socket of one link; `lost` once its connection is."""
 
     def __init__(self, connection: Connection, number: bytes, channel: str) -> None:
+        """Create a link over a shared connection.
+
+        Args:
+            connection: The connection that owns the socket.
+            number: The number of the link within the connection.
+            channel: The name of the channel at the other end.
+        """
         super().__init__()
         self.lost = False
         self._connection = connection
@@ -285,6 +302,11 @@ class SharedLink(SharedSocket):
         return self._connection.silent
 
     def send_multipart(self, frames: Sequence[Any], flags: int = 0, copy: bool = True) -> None:
+        """Send a message to the channel of the link.
+
+        Raises:
+            zmq.Again: The link is closed or lost, or the socket is full.
+        """
         if self.lost or self.closed:
             raise zmq.Again
         self._connection.socket.send_multipart([self._head, *frames], flags=zmq.NOBLOCK, copy=copy)
@@ -303,6 +325,7 @@ class SharedLink(SharedSocket):
         self.notify()
 
     def close(self, linger: int | None = None) -> None:
+        """Close the link and drop its waiting messages; the connection stays open for others."""
         if not self.closed:
             self.closed = True
             self._waiting.clear()
@@ -314,6 +337,13 @@ class Connection:
     """The connection to one process, of all links that go there."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], kind: SocketKind, endpoint: Endpoint) -> None:
+        """Create the connection; links are added as they are asked for.
+
+        Args:
+            context: Makes the socket.
+            kind: The kind of connection, which decides security and limits.
+            endpoint: Where to connect.
+        """
         self.endpoint = endpoint
         self.links: dict[bytes, SharedLink] = {}
         self.turns = Turns()

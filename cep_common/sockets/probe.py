@@ -28,6 +28,7 @@ class Probes(Generic[Who]):
     """Connection attempts under way, by who is probed. One thread uses it and never waits."""
 
     def __init__(self) -> None:
+        """Create an empty set of probes."""
         self._open: dict[Who, tuple[socket.socket, int]] = {}
 
     def begin(self, who: Who, endpoint: Endpoint, now_ms: int) -> None:
@@ -72,6 +73,7 @@ class GreetingProbe:
     """Ask whether the process that listens at a ZeroMQ endpoint runs. One thread uses it and never waits."""
 
     def __init__(self) -> None:
+        """Create a probe that has sent nothing yet."""
         self._open: socket.socket | None = None
         self._began_ms = 0
         self.runs = False

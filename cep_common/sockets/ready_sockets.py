@@ -24,6 +24,7 @@ class ReadySockets:
     """Sockets that are waited for together. Belongs to one thread, as the sockets in it do."""
 
     def __init__(self) -> None:
+        """Create an empty set of sockets."""
         self._selector = selectors.DefaultSelector()
         self._handles: dict[Source, int] = {}
         self._used: set[Source] = set()

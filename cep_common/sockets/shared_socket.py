@@ -16,6 +16,7 @@ class SharedSocket(ABC):
     """What a link uses in place of a socket: `receive_now`, `send_now` and `readable` take both."""
 
     def __init__(self) -> None:
+        """Create a socket that is open, with no message waiting."""
         self.closed = False
         self.notify: Callable[[], None] = _ignore
         """Called when there is something to read."""

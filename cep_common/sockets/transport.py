@@ -217,6 +217,17 @@ class ControlClient:
         timeout_ms: int,
         kind: SocketKind = SocketKind.CONTROL,
     ) -> None:
+        """Create a client; it connects with the first request.
+
+        Args:
+            context: Makes the sockets.
+            managers: The managers to ask, in order, until one leads.
+            timeout_ms: How long a request may take, in ms.
+            kind: The kind of connection, which decides security and limits.
+
+        Raises:
+            ValueError: There are no managers.
+        """
         if not managers:
             raise ValueError("a control client needs at least one manager")
         self._context = context
@@ -376,6 +387,17 @@ class ControlServer:
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, kind: SocketKind = SocketKind.CONTROL
     ) -> None:
+        """Bind the socket.
+
+        Args:
+            context: Makes the socket.
+            host: The address to listen on.
+            port: The port to listen on.
+            kind: The kind of connection, which decides security and limits.
+
+        Raises:
+            PortInUseError: Another process listens there.
+        """
         self._kind = kind
         self.socket = listening_socket(context, kind, host, MAXIMUM_CONTROL_BYTES)
         self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
@@ -412,6 +434,7 @@ class ControlServer:
         self.socket.send_multipart([peer, *encode(message, correlation)])
 
     def close(self) -> None:
+        """Close the socket."""
         self.socket.close()
 
 

@@ -14,6 +14,7 @@ class Turns:
     """Gives the turn to one after the other, in the order in which they asked. One thread uses it."""
 
     def __init__(self) -> None:
+        """Create an empty queue of turns."""
         self._holder: object | None = None
         self._since_ms = 0
         self._waiting: dict[object, Notify] = {}

@@ -11,6 +11,7 @@ class Wakeup:
     """The loop registers `handle` with its poller, and calls `silence` when that can be read; any thread may `ring`."""
 
     def __init__(self) -> None:
+        """Open the pipe."""
         self._ringing = threading.Lock()
         self._closed = False
         self.handle, self._rope = os.pipe()

@@ -55,6 +55,12 @@ class BoundedSocket(io.RawIOBase):
     """
 
     def __init__(self, sock: socket.socket, most_bytes: int) -> None:
+        """Wrap a connected socket.
+
+        Args:
+            sock: The socket to read from.
+            most_bytes: The most that may be read until the next call of `renew`.
+        """
         self._socket = sock
         self._raw = sock.makefile("rb", buffering=0)
         self._most_bytes = most_bytes
@@ -67,9 +73,18 @@ class BoundedSocket(io.RawIOBase):
         self._deadline_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
 
     def readable(self) -> bool:
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any, /) -> int | None:
+        """Read what is there into `buffer`.
+
+        Returns:
+            The number of bytes, 0 at the end, None when a non-blocking socket has none.
+
+        Raises:
+            TooLongError: The other side sent more than is allowed.
+        """
         if self._left_bytes <= 0:
             raise TooLongError(f"it sends more than {self._most_bytes // 1024:,} KiB")
         if self._deadline_s is not None:
@@ -85,6 +100,7 @@ class BoundedSocket(io.RawIOBase):
         return count
 
     def close(self) -> None:
+        """Close the socket."""
         self._raw.close()
         super().close()
 
@@ -145,11 +161,13 @@ class WebClient:
             self._session.mount(scheme, _Adapter(most_bytes + HEAD_BYTES, addresses))
 
     def __enter__(self) -> Self:
+        """Return the client."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        """Close the client's connections."""
         self.close()
 
     def request(

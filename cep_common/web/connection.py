@@ -77,6 +77,11 @@ class ClientConnection(asyncio.Protocol):
     """One client's HTTP connection. Belongs to the thread of the server's loop, but for `lost` and `writable`."""
 
     def __init__(self, server: ConnectionServer) -> None:
+        """Create the protocol of one connection.
+
+        Args:
+            server: The server that accepted it.
+        """
         self._server = server
         self.address = ""
         self.port = 0

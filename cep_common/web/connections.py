@@ -43,6 +43,7 @@ class ConnectionTable:
         self.bodies_bytes = 0
 
     def __len__(self) -> int:
+        """Return how many connections are open."""
         return len(self.connections)
 
     def arrived(self, connection: AnsweredConnection) -> bool:

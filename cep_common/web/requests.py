@@ -26,6 +26,7 @@ class Request:
                  "reserved", "target", "version")  # fmt: skip
 
     def __init__(self) -> None:
+        """Create an empty request that the parser fills."""
         self.method = b""
         self.target = b""
         self.version = "1.1"
@@ -134,6 +135,12 @@ class Exchange:
     __slots__ = ("answer", "closes", "connection", "general", "request")
 
     def __init__(self, connection: AnsweredConnection, request: Request) -> None:
+        """Create the exchange of a request and its answer.
+
+        Args:
+            connection: The connection that carries the answer.
+            request: The request.
+        """
         self.connection = connection
         self.request = request
         self.answer: bytes | None = None

@@ -70,6 +70,7 @@ class Member:
 
     @property
     def parallel(self) -> int:
+        """The number of tasks that the plan asks for, at least 1."""
         return positive(self.distribution.parallel) or 1
 
     @property

@@ -43,6 +43,12 @@ class JdbcUrlError(ValueError):
     """The text is not a URL of a database that Python can reach; `java_only` when Java alone could."""
 
     def __init__(self, message: str, *, java_only: bool = False) -> None:
+        """Create the error.
+
+        Args:
+            message: What is wrong with the URL.
+            java_only: Whether the URL is valid but needs a Java driver.
+        """
         super().__init__(message)
         self.java_only = java_only
 

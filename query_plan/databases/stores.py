@@ -40,6 +40,14 @@ class StoreError(ValueError):
     """The annotation names no database that can be used; `kept_in_memory` when the table can do without."""
 
     def __init__(self, message: str, hint: str, span: ast.Span, *, kept_in_memory: bool = False) -> None:
+        """Create the error.
+
+        Args:
+            message: What is wrong with the store.
+            hint: What to write instead.
+            span: Where it is in the plan.
+            kept_in_memory: Whether the table can still be kept in memory.
+        """
         super().__init__(message)
         self.hint = hint
         self.span = span

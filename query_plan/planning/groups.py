@@ -30,6 +30,7 @@ class ExecutionGroup:
 
     @property
     def parallel(self) -> int:
+        """The number of tasks of the group, at least 1."""
         return self.members[0].parallel if self.members else 1
 
     @property
@@ -44,6 +45,7 @@ class ExecutionGroup:
 
     @cached_property
     def reads(self) -> tuple[Read, ...]:
+        """What all members read, in order."""
         return tuple(read for member in self.members for read in member.reads)
 
     @cached_property
@@ -61,10 +63,12 @@ class ExecutionGroup:
 
     @cached_property
     def streams_read(self) -> frozenset[str]:
+        """The names of the streams that the group reads."""
         return frozenset(self.reads_of)
 
     @cached_property
     def streams_written(self) -> frozenset[str]:
+        """The names of the streams that the group writes."""
         return frozenset(stream for member in self.members for stream in member.writes)
 
 

@@ -30,10 +30,12 @@ class Survey:
 
     @cached_property
     def imported(self) -> frozenset[str]:
+        """The names of the streams that events come into from outside."""
         return frozenset(binding.stream.id for binding in self.bindings.imported)
 
     @cached_property
     def exported(self) -> frozenset[str]:
+        """The names of the streams whose events go outside."""
         return frozenset(binding.stream.id for binding in self.bindings.exported)
 
     @cached_property

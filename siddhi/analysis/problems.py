@@ -10,6 +10,7 @@ class Problems:
     """Problems in the order in which they were found; the same one is put down once."""
 
     def __init__(self) -> None:
+        """Create an empty collection."""
         self._found: dict[Problem, None] = {}
 
     def add(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
@@ -20,10 +21,13 @@ class Problems:
             raise SiddhiAnalysisError((*shown, more_problems(shown)))
 
     def __bool__(self) -> bool:
+        """Return whether a problem was found."""
         return bool(self._found)
 
     def __len__(self) -> int:
+        """Return how many problems were found."""
         return len(self._found)
 
     def all(self) -> tuple[Problem, ...]:
+        """Return all problems in the order in which they were found."""
         return tuple(self._found)

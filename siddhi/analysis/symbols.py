@@ -50,12 +50,14 @@ class Symbols:
         return None
 
     def schema_of(self, name: str) -> Schema | None:
+        """Return the schema of the stream, table, window or aggregation `name`, None if there is none."""
         for known in (self.streams, self.tables, self.windows, self.aggregations):
             if name in known:
                 return known[name].schema
         return None
 
     def names(self) -> tuple[str, ...]:
+        """Return the names of all streams, tables, windows and aggregations."""
         return (*self.streams, *self.tables, *self.windows, *self.aggregations)
 
     def find_source(self, source: ast.SingleInput, problems: Problems) -> tuple[SourceKind, str, Schema] | None:

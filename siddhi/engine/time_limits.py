@@ -17,10 +17,11 @@ class CallLimit:
     """Limits nothing. Enter it around calls, and say where each begins and ends."""
 
     def __enter__(self) -> Self:
+        """Return the limit."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        """Do nothing; the limit ends with the call."""
 
     def begin(self) -> None:
         """Start the time of a call: until `end`, TookTooLongError may be raised at any place."""

@@ -40,6 +40,12 @@ class RowAggregator(Aggregator, Generic[Group]):
     whole_rows = False
 
     def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
+        """Create the aggregator of one call.
+
+        Args:
+            call: The call with its analysed arguments.
+            context: What operators are given when they are built.
+        """
         self.type = call.type
         self.pool = context.pool
         self.argument_types = [argument.type for argument in call.arguments]
@@ -105,6 +111,14 @@ class RowAggregator(Aggregator, Generic[Group]):
         """
 
     def update(self, rows: AggregateInput) -> Value:
+        """Pass the rows to `add` and `remove` of their groups.
+
+        Args:
+            rows: The arguments, and the group of each row.
+
+        Returns:
+            The result of the row's group after each row.
+        """
         fresh = None if rows.fresh is None else rows.fresh.tolist()
         read = None if rows.read is None else rows.read.tolist()
         results: list[object] = [None] * len(rows.kinds)
@@ -166,13 +180,17 @@ class RowAggregator(Aggregator, Generic[Group]):
         return np.where(failed, np.int8(TIMER), rows.kinds)
 
     def keep_groups(self, kept: Int64Array) -> None:
+        """Drop all groups but `kept`, which get the numbers 0, 1, … in this order."""
         self.groups = {number: self.groups[group] for number, group in enumerate(kept.tolist()) if group in self.groups}
 
     def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
+        """Return the state of several tasks as one, with the groups numbered on."""
         return numbered_on(states, counts)
 
     def snapshot(self) -> State:
+        """Return what `save` returns for each group."""
         return [[number, self.save(group)] for number, group in self.groups.items()]
 
     def restore(self, state: State) -> None:
+        """Restore the groups of a snapshot with `load`."""
         self.groups = {number: self.load(saved) for number, saved in state}

@@ -38,6 +38,12 @@ class Tokens(Operator):
     together = False
 
     def __init__(self, call: model.HandlerCall, compiler: ExpressionCompiler) -> None:
+        """Compile the arguments.
+
+        Args:
+            call: The call with its analysed arguments.
+            compiler: Compiles expressions.
+        """
         self.nodes = [compiler.compile(argument) for argument in call.arguments]
         self.pool = compiler.context.pool
         self.appended = call.output.attributes[-self.width() :]
@@ -58,6 +64,7 @@ class Tokens(Operator):
         """
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        """Return a row for each token of each row of `batch`."""
         evaluation = Evaluation(batch)
         values = [node.evaluate(evaluation) for node in self.nodes]
         columns = [
@@ -91,6 +98,7 @@ class Tokens(Operator):
         return made
 
     def snapshot(self) -> State:
+        """Return None: there is no state."""
         return None
 
     def restore(self, state: State) -> None:

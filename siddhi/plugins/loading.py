@@ -30,6 +30,7 @@ class BrokenExtension:
     reason: str
 
     def __str__(self) -> str:
+        """Return the extension and why it cannot be loaded, as messages show it."""
         return f"extension '{self.entry_point}' of package '{self.distribution}': {self.reason}"
 
 

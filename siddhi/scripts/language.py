@@ -22,6 +22,12 @@ class ScriptError(Exception):
     """Raised for a text that is not valid in its language; `line` is the line at fault, from 1."""
 
     def __init__(self, message: str, line: int) -> None:
+        """Create the error.
+
+        Args:
+            message: What is wrong with the script.
+            line: The line in the script, counted from 1.
+        """
         super().__init__(message)
         self.line = line
 
@@ -56,6 +62,7 @@ class ScriptPolicy:
         return ScriptPolicy(frozenset(language.casefold() for language, on in switches.items() if on), setting)
 
     def allows(self, language: str) -> bool:
+        """Return whether plans may use `language`."""
         return self.allowed is None or language in self.allowed
 
     def way_out(self, language: str) -> str:

@@ -69,12 +69,28 @@ class WrittenDict:
     """A dict whose keys are bounded, as they are hashed."""
 
     def __init__(self, entries: dict[Any, Any]) -> None:
+        """Wrap the entries that a script may change.
+
+        Args:
+            entries: The entries; they are changed in place.
+        """
         self._entries = entries
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        """Set an entry.
+
+        Raises:
+            ValueError: The key has too many parts.
+        """
         self._entries[whole(key)] = value
 
     def __delitem__(self, key: Any) -> None:
+        """Remove an entry.
+
+        Raises:
+            KeyError: There is no such entry.
+            ValueError: The key has too many parts.
+        """
         del self._entries[whole(key)]
 
 

@@ -27,6 +27,14 @@ class CallChecker:
     def __init__(
         self, registry: Registry, functions: dict[str, AnalysedFunction | None], problems: Problems, *, dialect_3x: bool
     ) -> None:
+        """Create the check of calls.
+
+        Args:
+            registry: The functions, windows and aggregators that exist.
+            functions: The functions that the app defines; None for one with errors.
+            problems: Collects what is found.
+            dialect_3x: Whether the rules of Siddhi 3 apply.
+        """
         self._registry = registry
         self._functions = functions
         self._problems = problems

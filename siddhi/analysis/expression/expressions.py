@@ -36,6 +36,14 @@ class ExpressionAnalyser:
     """Gives types to expressions of one scope. Every method returns None when it has put down a problem."""
 
     def __init__(self, scope: Scope, symbols: Symbols, calls: CallChecker, problems: Problems) -> None:
+        """Create the analyser of one scope's expressions.
+
+        Args:
+            scope: The attributes that expressions may name.
+            symbols: The definitions of the app.
+            calls: Checks calls.
+            problems: Collects what is found.
+        """
         self.scope = scope
         self._symbols = symbols
         self._calls = calls

@@ -15,6 +15,7 @@ class Schema:
     attributes: tuple[tuple[str, AttributeType], ...]
 
     def names(self) -> tuple[str, ...]:
+        """Return the names of the attributes, in order."""
         return tuple(name for name, _ in self.attributes)
 
     def type_of(self, name: str) -> AttributeType:
@@ -22,4 +23,5 @@ class Schema:
         return dict(self.attributes)[name]
 
     def __contains__(self, name: object) -> bool:
+        """Return whether there is an attribute `name`."""
         return any(name == attribute for attribute, _ in self.attributes)

@@ -93,6 +93,7 @@ class EventBatch:
 
     @property
     def kinds(self) -> Int8Array:
+        """The kind of each row: current, expired or reset."""
         kinds = self._kinds
         if kinds is None:
             kinds = self._kinds = self._current() if self.only_current else self._from_origin("kinds")
@@ -100,6 +101,7 @@ class EventBatch:
 
     @property
     def orders(self) -> Int64Array:
+        """The place of each row's cause within the step, non-decreasing."""
         orders = self._orders
         if orders is None:
             orders = self._orders = self._from_origin("orders")
@@ -107,6 +109,7 @@ class EventBatch:
 
     @property
     def clocks(self) -> Int64Array:
+        """The app's clock at each row, in ms."""
         clocks = self._clocks
         if clocks is None:
             clocks = self._clocks = self._from_origin("clocks")

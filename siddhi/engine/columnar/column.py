@@ -72,6 +72,7 @@ class Column:
         self._address = address
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         if self._values is not None:
             return len(self._values)
         return len(self._arrow if self._positions is None else self._positions)

@@ -22,6 +22,12 @@ class RowStore:
     """
 
     def __init__(self, columns: Mapping[str, AttributeType], pool: StringPool) -> None:
+        """Create an empty store.
+
+        Args:
+            columns: The names and types of the columns.
+            pool: Holds the texts of the app.
+        """
         self.pool = pool
         self.types = dict(columns)
         self.first = 0
@@ -36,6 +42,7 @@ class RowStore:
         self._masked = frozenset(n for n, t in columns.items() if t not in (AttributeType.STRING, AttributeType.OBJECT))
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return self.end - self.first
 
     def append(self, batch: EventBatch) -> int:
@@ -147,6 +154,7 @@ class RowStore:
         self.moves += 1
 
     def snapshot(self) -> State:
+        """Return a copy of all rows."""
         start, stop = self.first - self._offset, self.end - self._offset
         columns: dict[str, State] = {}
         for name, values in self._values.items():
@@ -164,6 +172,7 @@ class RowStore:
         }
 
     def restore(self, state: State) -> None:
+        """Replace all rows by those of a snapshot."""
         self.first, self.end, self._offset = state["first"], state["end"], state["first"]
         self._timestamps = state["timestamps"]
         self._capacity = len(self._timestamps)

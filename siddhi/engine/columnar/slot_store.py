@@ -22,6 +22,12 @@ class SlotStore:
     """
 
     def __init__(self, columns: Mapping[str, AttributeType], pool: StringPool) -> None:
+        """Create an empty store.
+
+        Args:
+            columns: The names and types of the columns.
+            pool: Holds the texts of the app.
+        """
         self.pool = pool
         self.types = dict(columns)
         self.timestamps: Int64Array = np.zeros(8, dtype=np.int64)
@@ -34,6 +40,7 @@ class SlotStore:
         """How many slots there are, free ones among them."""
 
     def __len__(self) -> int:
+        """Return the number of slots in use."""
         return self.used - self._free_count
 
     def add(self, batch: EventBatch) -> Int64Array:
@@ -101,6 +108,7 @@ class SlotStore:
         return self._values[name]
 
     def snapshot(self) -> State:
+        """Return a copy of all slots, used and free."""
         used = self.used
         columns: dict[str, State] = {}
         for name, type_ in self.types.items():
@@ -111,6 +119,7 @@ class SlotStore:
         return {"columns": columns, "timestamps": self.timestamps[:used].copy(), "free": free, "used": used}
 
     def restore(self, state: State) -> None:
+        """Replace all slots by those of a snapshot."""
         self.timestamps, self.used = state["timestamps"], state["used"]
         self._free = np.array(state["free"], dtype=np.int64)
         self._free_count = len(self._free)

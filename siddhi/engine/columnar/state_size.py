@@ -53,6 +53,7 @@ class StateSize:
     bytes: int = 0
 
     def __add__(self, other: StateSize) -> StateSize:
+        """Return the sum of each measure."""
         return StateSize(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
 
     def scaled(self, whole: int, part: int) -> StateSize:

@@ -48,6 +48,11 @@ class Codes:
     __slots__ = ("array",)
 
     def __init__(self, array: Int64Array) -> None:
+        """Wrap codes of the string pool, which a restore replaces by those of its own pool.
+
+        Args:
+            array: The codes.
+        """
         self.array = array
 
 
@@ -57,6 +62,11 @@ class Pieces:
     __slots__ = ("pieces",)
 
     def __init__(self, pieces: list[bytes]) -> None:
+        """Wrap state that is kept as it was serialized.
+
+        Args:
+            pieces: The serialized parts, in order.
+        """
         self.pieces = pieces
 
 

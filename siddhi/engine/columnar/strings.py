@@ -35,6 +35,7 @@ class StringPool:
     """
 
     def __init__(self) -> None:
+        """Create an empty pool."""
         self._slots: Int64Array = np.empty((0, 2), dtype=np.int64)
         self.generation = -1
         """Another number whenever strings may have got other codes."""
@@ -59,6 +60,7 @@ class StringPool:
         place_strings(self._slots, self._starts, self._heap, self._count)
 
     def __len__(self) -> int:
+        """Return the number of texts."""
         return self._count
 
     @property
@@ -89,6 +91,7 @@ class StringPool:
         return code
 
     def text(self, code: int) -> str | None:
+        """Return the text of `code`, None for a negative code, which means null."""
         return None if code < 0 else self._decoded()[code]
 
     def codes(self, texts: Iterable[str | None]) -> Int64Array:
@@ -103,6 +106,7 @@ class StringPool:
         return self.encode(array)
 
     def texts(self, codes: Int64Array) -> list[str | None]:
+        """Return the text of each code, None where it is negative."""
         strings = self._decoded()
         return [strings[code] if code >= 0 else None for code in codes.tolist()]
 
@@ -193,6 +197,7 @@ class StringPool:
         return codes
 
     def snapshot(self) -> State:
+        """Return a copy of all texts: their bytes, and where each starts."""
         starts = self._starts[: self._count + 1].copy()
         return [self._heap[: starts[-1]].copy(), starts]
 

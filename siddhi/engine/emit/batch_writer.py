@@ -44,6 +44,12 @@ class BatchWriter:
     """Makes record batches of one schema, that of `record_schema`."""
 
     def __init__(self, attributes: Mapping[str, AttributeType], pool: StringPool) -> None:
+        """Create the writer of one stream's record batches.
+
+        Args:
+            attributes: The names and types of the columns.
+            pool: Holds the texts of the app.
+        """
         self._pool = pool
         self.schema = record_schema(attributes)
         self._written = AttributeType.OBJECT not in attributes.values()

@@ -141,6 +141,15 @@ class BatchReader:
         pool: StringPool,
         always_read: frozenset[str] | None = None,
     ) -> None:
+        """Create the reader of one stream's record batches.
+
+        Args:
+            stream: The stream, as errors name it.
+            key: The stream's key within the app.
+            types: The names and types of its attributes.
+            pool: Gets the texts of the events.
+            always_read: The text attributes to read of every row; None reads all of them.
+        """
         self.stream = stream
         self.key = key
         self.pool = pool

@@ -36,6 +36,13 @@ class RecordReader:
     """
 
     def __init__(self, timestamp: int, wanted: Sequence[tuple[str, AttributeType, int]], pool: StringPool) -> None:
+        """Create a reader of record batches of one schema.
+
+        Args:
+            timestamp: The position of the timestamp column.
+            wanted: The name, type and position of each column to read.
+            pool: Gets the texts of the events.
+        """
         self._pool = pool
         self._wanted = [(name, type_, DTYPES[type_]) for name, type_, _ in wanted]
         self._plan: Int64Array = np.zeros((1 + len(wanted), PLAN_WIDTH), dtype=np.int64)

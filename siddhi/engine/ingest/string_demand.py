@@ -18,6 +18,11 @@ class StringDemand:
     """`in_demand` are those of the attributes `names` that are to be read of every row, none at first."""
 
     def __init__(self, names: Iterable[str]) -> None:
+        """Create the record of which texts are needed.
+
+        Args:
+            names: The text attributes.
+        """
         self.in_demand: frozenset[str] = frozenset()
         self._asked = dict.fromkeys(names, 0)
         self._came = 0

@@ -19,6 +19,13 @@ class AggregationNode(AppNode):
     """Takes the events of the aggregation's source into its buckets and sends nothing."""
 
     def __init__(self, analysed: model.AnalysedAggregation, context: OperatorContext, environment: Environment) -> None:
+        """Build the node of an aggregation.
+
+        Args:
+            analysed: The aggregation.
+            context: What operators are given when they are built.
+            environment: What the queries of the app share.
+        """
         environment.looked_into = set()
         self.name = f"aggregation {analysed.schema.id}"
         self.sources = (source_key(analysed.input),)
@@ -35,9 +42,15 @@ class AggregationNode(AppNode):
 
     @cached_property
     def timed(self) -> bool:
+        """Whether the node sets timers, which it does to purge old buckets."""
         return self.aggregation.retention.enabled
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        """Add the events to the aggregation.
+
+        Returns:
+            No rows.
+        """
         batch = inputs[0]
         for operator in self.chain:
             if batch.size:

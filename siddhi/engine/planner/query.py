@@ -70,6 +70,14 @@ class QueryNode(AppNode):
         environment: Environment,
         partition: PartitionPlace | None = None,
     ) -> None:
+        """Build the operators of a query.
+
+        Args:
+            analysed: The query.
+            context: What operators are given when they are built.
+            environment: What the queries of the app share.
+            partition: The partition that the query is in, None outside of partitions.
+        """
         environment.begin_query()
         self.by_key = partition is not None
         context = replace(context, common={} if self.by_key else context.common, failing=set(), choices=Choices())
@@ -225,6 +233,11 @@ class QueryNode(AppNode):
         return frozenset(self._tables & (self.reads | self.writes))
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        """Process the inputs of one step.
+
+        Returns:
+            The rows that the query inserts or returns.
+        """
         if self.partition is not None:
             step = self.partition.instances.tell(self.name, step)
             if self.limiter is not None and len(step.opened):
@@ -270,9 +283,11 @@ class QueryNode(AppNode):
         return self.head.snapshot() if self._shared is None else self._shared.snapshot()
 
     def snapshot(self) -> State:
+        """Return the state of all operators, in the order of `parts`."""
         return [self.snapshot_of_head() if part is self.head else part.snapshot() for part in self.parts]
 
     def state_size(self) -> StateSize:
+        """Return what the state takes; the state of a shared part counts once, for its first query."""
         if self._shared is None:
             return super().state_size()
         others = total(part.state_size() for part in self.parts if part is not self.head)
@@ -280,19 +295,27 @@ class QueryNode(AppNode):
 
     @cached_property
     def wakeful(self) -> bool:
+        """Whether the node may have work in a step without input."""
         return self.timed or self.partition is not None
 
     def wakes(self, step: Step) -> bool:
+        """Return whether the node has work in `step`: timers that are due, or new partition instances."""
         new = self.partition is not None and self.partition.instances.has_news(self.name)
         return new or super().wakes(step)
 
     def close_partitions(self, partitions: Int64Array) -> None:
+        """Forget the state of the partition instances `partitions`."""
         super().close_partitions(partitions)
         numbers = self.selector.forget_partitions(partitions)
         if numbers is not None and self.limiter is not None:
             self.limiter.renumber_groups(numbers)
 
     def write(self, batch: EventBatch, step: Step) -> int:
+        """Write `batch` to the query's table.
+
+        Returns:
+            The number of rows that were written, 0 for a query that writes to a stream.
+        """
         return 0 if self.writer is None else self.writer.write(batch, step)
 
 

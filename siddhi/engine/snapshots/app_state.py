@@ -48,6 +48,16 @@ class AppState:
         nodes: Sequence[AppNode],
         context: OperatorContext,
     ) -> None:
+        """Create the access to an app's state for snapshots.
+
+        Args:
+            app: The analysed app.
+            pool: Holds the texts of the app.
+            tables: The tables by name.
+            places: The partitions of the app.
+            nodes: The nodes of the app.
+            context: What operators were given when they were built.
+        """
         self.pool = pool
         self._context = context
         self.places = tuple(places)

@@ -41,6 +41,7 @@ class PartName:
     name: str
 
     def __str__(self) -> str:
+        """Return the kind and the name, as messages show them."""
         return f"{self.kind.value} {self.name}"
 
 
@@ -53,6 +54,7 @@ class LeftPart:
     attributes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        """Return the part, and why its state was not restored."""
         return f"{self.part}: {self.why()}"
 
     def why(self) -> str:

@@ -62,6 +62,11 @@ class AppClock:
     __slots__ = ("events", "is_set", "last", "now", "playback", "shown")
 
     def __init__(self, *, playback: bool) -> None:
+        """Create a clock that has not started.
+
+        Args:
+            playback: Whether event time drives it.
+        """
         self.playback = playback
         self.is_set = False
         self.now = self.events = self.last = self.shown = 0

@@ -62,6 +62,11 @@ class Graph:
     """Nodes are numbered in text order, which is the order in which a stream's readers are served."""
 
     def __init__(self, places: Sequence[GraphPlace]) -> None:
+        """Create the graph of an app.
+
+        Args:
+            places: The nodes with the streams that they read and write.
+        """
         self.places = places
         self.readers: dict[str, list[int]] = defaultdict(list)
         self.producers: dict[str, list[int]] = defaultdict(list)

@@ -23,6 +23,15 @@ class Junction:
     def __init__(
         self, key: str, schema: model.Schema, pool: StringPool, on_error: str = "LOG", *, partitioned: bool = False
     ) -> None:
+        """Create the junction of one stream.
+
+        Args:
+            key: The stream's key within the app.
+            schema: Its attributes.
+            pool: Holds the texts of the app.
+            on_error: The @OnError action of the stream.
+            partitioned: Whether rows carry the partition instance that they belong to.
+        """
         self.key = key
         self.pool = pool
         self.schema = schema

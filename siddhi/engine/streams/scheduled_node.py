@@ -13,6 +13,11 @@ class ScheduledNode:
     """A node in its place, and who listens to what it sends."""
 
     def __init__(self, node: AppNode) -> None:
+        """Create the schedule of a node.
+
+        Args:
+            node: The node.
+        """
         self.node = node
         self.is_heard = node.writes != frozenset()
         """True when someone besides the stream has to be told what the node sends: a listener or a table."""

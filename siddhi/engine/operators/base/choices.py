@@ -41,6 +41,7 @@ class Choices:
     """What was ruled out while one query was built."""
 
     def __init__(self) -> None:
+        """Create an empty record."""
         self.ruled_out: dict[tuple[str, str], str] = {}
         """By the part of the query and the operator: the reason."""
         self.row_calls: dict[str, None] = {}

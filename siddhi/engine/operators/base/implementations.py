@@ -18,6 +18,11 @@ class Implementations(Generic[Member]):
     """The implementations of one kind, by namespace and name."""
 
     def __init__(self, kind: str) -> None:
+        """Create an empty registry.
+
+        Args:
+            kind: What the members are, as errors name them, such as "window".
+        """
         self.kind = kind
         self._members: dict[tuple[str, str], Member] = {}
 
@@ -42,6 +47,7 @@ class Implementations(Generic[Member]):
         return member
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Return an iterator over (namespace, name) of all members."""
         return iter(self._members)
 
 

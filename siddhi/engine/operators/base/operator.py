@@ -82,6 +82,13 @@ class Step:
     )
 
     def __init__(self, clocks: Int64Array, floor: int = 0, shown: int = 0) -> None:
+        """Create a step.
+
+        Args:
+            clocks: The app's clock at each root chunk, in ms, non-decreasing.
+            floor: The earliest clock that a timer may show, in ms.
+            shown: The earliest time of the output of timers, in ms.
+        """
         self.clocks = clocks
         self.floor = floor
         self.shown = shown
@@ -181,6 +188,7 @@ class Step:
 
     @property
     def final_clock(self) -> int:
+        """The app's clock at the end of the step, in ms."""
         return self.clocks.item(-1)
 
     @property
@@ -223,6 +231,13 @@ class MergedRows:
     def __init__(
         self, batches: Sequence[EventBatch], ranks: Sequence[int], timer_ranks: Sequence[int] | None = None
     ) -> None:
+        """Create the merge; it is computed when it is first read.
+
+        Args:
+            batches: The rows of each input.
+            ranks: The rank of each input, which decides between rows of one order and clock.
+            timer_ranks: The ranks among rows that timers caused, if they differ.
+        """
         self.batches = tuple(batches)
         self.ranks = ranks
         self.timer_ranks = timer_ranks
@@ -230,22 +245,27 @@ class MergedRows:
 
     @property
     def size(self) -> int:
+        """The number of rows of all inputs."""
         return sum(batch.size for batch in self.batches)
 
     @property
     def sources(self) -> Int64Array:
+        """The input of each row."""
         return self._merged()[0]
 
     @property
     def rows(self) -> Int64Array:
+        """The position of each row within its input."""
         return self._merged()[1]
 
     @property
     def orders(self) -> Int64Array:
+        """The order of each row, non-decreasing."""
         return self._merged()[2]
 
     @property
     def clocks(self) -> Int64Array:
+        """The clock of each row in ms, non-decreasing within an order."""
         return self._merged()[3]
 
     def _merged(self) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:

@@ -216,6 +216,11 @@ class PerInstance(_Copies[Operator], Operator):
     execution = Execution.KEYS
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        """Process the rows of each partition instance with the instance's operator.
+
+        Returns:
+            The output of all instances in the order of its causes.
+        """
         nothing = batch.slice(0, 0)
         partitions = batch.partitions if batch.partitions is not None else np.zeros(0, dtype=np.int64)
         present = np.unique(partitions).tolist()
@@ -262,10 +267,22 @@ class HeadPerInstance(_Copies[MergingOperator], MergingOperator):
         ranks: Callable[[], Int64Array] | None,
         common: Mapping[int, Stateful] | None = None,
     ) -> None:
+        """Create the operator without instances.
+
+        Args:
+            make: Returns the operator of a new instance.
+            ranks: Returns the rank of each instance, which decides between timers of one time.
+            common: State that the operators of all instances share, by the `id` of what it is made from.
+        """
         super().__init__(make, ranks, common)
         self.sources = self.template.sources
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
+        """Process the merged inputs of each partition instance with the instance's operator.
+
+        Returns:
+            The output of all instances in the order of its causes.
+        """
         together = any(batch.chunks is not None and came_together(batch) for batch in inputs.batches)
         if together or (self.common and inputs.size):
             return self._process_runs(inputs, step)
