@@ -64,7 +64,7 @@ class LinkOpened(Message, frozen=True):
     will report with `secured` what may be forgotten; otherwise what is acknowledged may be. `now_ms` is the server's
     time of day; 0: not sent. A server that `goes_back` starts from a checkpoint: it wants what follows `position`
     even if a later checkpoint held it, since that can no longer be read. `cleared` are earlier attempts of its epoch
-    that no event can have ended.
+    that no event can have ended, `doubtful` those whose ends prove little.
     """
 
     TYPE = "link-opened"
@@ -74,6 +74,7 @@ class LinkOpened(Message, frozen=True):
     now_ms: int = 0
     goes_back: bool = False
     cleared: tuple[int, ...] = ()
+    doubtful: tuple[int, ...] = ()
 
 
 class Data(Message, frozen=True):

@@ -62,13 +62,20 @@ class Backlog(Protocol):
         """
 
     def resume(
-        self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0, cleared: Collection[int] = ()
+        self,
+        position: int,
+        secures: bool,
+        goes_back: bool = False,
+        attempt: int = 0,
+        *,
+        cleared: Collection[int] = (),
+        doubtful: Collection[int] = (),
     ) -> None:
         """Continue on a new link whose server has taken the log up to `position`.
 
         A server that `secures` says itself what need not be kept; otherwise everything that it acknowledges can go. One
         that `goes_back` needs what follows even if that was secured. `attempt` is the topology's attempt,
-        and no event can have ended those that are `cleared`.
+        no event can have ended those that are `cleared`, and the ends of `doubtful` ones prove little.
         """
 
     @property
@@ -146,7 +153,14 @@ class MemoryBacklog:
         return self._waiting.take(most_rows) if self._waiting else None
 
     def resume(
-        self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0, cleared: Collection[int] = ()
+        self,
+        position: int,
+        secures: bool,
+        goes_back: bool = False,
+        attempt: int = 0,
+        *,
+        cleared: Collection[int] = (),
+        doubtful: Collection[int] = (),
     ) -> None:
         """Send what was not acknowledged again, wherever the server is."""
 

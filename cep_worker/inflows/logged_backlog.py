@@ -75,6 +75,8 @@ class LoggedBacklog:
         self._furthest = log.secured
         self._secures = False
         self._watch = PoisonPillDetector()
+        self._is_open = False
+        """The topology has said where it continues since the last link was given up."""
         self._now_ms = 0
         """The time of the last tick."""
         self.silent_ms = 0
@@ -142,7 +144,7 @@ class LoggedBacklog:
                 if self._waiting.first_position > self._mirrored:
                     return None
                 last = min(last or self._mirrored, self._mirrored)
-            alone = self.is_isolated and not self._watch.is_grouped(self._before)
+            alone = self._watch.is_isolated(self._before) and not self._watch.is_grouped(self._before)
             frame = self._waiting.take(1 if alone else most_rows, last)
         self._before = frame.position
         if self._behind():
@@ -159,18 +161,27 @@ class LoggedBacklog:
 
     @property
     def is_isolated(self) -> bool:
-        return self._watch.is_isolated(self._before)
+        # What follows a record that is under way alone waits for it, also behind the last one of a zone.
+        watch, sent = self._watch, self._sent
+        return watch.is_isolated(self._before) or bool(sent and watch.is_isolated(sent[-1][1] - 1))
 
     def resume(
-        self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0, cleared: Collection[int] = ()
+        self,
+        position: int,
+        secures: bool,
+        goes_back: bool = False,
+        attempt: int = 0,
+        *,
+        cleared: Collection[int] = (),
+        doubtful: Collection[int] = (),
     ) -> None:
-        self._secures = secures
+        self._secures, self._is_open = secures, True
         # Sequence numbers belong to one link; the new link counts from 1.
         self._sent.clear()
         position = self._go_back(position) if goes_back else max(position, self._log.secured)
         self._taken_over = position
         self._credit = 0
-        if poison := self._watch.link_established(position, attempt, cleared):
+        if poison := self._watch.link_established(position, attempt, cleared, doubtful):
             self._give_up(poison)
         # Read again from the log: frames at hand join several records, of which a suspicious one must be sent alone.
         if self._watch.zones:
@@ -216,7 +227,11 @@ class LoggedBacklog:
     def give_back(self, frames: Iterable[PendingFrame], ran: bool = True) -> None:
         again = [frame_again(frame) for frame in frames if frame.bodies]
         under_way = [frame.position for frame in again if frame.position]
-        self._watch.link_lost(under_way, self._taken_over, ran)
+        # A dead topology is assigned again until the manager knows of its end: links that never opened say nothing of
+        # what was under way when it ended.
+        if self._is_open:
+            self._watch.link_lost(under_way, self._taken_over, ran)
+        self._is_open = False
         # In front of everything else, in the old order: events of a stream are never reordered.
         self._again.extendleft(reversed([frame for frame in again if frame.position]))
         self._sent.clear()

@@ -11,7 +11,8 @@ which it is under way alone. Ends that prove less count less:
 
 - An end that the driver knows to have another cause (it moved the topology, or lost an executor) does not count.
 - A process that was stopped, as all processes of a frozen host are, ends by no fault of what was under way. Such ends
-  must come three times before records go one by one, and then three times for each.
+  must come three times before records go one by one, and then three times for each. The same holds where a whole
+  executor was killed, as happens when memory runs out: other plans, or other programs, may have taken it.
 - A record far behind the first one was hardly worked on yet. It must be under way alone at three ends.
 
 Where many records were under way, they go in groups first: one by one they would keep a topology that was merely killed
@@ -29,8 +30,8 @@ from dataclasses import dataclass, field
 from cep_worker.inflows.wal.log import RESTART_GAP
 
 RESTARTS = 3
-"""How many attempts in a row must end at the same position after their process was stopped, before records are sent
-one by one."""
+"""How many attempts in a row must end at the same position in ways that prove little, before records are sent one by
+one."""
 STRIKES, SUSPECT_STRIKES = 3, 2
 """How many times a topology must end while a record is the only one in flight, before that record is given up: a record
 against which the ends prove little, and a suspect."""
@@ -87,10 +88,12 @@ class PoisonPillDetector:
         """Note what was not acknowledged when the link broke, up to where all was, and whether the topology ran."""
         self._under_way, self._acknowledged, self._ran = tuple(under_way), acknowledged, ran
 
-    def link_established(self, position: int, attempt: int, cleared: Collection[int] = ()) -> int:
+    def link_established(
+        self, position: int, attempt: int, cleared: Collection[int] = (), doubtful: Collection[int] = ()
+    ) -> int:
         """Note that attempt `attempt` continues behind `position`; return the record to give up, 0: none.
 
-        No event can have ended the attempts that are `cleared`.
+        No event can have ended the attempts that are `cleared`; the ends of `doubtful` ones prove little.
         """
         before, self._attempt = self._attempt, attempt
         under_way, self._under_way = self._under_way, ()
@@ -103,15 +106,16 @@ class PoisonPillDetector:
             self._begin(position)
         if not under_way or before in cleared:
             return 0
-        self._ends += RESTARTS if self._ran else 1
+        convincing = self._ran and before not in doubtful
+        self._ends += RESTARTS if convincing else 1
         self._from = self._acknowledged if self._from is None else min(self._from, self._acknowledged)
-        first = min(under_way)
-        if self.is_grouped(first - 1):
+        first, is_alone = min(under_way), len(under_way) == 1
+        if is_alone and self.is_grouped(first - 1):
             self.zones.append((self._acknowledged, first))
-            if self._ran:
+            if convincing:
                 self.suspects.append((self._acknowledged, first))
-        elif self.is_isolated(first - 1):
-            sure = self._ran and _is_in(self.suspects, first - 1)
+        elif is_alone and self.is_isolated(first - 1):
+            sure = convincing and _is_in(self.suspects, first - 1)
             self._strikes[first] = self._strikes.get(first, 0) + 1
             if self._strikes[first] >= (SUSPECT_STRIKES if sure else STRIKES):
                 del self._strikes[first]
@@ -122,7 +126,7 @@ class PoisonPillDetector:
             self.zones.append(zone)
             if (zone[1] - zone[0]) % RESTART_GAP > FEW_RECORDS:
                 self.grouped.append(zone)
-            elif self._ran:
+            elif convincing:
                 self.suspects.append((begin, sorted(under_way)[:FIRST_FRAMES][-1]))
         return 0
 

@@ -369,7 +369,10 @@ class ReceiverLink:
         was_full = not self.has_room()
         link.handle()
         if link.state is LinkState.OPEN and before is not LinkState.OPEN:
-            self._backlog.resume(link.position, link.secures, link.goes_back, self.opening.attempt, link.cleared)
+            attempt = self.opening.attempt
+            self._backlog.resume(
+                link.position, link.secures, link.goes_back, attempt, cleared=link.cleared, doubtful=link.doubtful
+            )
             self._clock.answer(self._wall_ms(), link.server_ms)
             self.last_error = ""
             logger.info("link established: stream=%s peer=%s", self._stream.stream, self.peer)

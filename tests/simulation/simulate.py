@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import simulated_assignment
 import simulated_clocks
+import simulated_deadly_events
 import simulated_delivery
 import simulated_election
 import simulated_files
@@ -47,6 +48,7 @@ SIMULATORS = {
         Simulator("delivery", simulated_delivery.DeliveryWorld, simulated_delivery.simulate, 0.015),
         Simulator("sync-log", simulated_sync_log.SyncLogWorld, simulated_sync_log.simulate, 0.02),
         Simulator("clocks", simulated_clocks.WrongClocksWorld, simulated_delivery.simulate, 0.004),
+        Simulator("deadly-events", simulated_deadly_events.DeadlyEventsWorld, simulated_delivery.simulate, 0.01),
         Simulator("older-copy", simulated_older_copy.OlderCopyWorld, simulated_delivery.simulate, 0.015),
     )
 }

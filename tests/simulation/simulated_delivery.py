@@ -77,6 +77,9 @@ def compiled(delivery: str, receivers: int, publishers: int, spread: bool) -> Co
 class DeliveryWorld(VirtualWorld):
     """A manager, a driver with one topology, two workers, and sinks."""
 
+    feeding: tuple[str, ...] = ("w0", "w1")
+    """The workers that accept events."""
+
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self._made_up = ExitStack()
@@ -210,9 +213,9 @@ class DeliveryWorld(VirtualWorld):
     def _feed(self) -> None:
         if self.now_ms >= FAULTS_UNTIL_MS:
             return
-        worker = self.workers[self.chance.choice(("w0", "w1"))]
+        worker = self.workers[self.chance.choice(self.feeding)]
         if worker.alive and self.now_ms >= worker.hung_until_ms:
-            ids = list(range(self.next_id, self.next_id + self.chance.randrange(1, 4)))
+            ids = list(range(self.next_id, self.next_id + self._events_at_once()))
             place = worker.accept(ids)
             if place is not None:
                 self.next_id += len(ids)
@@ -221,8 +224,17 @@ class DeliveryWorld(VirtualWorld):
                 worker.wake()
         self.later(self.chance.choice((5, 40, 100, 300)), self._feed)
 
+    def _events_at_once(self) -> int:
+        return self.chance.randrange(1, 4)
+
+    def _keep_failed(self, ids: list[int], reason: str) -> int:
+        """Return how many of the events that a worker gives up cannot be kept."""
+        self.require(ids is None, "events %s are given up: %s", ids, reason)
+        return 0
+
     def _new_worker(self, name: str) -> SimulatedWorker:
-        return SimulatedWorker(self, self.network, name, int(name[1:]), self.folder, self.sink, self.ask)
+        place, number = self.folder, int(name[1:])
+        return SimulatedWorker(self, self.network, name, number, place, self.sink, self.ask, self._keep_failed)
 
     def _new_driver(self) -> SimulatedDriver:
         self.drivers += 1

@@ -27,6 +27,7 @@ from topology.checkpoint.storage.store import CheckpointStore
 from topology.driver.fencing import OrderFence
 from topology.driver.lifecycle import Instruction, TopologyAction, TopologyRuns
 from topology.model import Topology
+from topology.spark.reasons import DOUBTFUL_ENDS, read_ending
 
 SLOTS = 8
 TIMING = Timing(
@@ -84,13 +85,19 @@ class SimulatedJob:
     """The Spark job of one attempt: all of its tasks, or none. What is cancelled may live on for a while."""
 
     def __init__(
-        self, driver: SimulatedDriver, topology: Topology, reference: str, goes_back: bool, cleared: tuple[int, ...]
+        self,
+        driver: SimulatedDriver,
+        topology: Topology,
+        reference: str,
+        goes_back: bool,
+        cleared: tuple[int, ...],
+        doubtful: tuple[int, ...],
     ) -> None:
         self.driver = driver
         self.topology = topology
         self.reference = reference
         self.goes_back = goes_back
-        self.cleared = cleared
+        self.cleared, self.doubtful = cleared, doubtful
         self.tasks: list[SimulatedTask] = []
         self.over = False
         driver.world.later(driver.world.chance.randrange(20, 300), self._start)
@@ -115,7 +122,7 @@ class SimulatedJob:
                 self.tasks.append(
                     SimulatedTask(
                         driver.world, driver.network, self.topology, index, driver.service.endpoint, driver.store,
-                        self.reference, self.goes_back, self.cleared, driver.ask, self.lose,
+                        self.reference, self.goes_back, self.cleared, self.doubtful, driver.ask, self.lose,
                     )
                 )  # fmt: skip
         except CheckpointError as error:
@@ -215,7 +222,8 @@ class SimulatedDriver(Process):
         if run is not None:
             self.service.end_run(RunId(key, epoch, run.restarts), reason)
         self.world.note("driver: epoch %d ended: %s", epoch, reason)
-        self._do(self.runs.job_ended(key, epoch, reason, unfit, self.world.now_ms))
+        doubtful = read_ending(reason, {}).code in DOUBTFUL_ENDS
+        self._do(self.runs.job_ended(key, epoch, reason, unfit, self.world.now_ms, doubtful=doubtful))
         if (key, epoch) not in self.runs.runs:
             self.service.forget_views(key, epoch)
 
@@ -241,7 +249,9 @@ class SimulatedDriver(Process):
             return
         plan = read_plan(submission.query_plan)
         topology = Topology(run.key, run.epoch, plan, submission.workers, run.attempt)
-        self.jobs[run.key, run.epoch] = SimulatedJob(self, topology, reference, goes_back, known.cleared)
+        self.jobs[run.key, run.epoch] = SimulatedJob(
+            self, topology, reference, goes_back, known.cleared, known.doubtful
+        )
         self.runs.job_given(run.key, run.epoch, self.world.now_ms)
 
     def _do(self, instructions: list[Instruction]) -> None:

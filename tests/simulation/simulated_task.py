@@ -145,6 +145,7 @@ class SimulatedTask(Process):
         reference: str,
         goes_back: bool,
         cleared: tuple[int, ...],
+        doubtful: tuple[int, ...],
         ask: Ask,
         ended: Callable[[str], None],
     ) -> None:
@@ -156,7 +157,8 @@ class SimulatedTask(Process):
         try:
             self.task = TurningTask(topology, index, SETTINGS, self.context, WorldClock(world), secures=True)
             for receiver in self.task.receivers:
-                receiver.goes_back, receiver.server.cleared = goes_back, cleared
+                receiver.goes_back = goes_back
+                receiver.server.cleared, receiver.server.doubtful = cleared, doubtful
             self.agent = self._agent(coordinator, store, reference)
         except BaseException:
             self.kill()

@@ -168,8 +168,17 @@ class SimulatedWorker(Process):
     """One process of a worker; another one continues with its folder when it has died."""
 
     def __init__(
-        self, world: VirtualWorld, network: Network, name: str, number: int, folder: Path, sink: Sink, ask: Ask
+        self,
+        world: VirtualWorld,
+        network: Network,
+        name: str,
+        number: int,
+        folder: Path,
+        sink: Sink,
+        ask: Ask,
+        failed: Callable[[list[int], str], int],
     ) -> None:
+        """`failed` keeps events that are given up, for that reason, and returns how many it could not keep."""
         super().__init__(world, network, name, TICK_MS)
         self._ask = ask
         self._event_loop: Any = FakeReactor(self)
@@ -194,7 +203,7 @@ class SimulatedWorker(Process):
             self._prepared,
             self._changed,
             self.wake,
-            lambda *_: 0,
+            lambda _key, _stream, batch, reason: failed(ids_of(batch), reason),
             lambda: self.world.now_ms + wrong_ms,
             SharedLinks(self._event_loop, self.context, self.config),
         )

@@ -125,7 +125,8 @@ class TopologyRun:
     """One topology.
 
     `ending` says how its last job ended, `recalled` why its present one is cancelled; if that is `innocent`, no event
-    of the topology has to do with it. Attempts that ended so are `cleared`, the newest of them. A topology that is
+    of the topology has to do with it. Attempts that ended so are `cleared`, the newest of them; those that ended in a
+    way that proves little against an event are `doubtful`. A topology that is
     `draining` takes its last checkpoint. One that runs `alone` gets no place in a stage host, and one that `moves`
     leaves its host now. Its slots were assigned at `admitted_ms`, its job was submitted to Spark at `given_ms` (None:
     not yet). One that is `queued` waits in a stage host, which starts its plans one after the other.
@@ -145,6 +146,7 @@ class TopologyRun:
     recalled: str = ""
     innocent: bool = False
     cleared: tuple[int, ...] = ()
+    doubtful: tuple[int, ...] = ()
     draining: bool = False
     alone: bool = False
     moves: bool = False
@@ -266,12 +268,19 @@ class TopologyRuns:
         return self._move(run, TopologyTransition.RUNNING)
 
     def job_ended(
-        self, key: PlanKey, epoch: int, reason: str, unfit: bool, now_ms: int, innocent: bool = False
+        self,
+        key: PlanKey,
+        epoch: int,
+        reason: str,
+        unfit: bool,
+        now_ms: int,
+        innocent: bool = False,
+        doubtful: bool = False,
     ) -> list[Instruction]:
         """Record that the job of the topology is over.
 
-        It is `unfit` when the plan itself cannot run, so that a restart is useless, and `innocent` when no event can
-        have ended it.
+        It is `unfit` when the plan itself cannot run, so that a restart is useless, `innocent` when no event can have
+        ended it, and `doubtful` when other causes are as likely.
         """
         run = self.runs.get((key, epoch))
         if run is None:
@@ -283,6 +292,8 @@ class TopologyRuns:
             run.due_ms = now_ms + run.backoff_ms
             if innocent or run.innocent:
                 run.cleared = (*run.cleared, run.restarts)[-MOST_CLEARED:]
+            elif doubtful:
+                run.doubtful = (*run.doubtful, run.restarts)[-MOST_CLEARED:]
             run.innocent = False
             run.restarts += 0 if unfit else 1
             run.reason = run.ending = run.recalled or reason

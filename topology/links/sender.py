@@ -93,6 +93,8 @@ class LinkSender:
         """What follows `position` is wanted even if it was secured."""
         self.cleared: tuple[int, ...] = ()
         """Earlier attempts of the server's topology that no event can have ended."""
+        self.doubtful: tuple[int, ...] = ()
+        """Those whose ends prove little against events."""
         self.secured = self.unneeded = 0
         """The newest checkpoint holds the sender's log up to here; every one that is retained up to there."""
         self._since_ms = now_ms
@@ -257,7 +259,7 @@ class LinkSender:
         match message:
             case LinkOpened(window_rows=rows, position=position, secures=secures, now_ms=server_ms):
                 self.outbox.window_rows, self.goes_back = rows, message.goes_back
-                self.cleared = message.cleared
+                self.cleared, self.doubtful = message.cleared, message.doubtful
                 self.position, self.secures, self.server_ms = position, secures, server_ms
                 self.state = LinkState.OPEN
             case Secured(position=position, unneeded=unneeded):

@@ -130,6 +130,8 @@ class LinkServer:
     """Asked before `accept`, on a socket of its own alone."""
     cleared: tuple[int, ...] = ()
     """Earlier attempts of the topology that no event can have ended; sent to senders when a link opens."""
+    doubtful: tuple[int, ...] = ()
+    """Those whose ends prove little against events; sent likewise."""
     links: dict[bytes, IncomingLink] = field(default_factory=dict)
     _due: dict[bytes, IncomingLink] = field(default_factory=dict)
     _due_since_ms: int | None = None
@@ -336,7 +338,9 @@ class LinkServer:
         # After the link is registered and before the answer: the sender continues its log behind this position.
         position, goes_back = (0, False) if self.resume is None else self.resume(opening)
         now_of_day_ms = 0 if self.clock is None else self.clock()
-        opened = LinkOpened(self.window_rows, position, self.resume is not None, now_of_day_ms, goes_back, self.cleared)
+        opened = LinkOpened(
+            self.window_rows, position, self.resume is not None, now_of_day_ms, goes_back, self.cleared, self.doubtful
+        )
         self._send(peer, opened)
         yield LinkArrived(link)
 

@@ -20,9 +20,17 @@ _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:(?!\tat ).*\n
 _PLACE = re.compile(r"^failed in (?:instance (\S+) of )?task (\d+) on (\S+) \(process (\d+)\)$", re.MULTILINE)
 
 
-EXECUTOR_LOST, SLOTS_LOST = "executor-lost", "slots-lost"
+_KILLED = re.compile(
+    r"(?:exit(?:ed)?(?: with)?(?: exit)? (?:code|status)|Exit status):? ?(?P<code>137|52|-103|-104)\b"
+    r"|OOM ?Killed|OutOfMemory|exceeding (?:physical|virtual) memory limits"
+)
+"""What the standalone cluster, YARN and Kubernetes say of an executor whose process was killed, or which was out of
+memory: 137 is SIGKILL, 52 Spark's own code for a heap that is full, the others are YARN's."""
+EXECUTOR_LOST, EXECUTOR_KILLED, SLOTS_LOST = "executor-lost", "executor-killed", "slots-lost"
 NO_EVENT_ENDS = frozenset({EXECUTOR_LOST, SLOTS_LOST})
 """Codes of endings that no event of the topology can have caused."""
+DOUBTFUL_ENDS = frozenset({EXECUTOR_KILLED})
+"""Codes of endings that an event may have caused, as it took all memory, or others on the same machine."""
 LONGEST_FAULT = 2_000
 """Maximum number of characters of a plan's reported faults; the first one is always reported."""
 
@@ -78,8 +86,13 @@ def read_ending(text: str, hosts: Mapping[str, str]) -> Ending:
     if lost is not None:
         executor = next(group for group in lost.groups() if group).rstrip(":,;")
         host = hosts.get(executor, "")
-        reason = f"an executor was lost on {host}" if host else "an executor was lost"
-        return Ending(reason, EXECUTOR_LOST, host=host)
+        where = f" on {host}" if host else ""
+        killed = _KILLED.search(text, lost.end())
+        if killed is None:
+            return Ending(f"an executor was lost{where}", EXECUTOR_LOST, host=host)
+        exited = f" (exit code {killed['code']})" if killed["code"] else ""
+        reason = f"an executor was killed{where}, as happens when memory runs out{exited}"
+        return Ending(reason, EXECUTOR_KILLED, host=host)
     unfit = _UNFIT.search(text)
     if unfit is not None:
         code, _, _ = unfit[1].partition(": ")

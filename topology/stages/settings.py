@@ -101,8 +101,8 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     other's addresses, and take checkpoints into the store at `checkpoint_location` if that is set; they begin from
     the manifest that `restore` refers to in that store (see `CheckpointStore.read_manifest`), empty: without state.
     One that `goes_back` needs all events again that this does not hold. No event can have ended the `cleared` attempts
-    before it. `log` is how they keep theirs, `priority`
-    that of their heartbeats.
+    before it; the ends of `doubtful` ones prove little. `log` is how they keep theirs, `priority` that of their
+    heartbeats.
     """
 
     key: PlanKey
@@ -119,6 +119,7 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     restore: str = ""
     goes_back: bool = False
     cleared: tuple[int, ...] = ()
+    doubtful: tuple[int, ...] = ()
     log: LogConfig = LogConfig()
     priority: ControlPriority = "normal"
 

@@ -391,6 +391,7 @@ class Topology:
         self.desk, self.poison, self.runs, self.at_once, self.batch_rows = desk, poison, runs, at_once, batch_rows
         self.frames = 0
         self.cleared: tuple[int, ...] = ()
+        self.doubtful: tuple[int, ...] = ()
         self.now_ms = 1_000
         self.attempt, self.checkpoint_at = 0, 0
         self.before: list[int] = []
@@ -399,7 +400,10 @@ class Topology:
     def run(self) -> bool:
         """Work until everything is done (True), or an event ends the topology."""
         backlog, self.rows = self.desk.backlog, list(self.before)
-        backlog.resume(self.checkpoint_at, secures=True, goes_back=True, attempt=self.attempt, cleared=self.cleared)
+        backlog.resume(
+            self.checkpoint_at, secures=True, goes_back=True, attempt=self.attempt, cleared=self.cleared,
+            doubtful=self.doubtful,
+        )  # fmt: skip
         pending: list[PendingFrame] = []
         sequence = 0
         while True:
@@ -529,6 +533,55 @@ def test_ends_that_no_event_has_caused_give_nothing_up_however_many_they_are(tmp
     assert topology.run()
     assert topology.rows == (desk.accepted if cleared else [one for one in desk.accepted if one != 7])
     assert desk.failed == [] if cleared else len(desk.failed) == 1
+
+
+def test_links_to_a_topology_that_has_ended_do_not_hide_what_was_under_way(tmp_path: Path) -> None:
+    """The manager assigns it until it knows of its end; such links are lost before they are open."""
+    desk = Desk(tmp_path)
+    for _ in range(20):
+        desk.offer(1)
+    topology = Topology(desk, {7})
+    for _ in range(3):
+        assert not topology.run()
+        for _ in range(2):
+            desk.backlog.give_back([])
+    assert topology.run()
+    assert topology.rows == [one for one in desk.accepted if one != 7]
+    assert [count for count, _ in desk.failed] == [1]
+
+
+@pytest.mark.parametrize("poison", [0, 7])
+def test_an_event_with_which_executors_are_killed_is_given_up_after_six_of_them(tmp_path: Path, poison: int) -> None:
+    """Three until events go one by one, and three while it is the only one under way; five give nothing up."""
+    desk = Desk(tmp_path)
+    for _ in range(20):
+        desk.offer(1)
+    topology = Topology(desk, {poison})
+    for attempt in range(5):
+        topology.doubtful = tuple(range(attempt))
+        assert not topology.run()
+    assert desk.failed == []
+    topology.doubtful = tuple(range(5))
+    assert not topology.run()
+    topology.doubtful = tuple(range(6))
+    assert topology.run()
+    assert topology.rows == [one for one in desk.accepted if one != poison]
+    assert [count for count, _ in desk.failed] == [1]
+
+
+def test_five_killed_executors_give_nothing_up_even_at_the_same_event(tmp_path: Path) -> None:
+    """Another plan, or another program, has taken the memory of their machine each time."""
+    desk = Desk(tmp_path)
+    for _ in range(20):
+        desk.offer(1)
+    topology = Topology(desk, {7})
+    for attempt in range(5):
+        topology.doubtful = tuple(range(attempt))
+        assert not topology.run()
+    topology.poison, topology.doubtful = set(), tuple(range(5))
+    assert topology.run()
+    assert topology.rows == desk.accepted
+    assert desk.failed == []
 
 
 def test_what_a_frozen_host_had_is_not_given_up(tmp_path: Path) -> None:

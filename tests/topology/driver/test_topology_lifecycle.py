@@ -169,6 +169,11 @@ def test_attempts_that_no_event_can_have_ended_are_remembered_and_others_are_not
     topologies.recall(key("p"), 1, 3, "the process of task 0 has ended")
     topologies.job_ended(key("p"), 1, "cancelled", unfit=False, now_ms=now_ms)
     assert topologies.runs[key("p"), 1].cleared == (1,), "that may have been an event"
+    now_ms += 100_000
+    topologies.on_time(now_ms)
+    topologies.job_running(key("p"), 1, now_ms)
+    topologies.job_ended(key("p"), 1, "an executor was killed", unfit=False, now_ms=now_ms, doubtful=True)
+    assert (topologies.runs[key("p"), 1].cleared, topologies.runs[key("p"), 1].doubtful) == ((1,), (4,))
 
 
 def test_slots_are_held_exactly_while_there_may_be_a_job() -> None:

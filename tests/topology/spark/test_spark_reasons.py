@@ -8,7 +8,15 @@ import pytest
 
 from siddhi.errors import Problem, SiddhiAnalysisError
 from topology.spark.errors import UnfitPlanError
-from topology.spark.reasons import LONGEST_FAULT, Ending, describe_place, describe_unfit, read_ending
+from topology.spark.reasons import (
+    DOUBTFUL_ENDS,
+    LONGEST_FAULT,
+    NO_EVENT_ENDS,
+    Ending,
+    describe_place,
+    describe_unfit,
+    read_ending,
+)
 
 BARRIER = (
     "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
@@ -30,7 +38,7 @@ HOSTS = {"0": "10.0.0.7", "1": "10.0.0.8"}
         (
             BARRIER + "ExecutorLostFailure (executor 9 exited caused by one of the running tasks) Reason: Command "
             "exited with code 137",
-            "an executor was lost",
+            "an executor was killed, as happens when memory runs out (exit code 137)",
         ),
         (
             BARRIER + "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n\tat x",
@@ -81,6 +89,50 @@ def test_a_task_that_failed_in_none_of_its_instances_is_told_without_one() -> No
     text = "Traceback (most recent call last):\ntopology.errors.TopologyError: over\n" + describe_place("", 0, "h", 7)
     ending = read_ending(text, {})
     assert (ending.code, ending.reason, ending.instance, ending.host) == ("TopologyError", "over", "", "h")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "exited caused by one of the running tasks) Reason: Command exited with code 137",
+        "exited caused by one of the running tasks) Reason: Command exited with code 52",
+        (
+            "exited unrelated to the running tasks) Reason: Container from a bad node: container_1 on host: h. Exit "
+            "status: 137. Diagnostics: Container killed on request."
+        ),
+        (
+            "exited caused by one of the running tasks) Reason: Container killed by YARN for exceeding physical memory "
+            "limits. 1.5 GB of 1.5 GB physical memory used."
+        ),
+        (
+            "exited caused by one of the running tasks) Reason: \nThe executor with id 1 exited with exit code "
+            "137(SIGKILL, possible container OOM).\n"
+        ),
+    ],
+)
+def test_an_executor_that_was_killed_as_by_its_memory_is_told_from_one_that_was_lost(said: str) -> None:
+    ending = read_ending(f"{BARRIER}ExecutorLostFailure (executor 1 {said}", HOSTS)
+    assert (ending.code, ending.host) == ("executor-killed", "10.0.0.8")
+    assert ending.code in DOUBTFUL_ENDS
+    assert ending.code not in NO_EVENT_ENDS
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        (
+            "exited caused by one of the running tasks) Reason: Remote RPC client disassociated. Likely due to "
+            "containers exceeding thresholds, or network issues. Check driver logs for WARN messages."
+        ),
+        "exited unrelated to the running tasks) Reason: Executor heartbeat timed out after 137000 ms",
+        "exited caused by one of the running tasks) Reason: Command exited with code 143",
+        "exited caused by one of the running tasks) Reason: Command exited with code 1370",
+        "exited unrelated to the running tasks) Reason: worker lost: 10.0.0.7:41841 got disassociated",
+    ],
+)
+def test_executors_that_are_lost_otherwise_say_nothing_of_memory(said: str) -> None:
+    ending = read_ending(f"{BARRIER}ExecutorLostFailure (executor 1 {said}", HOSTS)
+    assert ending.code in NO_EVENT_ENDS
 
 
 def test_endings_that_no_python_raised_have_codes_of_their_own() -> None:

@@ -55,7 +55,7 @@ from topology.spark.driver_side.reports import TopologyReports
 from topology.spark.driver_side.session import CANCELLED, SparkJob, TopologyJob, start_session
 from topology.spark.driver_side.warming import Warming, run_a_task_on_each
 from topology.spark.errors import DriverReplacedError, SessionLostError
-from topology.spark.reasons import NO_EVENT_ENDS, Ending
+from topology.spark.reasons import DOUBTFUL_ENDS, NO_EVENT_ENDS, Ending
 from topology.stages.settings import StageSettings, TaskAssignment
 
 logger = logging.getLogger(__name__)
@@ -299,8 +299,9 @@ class Driver:
                 failure = Ending(run.recalled, "recalled") if run.recalled else ending.ending
                 self._failures.note(ending.key, failure, self._clock.now_ms())
                 self._watch.look_again()
-        cleared = ending.ending.code in NO_EVENT_ENDS
-        self._do(self._runs.job_ended(ending.key, ending.epoch, reason, ending.ending.unfit, now_ms, cleared))
+        code, unfit = ending.ending.code, ending.ending.unfit
+        cleared, doubtful = code in NO_EVENT_ENDS, code in DOUBTFUL_ENDS
+        self._do(self._runs.job_ended(ending.key, ending.epoch, reason, unfit, now_ms, cleared, doubtful))
         if (ending.key, ending.epoch) not in self._runs.runs:
             self._checkpoints.forget_views(ending.key, ending.epoch)
             self._forget(ending.key)
@@ -428,6 +429,7 @@ class Driver:
             restore=opened.reference,
             goes_back=opened.goes_back,
             cleared=self._runs.runs[key, epoch].cleared,
+            doubtful=self._runs.runs[key, epoch].doubtful,
             log=self._config.log,
             priority=self._config.priority,
         )

@@ -165,7 +165,7 @@ def _begin_from_checkpoint(assignment: TaskAssignment, task: Task) -> PartWriter
             checkpoint.
     """
     for receiver in task.receivers:
-        receiver.server.cleared = assignment.cleared
+        receiver.server.cleared, receiver.server.doubtful = assignment.cleared, assignment.doubtful
     if not assignment.checkpoint_location:
         return None
     topology = task.topology
