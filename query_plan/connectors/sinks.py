@@ -120,7 +120,7 @@ class HttpSinkOptions(Options, frozen=True):
     them in the error store then. `basic.auth.username` and `basic.auth.password` go with every request, unless
     `basic.auth.enabled` is false. With `consumer.key`, `consumer.secret` and `token.url` requests carry an OAuth 2
     token instead, got by `refresh.token`, by `oauth.username` and `oauth.password`, or by the key alone.
-    `blocking.io` is Siddhi's: each request is waited for in any case.
+    `blocking.io` is Siddhi's: the sink waits for each answer in any case, and `false` is reported.
     """
 
     publisher_url: str
@@ -183,6 +183,8 @@ class HttpSinkOptions(Options, frozen=True):
             yield Fault("", "OAuth needs consumer.key, consumer.secret and token.url")
         if bool(self.oauth_username) != bool(self.oauth_password):
             yield Fault("", "oauth.username and oauth.password go together")
+        if self.blocking_io == "false":
+            yield Fault("blocking.io", "has no effect: the sink waits for each answer", "take it out", FaultKind.IDLE)
         if self.consumer_key and self.basic_auth_username:
             yield Fault("", "requests carry either basic.auth.username or an OAuth token, not both")
 

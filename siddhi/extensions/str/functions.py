@@ -155,7 +155,8 @@ class _Joined(RowFunction):
             return super().evaluate(evaluation)
         if all(isinstance(piece, str) for piece in pieces):
             return Value(np.int64(self.pool.code("".join(pieces))))
-        joined = pc.binary_join_element_wise(*pieces, "", null_handling="skip")
+        # null_handling="skip" gives no text at all for a row whose pieces are all null.
+        joined = pc.binary_join_element_wise(*pieces, "", null_handling="replace", null_replacement="")
         return Value(self.pool.encode(joined))
 
     def piece(self, evaluation: Evaluation, argument: ExpressionNode) -> pa.StringArray | str | None:

@@ -23,6 +23,7 @@ _CALLS = (
     *(f"convert(s, '{kind}')" for kind in ("int", "long", "float", "double", "bool")),
     "cast(d, 'string')",
     "str:concat(s, '-', n, l, f, d, b)", "str:concat(1, 'x')",
+    "str:concat(s, s)", "str:concat(s, n, s)", "str:upper(str:concat(s, s))",
     "str:fillTemplate('{{1}}>{{ 2 }}{{1}} {{3}}', s, d, 7)", "str:fillTemplate('{{1}} {{3}}', s, d)",
     "str:fillTemplate(s, n, l)", "str:fillTemplate('{{x}}', n)",
     "time:dateFormat(t, 'yyyy-MM-dd HH:mm:ss.SSS')", "time:dateFormat(t, \"EEE, d MMM yy 'at' h:mm a\")",
