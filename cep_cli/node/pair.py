@@ -69,6 +69,8 @@ class PairNode:
 
     def start(self) -> None:
         """Start `cep node`."""
+        # It removes the file, too, but not before its interpreter is up: what was killed would look active until then.
+        (self.folder / ROLE_FILE).unlink(missing_ok=True)
         with self.file.with_suffix(".log").open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603 - our own command
                 [sys.executable, "-m", "cep_cli", "node", "--config", str(self.file)],

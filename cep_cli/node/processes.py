@@ -29,6 +29,10 @@ LOOK_S = 0.05
 DRAINED_LOOK_S = 0.01
 PROBES_AT_ONCE = 128
 RESTART_S = 0.5
+GIVES_WAY_S = 1.0
+"""How long nothing of a node runs, so that the other node sees that and takes over."""
+SILENT_S = 2.0
+"""A manager that does not replace an expired role for so long hangs, or cannot write its files."""
 NOT_AGAIN = 2
 """Exit code of a process whose configuration must be changed first."""
 STOP_S = {"driver": 25.0, "worker": 25.0, "manager": 15.0}
@@ -56,6 +60,7 @@ class Node:
     _guard: socket.socket | None = None
     _lock: TextIO | None = None
     _was_active: bool = False
+    _expired_at: float | None = None
 
     @property
     def folder(self) -> Path:
@@ -88,22 +93,27 @@ class Node:
         database = self.config.database()
         if database.startswith("sqlite:///"):
             Path(database.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-        guard = self.config.ports.guard
-        try:
-            self._guard = socket.create_server((self.config.host, guard))
-        except OSError as error:
-            where = f"{self.config.host}:{guard}"
-            raise LocalSystemError(f"cannot listen on {where} (ports.guard): {error.strerror}") from error
-        self._guard.set_inheritable(True)
-        self._guard.settimeout(0.0)
+        self._open_guard()
         settings = environment_of(self.config, self.folder)
         for name in PROCESSES:
             environment = {**os.environ, **settings[name], LEAVES_WITH_PARENT: "1"}
             self._children[name] = _NodeProcess(environment, self.folder / f"{name}.log")
 
+    def _open_guard(self) -> socket.socket:
+        where = self.config.host, self.config.ports.guard
+        try:
+            guard = socket.create_server(where)
+        except OSError as error:
+            raise LocalSystemError(f"cannot listen on {where[0]}:{where[1]} (ports.guard): {error.strerror}") from error
+        guard.set_inheritable(True)
+        guard.settimeout(0.0)
+        self._guard = guard
+        return guard
+
     def _answer_probes(self) -> None:
         """Take the other node's connections to the guard port, whose queue would be full soon."""
-        assert self._guard is not None  # noqa: S101 - made by _open
+        if self._guard is None:
+            return
         # Not more than the queue holds, and no failure of one connection, or of the process's files, ends the node.
         with contextlib.suppress(OSError):
             for _ in range(PROBES_AT_ONCE):
@@ -118,6 +128,7 @@ class Node:
             if not active:  # they end by themselves; one that hangs is ended here
                 for name in ACTIVE_ONES:
                     self._kill(name)
+        self._check_manager(role)
         order = role.order_at(monotonic_ms()) if role is not None else ""
         if order == "stop":
             self.say(f"node {self.config.name} is shut down")
@@ -129,23 +140,50 @@ class Node:
         now = time.monotonic()
         for name, child in self._children.items():
             if child.process is not None and child.process.poll() is not None:
-                self._ended(name, child, now)
-            elif child.process is None and now >= child.restart_at:
+                self._ended(name, child, now, role)
+                return  # what else has ended is seen next, if it was not ended with this one
+            if child.process is None and now >= child.restart_at:
                 self._start(name)
 
-    def _ended(self, name: str, child: _NodeProcess, now: float) -> None:
+    def _check_manager(self, role: NodeRole | None) -> None:
+        """End the node's processes if the manager leaves an expired role as it is: the other node may take over."""
+        if role is None or not role.token or role.is_active(monotonic_ms()):
+            self._expired_at = None
+        elif self._expired_at is None:
+            self._expired_at = time.monotonic()
+        elif time.monotonic() - self._expired_at >= SILENT_S:
+            self._expired_at = None
+            self.say("the manager hangs, or cannot write the node's role; see manager.log. All processes start again")
+            self._give_way()
+
+    def _ended(self, name: str, child: _NodeProcess, now: float, role: NodeRole | None) -> None:
         assert child.process is not None  # noqa: S101 - asked by the caller
         code = child.process.returncode
         self._kill(name)
         child.restart_at = now + RESTART_S
         if code == NOT_AGAIN:
             raise LocalSystemError(f"the {name} cannot start:\n{_last_lines(child.log)}")
-        if code not in (0, FENCED):
-            self.say(f"the {name} ended with exit code {code}; starting it again")
-        if name == "manager":  # no process renews the lease any more, so no process of the node may act under it
-            for other in ACTIVE_ONES:
-                self._kill(other)
-            (self.folder / ROLE_FILE).unlink(missing_ok=True)
+        failed = code not in (0, FENCED)
+        # The other node, whose processes are up, continues sooner than a process starts that must be started first.
+        # Without a manager the lease is not renewed: nothing of the node may act under it.
+        gives_way = failed and role is not None and role.is_active(monotonic_ms()) and role.peer_in_sync
+        if failed:
+            then = f"{role.peer} takes over" if role is not None and gives_way else "starting it again"
+            self.say(f"the {name} ended with exit code {code}; {then}")
+        if gives_way or name == "manager":
+            self._give_way()
+
+    def _give_way(self) -> None:
+        """End everything at once, and listen on the guard port no longer, so that the other node takes over."""
+        for name in self._children:
+            self._kill(name)
+        (self.folder / ROLE_FILE).unlink(missing_ok=True)
+        self._was_active = False
+        if self._guard is not None:
+            self._guard.close()
+            self._guard = None
+        for child in self._children.values():
+            child.restart_at = time.monotonic() + GIVES_WAY_S
 
     def _leave(self) -> None:
         """End everything in order, so that the other node takes over if this one is active, and begin as passive."""
@@ -158,12 +196,12 @@ class Node:
 
     def _start(self, name: str) -> None:
         child = self._children[name]
-        assert self._guard is not None  # noqa: S101 - made by _open
+        guard = self._guard or self._open_guard()
         with child.log.open("ab") as log:
             child.process = subprocess.Popen(  # noqa: S603 - our own command
                 [sys.executable, "-m", "cep_cli", name],
                 env=dict(child.environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                pass_fds=(self._guard.fileno(),),
+                pass_fds=(guard.fileno(),),
             )  # fmt: skip
 
     def _kill(self, name: str) -> None:

@@ -107,12 +107,17 @@ class Election:
         self._gone: tuple[int, int] | None = None
         self._until_ms = 0
         self._asked: tuple[Request, int] | None = None
+        self._plans_read: int | None = None
+        """`changes` of the lease before the plans were read last."""
+        self._plans_wanted: int | None = None
         self._due_ms = 0
         self._moved_ms = 0
         self._complained = False
         self._left = False
         self.contested = True
         """Another manager may claim the lease when it is over; of two nodes, only one that has every event."""
+        self._asked_contested = False
+        """The last request for the lease was made when another manager could claim it."""
 
     def leads(self, now_ms: int) -> bool:
         """Return whether this manager may act as the leader: it holds the lease, which has not run out."""
@@ -151,7 +156,9 @@ class Election:
             reason = self.problem or "the database has not answered"
             instructions += self._move(ElectionSignal.OVER, f"the lease was not confirmed in time: {reason}")
         # One request at a time: an answer must be attributable to the moment at which it was asked for.
-        if self._asked is None and now_ms >= self._due_ms and not self._left:
+        # At once when another manager may claim it from now on: it would wait for the end of the long lease.
+        is_long = self.role in HOLDS_LEASE and self.contested and not self._asked_contested
+        if self._asked is None and (is_long or now_ms >= self._due_ms) and not self._left:
             instructions += self._ask(now_ms)
         return instructions
 
@@ -164,7 +171,7 @@ class Election:
         instructions = self._note(seen, now_ms)
         lease, before = seen.lease, self.lease
         first = before is None
-        moved = first or (before is not None and (before.token, before.beat) != (lease.token, lease.beat))
+        moved = before is None or (before.token, before.beat) != (lease.token, lease.beat)
         self.lease, self.problem = lease, seen.barred
         # Only a change proves that the holder is alive; reading the same token and beat again says nothing.
         if moved:
@@ -188,8 +195,8 @@ class Election:
             wait_ms = 0 if self._is_mine(lease) else lease.lease_ms
             self._due_ms = min(self._due_ms, max(now_ms, self._moved_ms + wait_ms))
             # A standby keeps the plans compiled, so that it leads soon after it has claimed the lease.
-            if first or (before is not None and before.changes != lease.changes):
-                instructions.append(ReadPlans(0))
+            if self._plans_wanted != lease.changes:
+                instructions.append(self._read_plans(0, lease))
             # The holder has missed a confirmation. A refused connection proves that its process has ended, so that the
             # rest of the lease need not be waited for.
             if now_ms - self._moved_ms >= self._pace.heartbeat_ms and lease.holder is not None:
@@ -247,11 +254,12 @@ class Election:
             return []
         return self.holder_gone(lease.token, lease.beat, now_ms)
 
-    def look(self, now_ms: int) -> list[Instruction]:
-        """Read the lease now: it has been seen to be free."""
-        if self.role is ElectionRole.STANDBY:
-            self._due_ms = now_ms
-        return self.tick(now_ms)
+    def claim_free(self, token: int, beat: int, now_ms: int) -> list[Instruction]:
+        """Claim the lease now: it has been seen to be free, last held under `token` and confirmed `beat` times."""
+        if self.role is not ElectionRole.STANDBY or self._asked is not None or self._left:
+            return []  # a request is under way, whose answer will say so, too
+        self._move(ElectionSignal.FREE, "")
+        return self._claim(token, beat, now_ms)
 
     def leave(self) -> list[Instruction]:
         """Give the lease back if it is held, and take no further part: another manager is to lead."""
@@ -263,8 +271,9 @@ class Election:
         note = LogLine("info", f"gave the lease back token={self.token}")
         return [Resign(self.token), GiveBack(self.token), note] if held else []
 
-    def prepared(self, token: int, now_ms: int) -> list[Instruction]:
-        """Note that the plans were read for `token`."""
+    def prepared(self, token: int, changes: int, now_ms: int) -> list[Instruction]:
+        """Note that the plans were read, as `ReadPlans` said."""
+        self._plans_read = changes
         # Reading plans may have taken longer than the lease, or belong to an earlier term.
         if token != self.token or now_ms >= self._until_ms:
             return []
@@ -279,21 +288,34 @@ class Election:
         lease = self.lease
         if self.role in HOLDS_LEASE:
             request = ConfirmLease(self.token, self._length_ms(now_ms), self._departed(now_ms))
+            self._asked_contested = self.contested
             # It may succeed without an answer, and be shorter than what was confirmed before.
             self._until_ms = min(self._until_ms, now_ms + own_ms(request.lease_ms))
         elif lease is not None and (self.role is ElectionRole.CLAIMING or self._may_claim(lease, now_ms)):
             # The claim fails if beat or token have moved since they were last seen.
             self._move(ElectionSignal.FREE, "")
-            # No other node may claim this lease, so none waits for it to expire: it may outlast a slow database.
-            length_ms = self._pace.alone_ms if self._of_two_nodes else self._length_ms(now_ms)
-            request = ClaimLease(lease.token, lease.beat, length_ms)
+            return self._claim(lease.token, lease.beat, now_ms)
         else:
             request = ReadLease()
         self._asked = (request, now_ms)
         return [request]
 
+    def _claim(self, token: int, beat: int, now_ms: int) -> list[Instruction]:
+        # No other node may claim this lease, so none waits for it to expire: it may outlast a slow database.
+        length_ms = self._pace.alone_ms if self._of_two_nodes else self._length_ms(now_ms)
+        request = ClaimLease(token, beat, length_ms)
+        self._asked_contested = self.contested and not self._of_two_nodes
+        self._asked = (request, now_ms)
+        return [request]
+
+    def _read_plans(self, token: int, lease: Lease) -> ReadPlans:
+        self._plans_wanted = lease.changes
+        return ReadPlans(token, lease.changes)
+
     def _length_ms(self, now_ms: int) -> int:
-        alone = not self.contested or all(control == self._me.control for control in self.sights)
+        # The other one of two nodes may have every event and yet be without a manager, which is starting.
+        absent = not self._of_two_nodes and all(control == self._me.control for control in self.sights)
+        alone = absent or not self.contested
         return self._pace.alone_ms if alone else self._delays.ms(now_ms)
 
     def _note_confirmation(self, request: Request, now_ms: int) -> None:
@@ -330,8 +352,11 @@ class Election:
             self._due_ms = min(self._due_ms, self._until_ms)
             note = LogLine("warning", f"resigned token={self.token} reason={reason!r}")
             return [Resign(self.token), note]
-        if (before, after) == (ElectionRole.CLAIMING, ElectionRole.PREPARING):
-            return [ReadPlans(self.token)]
+        if (before, after) == (ElectionRole.CLAIMING, ElectionRole.PREPARING) and self.lease is not None:
+            # Every write of plans counts `changes` up: what a standby has read ahead is then what there is now.
+            if self._plans_read == self.lease.changes:
+                return self._move(ElectionSignal.READY, "")
+            return [self._read_plans(self.token, self.lease)]
         if (before, after) == (ElectionRole.PREPARING, ElectionRole.LEADING):
             return [LogLine("info", f"leads token={self.token}"), Lead(self.token)]
         return []

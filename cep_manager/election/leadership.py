@@ -181,9 +181,9 @@ class Leadership:
         """Claim the lease early: of two managers, the other one has been seen to have ended. Any thread."""
         self._report(self._election.peer_gone)
 
-    def look(self) -> None:
-        """Read the lease now, since it has been seen to be free. Any thread."""
-        self._report(self._election.look)
+    def claim_free(self, token: int, beat: int) -> None:
+        """Claim the lease now, since it has been seen to be free, with this `token` and `beat`. Any thread."""
+        self._report(lambda now_ms: self._election.claim_free(token, beat, now_ms))
 
     def hand_over(self) -> None:
         """Give the lease back at once and take no further part in the election. Any thread."""
@@ -268,9 +268,11 @@ class Leadership:
                     where = self.probed_at(control)
                     if where is not None:
                         self._probes.begin((token, beat), where, self._clock.monotonic_ms())
-                case ReadPlans(token):
-                    self._plans_thread.submit(self._read, token)
+                case ReadPlans():
+                    self._plans_thread.submit(self._read, instruction.token, instruction.changes)
                 case Lead(token):
+                    # Until the plans are taken over no request is to be sent here, nor to the manager that led before.
+                    self.election_status = msgspec.structs.replace(self.election_status, leader=None, token=0)
                     changes.append(Led(token, self._plans))
                 case Resign():
                     changes.append(Resigned())
@@ -298,7 +300,7 @@ class Leadership:
         else:
             self._report(lambda now_ms: self._election.heard(seen, now_ms))
 
-    def _read(self, token: int) -> None:
+    def _read(self, token: int, changes: int) -> None:
         try:
             plans = self._read_plans()
         except CepError as error:
@@ -310,12 +312,11 @@ class Leadership:
             self.refused(token, "the manager failed; see its log")
         else:
             paced_logger.over("plans", "plans can be read again")
-            if token:
-                self._report(lambda now_ms: self._prepared(token, plans, now_ms))
+            self._report(lambda now_ms: self._prepared(token, changes, plans, now_ms))
 
-    def _prepared(self, token: int, plans: tuple[PlanToRun, ...], now_ms: int) -> list[Instruction]:
+    def _prepared(self, token: int, changes: int, plans: tuple[PlanToRun, ...], now_ms: int) -> list[Instruction]:
         self._plans = plans
-        return self._election.prepared(token, now_ms)
+        return self._election.prepared(token, changes, now_ms)
 
     def _give_back(self, token: int) -> None:
         try:

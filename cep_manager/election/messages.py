@@ -114,9 +114,13 @@ class ProbeHolder(msgspec.Struct, frozen=True):
 
 
 class ReadPlans(msgspec.Struct, frozen=True):
-    """Read all plans, then call `prepared` with `token`; 0: only keep them ready, without a call."""
+    """Read all plans, then call `prepared` with both values.
+
+    `changes` is that of the lease as seen before. A `token` of 0: this manager does not hold the lease.
+    """
 
     token: int
+    changes: int
 
 
 class Lead(msgspec.Struct, frozen=True):

@@ -269,8 +269,8 @@ class NodeAgent:
 
     def _look_for_a_free_lease(self) -> None:
         may_claim = any(node.in_sync for node in self.nodes if node.name == self._store.name)
-        if may_claim and self._store.lease_is_free():
-            self._leadership.look()
+        if may_claim and (free := self._store.free_lease()) is not None:
+            self._leadership.claim_free(*free)
 
     def _record(self, wanted: tuple[int, int, int], *, in_sync: bool) -> None:
         try:

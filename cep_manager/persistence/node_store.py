@@ -112,10 +112,11 @@ class NodeStore:
             connection.execute(NODES.update().where(*others).values(in_sync=in_sync, changed_ms=now_ms))
         return True
 
-    def lease_is_free(self) -> bool:
-        """Return whether the lease is free, for example after the active node has handed over."""
+    def free_lease(self) -> tuple[int, int] | None:
+        """Return token and beat of the lease if no node holds it, as after a switch; None: one does."""
         with self._database.reading() as connection:
-            return connection.scalar(sqlalchemy.select(LEADER.c.holder)) == ""
+            row = connection.execute(sqlalchemy.select(LEADER.c.holder, LEADER.c.token, LEADER.c.beat)).one()
+        return None if row.holder else (row.token, row.beat)
 
     def accept_loss(self, now_ms: int) -> None:
         """Let this node become active although it lacks acknowledged events: the other one has to catch up then."""

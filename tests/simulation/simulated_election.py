@@ -143,9 +143,8 @@ class ElectionWorld(VirtualWorld):
         for instruction in instructions:
             if isinstance(instruction, ReadLease | ClaimLease | ConfirmLease):
                 self._send(node, life, instruction)
-            elif isinstance(instruction, ReadPlans) and instruction.token:
-                token = instruction.token
-                self._report_later(self.chance.choice((1, 20, 400)), node, life, _prepared(node, token))
+            elif isinstance(instruction, ReadPlans):
+                self._report_later(self.chance.choice((1, 20, 400)), node, life, _prepared(node, instruction))
             elif isinstance(instruction, ProbeHolder):
                 self._probe(node, life, instruction)
             else:
@@ -241,8 +240,8 @@ def simulate(world: VirtualWorld) -> None:
     )
 
 
-def _prepared(node: Node, token: int) -> Callable[[int], list[Instruction]]:
-    return lambda now_ms: node.election.prepared(token, now_ms)
+def _prepared(node: Node, read: ReadPlans) -> Callable[[int], list[Instruction]]:
+    return lambda now_ms: node.election.prepared(read.token, read.changes, now_ms)
 
 
 def _failed(node: Node, reason: str) -> Callable[[int], list[Instruction]]:

@@ -199,7 +199,7 @@ class TwoNodes:
         if self.true_ms >= node.no_database_until_ms and self.chance.random() < 0.05:
             node.peer_in_sync = other.name in self.in_sync
             if not node.token and self.lease.holder is None and node.name in self.in_sync:
-                self._carry_out(node, node.election.look(now_ms))
+                self._carry_out(node, node.election.claim_free(self.lease.token, self.lease.beat, now_ms))
         if not node.token and not other.alive and self.true_ms >= self.cut_until_ms and self.chance.random() < 0.2:
             self._carry_out(node, node.election.peer_gone(now_ms))
         may_claim = node.records or node.peer_in_sync
@@ -211,9 +211,9 @@ class TwoNodes:
             match instruction:
                 case ReadLease() | ClaimLease() | ConfirmLease():
                     self._ask(node, life, instruction)
-                case ReadPlans(token) if token:
-                    self._at(20, lambda token=token: self._report(
-                        node, life, lambda now_ms: node.election.prepared(token, now_ms)
+                case ReadPlans(token, changes):
+                    self._at(20, lambda token=token, changes=changes: self._report(
+                        node, life, lambda now_ms: node.election.prepared(token, changes, now_ms)
                     ))  # fmt: skip
                 case ProbeHolder(token, beat, control):
                     holder = next(one for one in self.nodes if one.name == control.host)

@@ -26,6 +26,7 @@ from pathlib import Path
 import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))  # before tests/, which has folders of the same names
 
 from free_ports import free_port
 from postgresql_server import postgresql_server
@@ -33,6 +34,7 @@ from postgresql_server import postgresql_server
 from cep_cli.node.demo import PLAN, check, results
 from cep_cli.node.pair import NodePair, PairFeeder, PairNode
 from cep_cli.system.local_system import LocalSystemError
+from cep_common.nodes.files import NodeRole
 from cep_common.process.priority import raise_process_priority
 
 FAULTS = int(os.environ.get("CEP_NODE_FAULTS", "50"))
@@ -114,12 +116,17 @@ class Witness(threading.Thread):
         super().__init__(daemon=True)
         self._pair = pair
         self.two_active = 0
+        self.fault = ""
+        """What is being done to the nodes."""
+        self.seen: dict[str, tuple[NodeRole | None, ...]] = {}
+        """The roles at the first such look of every fault."""
 
     def run(self) -> None:
         while True:
             first, second = self._pair.nodes
             if first.is_active() and second.is_active() and first.is_active():
                 self.two_active += 1
+                self.seen.setdefault(self.fault, (first.role, second.role))
             time.sleep(0.005)
 
 
@@ -310,13 +317,17 @@ def main() -> None:
                 if time.monotonic() > ends:
                     say(f"out of time after {number - 1} faults")
                     break
-                say(f"{number:3} {hurt(rig, feeder, kinds.pop(), chosen)}")
+                kind = kinds.pop()
+                witness.fault = f"{number} {kind}"
+                say(f"{number:3} {hurt(rig, feeder, kind, chosen)}")
                 time.sleep(QUIET_S)
             feeder.close()
             check(feeder, lambda: results(file), rig.pair, say)
             if not witness.is_alive():
                 raise LocalSystemError("nobody looked for two active nodes until the end: the witness has failed")
     say(f"seen two active nodes: {witness.two_active} times")
+    for fault, roles in witness.seen.items():
+        say(f"{fault}: {roles}")
     if witness.two_active:
         raise LocalSystemError("two nodes were active at one time")
 

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
+from free_ports import free_port
 
-from cep_cli.node.config import NodeConfig
-from cep_cli.node.processes import STOP_S, Node, _NodeProcess
-from cep_common.nodes.files import DRAINED_FILE
+from cep_cli.node.config import NodeConfig, NodePorts
+from cep_cli.node.processes import PROCESSES, STOP_S, Node, _NodeProcess
+from cep_common.nodes.files import DRAINED_FILE, ROLE_FILE, NodeRole
 
 DRIVER = f"""
 import os, pathlib, signal, sys, threading
@@ -98,3 +100,104 @@ def test_a_connection_that_cannot_be_taken_does_not_end_the_node(tmp_path: Path)
     with NoFiles() as guard:
         node._guard = guard
         node._answer_probes()
+
+
+def ended(folder: Path, code: int) -> _NodeProcess:
+    process = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({code})"], start_new_session=True)  # noqa: S603
+    process.wait()
+    return _NodeProcess({}, folder / "log", process)
+
+
+def sleeping(folder: Path) -> _NodeProcess:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
+    return _NodeProcess({}, folder / "log", process)
+
+
+class RecordingNode(Node):
+    """Starts nothing, and records what it would start."""
+
+    def __init__(self, folder: Path, said: list[str]) -> None:
+        super().__init__(NodeConfig(folder=str(folder)), said.append)
+        self.started: list[str] = []
+
+    def _start(self, name: str) -> None:
+        self.started.append(name)
+
+
+ACTIVE = NodeRole("a", token=3, until_ms=2**62, peer="b", peer_in_sync=True)
+
+
+def node_of(folder: Path, said: list[str], **codes: int) -> RecordingNode:
+    """Return an active node whose processes `codes` have ended."""
+    node = RecordingNode(folder, said)
+    for name in PROCESSES:
+        node._children[name] = ended(folder, codes[name]) if name in codes else sleeping(folder)
+    node._guard = socket.create_server(("127.0.0.1", 0))
+    node._was_active = True
+    (folder / ROLE_FILE).touch()
+    return node
+
+
+def refuses(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_the_other_node_takes_over_when_a_process_of_the_active_one_fails(tmp_path: Path, name: str) -> None:
+    """A full disk ends a worker, for instance, and would end the next one."""
+    said: list[str] = []
+    node = node_of(tmp_path, said, **{name: 1})
+    assert node._guard is not None
+    port = node._guard.getsockname()[1]
+    node._watch(ACTIVE)
+    assert [child.process for child in node._children.values()] == [None] * 3
+    assert not (tmp_path / ROLE_FILE).exists()
+    assert refuses(port), "that is how the other node sees that nothing of this one runs"
+    assert said == [f"the {name} ended with exit code 1; b takes over"]
+    node._watch(None)
+    assert node.started == [], "the other node looks ten times a second"
+
+
+@pytest.mark.parametrize("role", [msgspec.structs.replace(ACTIVE, peer_in_sync=False), NodeRole("a"), None])
+def test_a_failed_process_starts_again_where_the_other_node_could_not_take_over(
+    tmp_path: Path, role: NodeRole | None
+) -> None:
+    said: list[str] = []
+    node = node_of(tmp_path, said, worker=1)
+    node._was_active = role is not None and role.token > 0
+    node._watch(role)
+    assert node._children["worker"].process is None
+    assert node._children["manager"].process is not None
+    assert node._guard is not None
+    assert said == ["the worker ended with exit code 1; starting it again"]
+    for one in PROCESSES:
+        node._kill(one)
+    node._guard.close()
+
+
+def test_a_manager_that_leaves_an_expired_role_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its disk may be full: it confirms the lease, but the node does not work under it."""
+    monkeypatch.setattr("cep_cli.node.processes.SILENT_S", 0.0)
+    said: list[str] = []
+    node = node_of(tmp_path, said)
+    node._was_active = False
+    expired = msgspec.structs.replace(ACTIVE, until_ms=1)
+    node._watch(expired)
+    assert node._children["manager"].process is not None, "it may be about to replace it"
+    node._watch(expired)
+    assert node._children["manager"].process is None
+    assert node._guard is None
+    assert said == ["the manager hangs, or cannot write the node's role; see manager.log. All processes start again"]
+
+
+def test_the_guard_port_is_open_again_when_processes_start(tmp_path: Path) -> None:
+    node = Node(NodeConfig(folder=str(tmp_path), host="127.0.0.1", ports=NodePorts(guard=free_port())))
+    with node._open_guard():
+        node._give_way()
+        assert refuses(node.config.ports.guard)
+        with node._open_guard():
+            assert not refuses(node.config.ports.guard)

@@ -43,8 +43,8 @@ class Store:
         self.recorded.append(in_sync)
         return True
 
-    def lease_is_free(self) -> bool:
-        return self.free
+    def free_lease(self) -> tuple[int, int] | None:
+        return (7, 3) if self.free else None
 
     def take_order(self) -> NodeOrder:
         order, self.waits = self.waits, ""
@@ -60,8 +60,8 @@ class Leadership:
     def hand_over(self) -> None:
         self.said.append("hand over")
 
-    def look(self) -> None:
-        self.said.append("look")
+    def claim_free(self, token: int, beat: int) -> None:
+        self.said.append(f"claim the lease that was held under {token} and confirmed {beat} times")
 
     def peer_gone(self) -> None:
         self.said.append("peer gone")
@@ -173,7 +173,7 @@ def test_a_passive_node_notices_within_moments_that_the_lease_is_free(active: Ac
     active.agent.nodes = (me, PEER)
     active.agent._watch_the_active_one()
     active.agent._database.shutdown()
-    assert active.leadership.said == ["look"]
+    assert active.leadership.said == ["claim the lease that was held under 7 and confirmed 3 times"]
 
 
 def test_a_passive_node_notices_within_moments_that_the_active_one_has_ended(active: Active) -> None:

@@ -64,8 +64,8 @@ def leading(token: int = 1, now_ms: int = 0) -> Election:
     election = Election(ME, PACE)
     election.tick(now_ms)
     election.heard(found(Lease(token - 1, None, 0, 0, 0, 0)), now_ms)
-    assert without_lines(election.heard(found(held(ME, token), done=True), now_ms)) == [ReadPlans(token)]
-    assert Lead(token) in election.prepared(token, now_ms)
+    assert without_lines(election.heard(found(held(ME, token), done=True), now_ms)) == [ReadPlans(token, 0)]
+    assert Lead(token) in election.prepared(token, 0, now_ms)
     return election
 
 
@@ -73,7 +73,7 @@ def watching(now_ms: int = 0) -> Election:
     """A manager that has seen another's lease at `now_ms`."""
     election = Election(ME, PACE)
     assert election.tick(now_ms) == [ReadLease()]
-    assert election.heard(found(held(OTHER)), now_ms) == [ReadPlans(0)]
+    assert election.heard(found(held(OTHER)), now_ms) == [ReadPlans(0, 0)]
     return election
 
 
@@ -93,9 +93,9 @@ def test_a_lease_that_nobody_has_is_claimed_at_once_and_led_under_once_the_plans
     election = Election(ME, PACE)
     assert election.tick(0) == [ReadLease()]
     assert election.heard(found(NOBODY), 5) == [ClaimLease(0, 0, LEASE_MS)]
-    assert election.heard(found(held(ME, token=1), done=True), 10) == [ReadPlans(1)]
+    assert election.heard(found(held(ME, token=1), done=True), 10) == [ReadPlans(1, 0)]
     assert not election.leads(10)
-    assert Lead(1) in election.prepared(1, 20)
+    assert Lead(1) in election.prepared(1, 0, 20)
     assert election.leads(20)
     assert election.leader(20) == ME
 
@@ -115,14 +115,35 @@ def test_a_lease_that_no_other_manager_may_claim_lasts_longer() -> None:
     assert [one.lease_ms for one in election.tick(2_000) if isinstance(one, ConfirmLease)] == [ALONE_MS]
 
 
+def test_the_lease_is_short_while_the_manager_of_a_node_that_has_every_event_is_starting() -> None:
+    election = Election(ME, PACE, of_two_nodes=True)
+    election.tick(0)
+    election.heard(found(Lease(0, None, 0, 0, 0, 0), others=()), 0)
+    election.heard(found(held(ME, 1, lease_ms=ALONE_MS), done=True, others=()), 0)
+    election.contested = True
+    assert [one.lease_ms for one in election.tick(1_000) if isinstance(one, ConfirmLease)] == [LEASE_MS]
+
+
+def test_a_long_lease_is_made_shorter_as_soon_as_another_manager_may_claim_it() -> None:
+    election = leading()
+    election.contested = False
+    election.tick(1_000)
+    election.heard(found(held(ME, 1, beat=1, lease_ms=ALONE_MS), done=True), 1_001)
+    assert election.tick(1_100) == []
+    election.contested = True
+    assert [one.lease_ms for one in election.tick(1_100) if isinstance(one, ConfirmLease)] == [LEASE_MS]
+    election.heard(found(held(ME, 1, beat=2), done=True), 1_101)
+    assert election.tick(1_200) == [], "and then as often as usual"
+
+
 def test_one_of_two_nodes_claims_a_lease_that_a_slow_database_does_not_end() -> None:
     """The claim records that the other node lacks events: nobody else could be active."""
     election = Election(ME, PACE, of_two_nodes=True)
     election.tick(0)
     assert election.heard(found(Lease(0, None, 0, 0, 0, 0)), 0) == [ClaimLease(0, 0, ALONE_MS)]
     election.heard(found(held(ME, 1, lease_ms=ALONE_MS), done=True), 1_200)
-    election.prepared(1, 1_300)
     election.contested = False
+    election.prepared(1, 0, 1_300)
     assert [one.lease_ms for one in election.tick(1_300) if isinstance(one, ConfirmLease)] == [ALONE_MS]
     assert election.tick(4_000) == [], "the confirmation takes longer than a contested lease"
     assert election.leads(4_000)
@@ -135,7 +156,7 @@ def test_a_leader_that_hands_over_gives_the_lease_back_and_takes_no_further_part
     assert without_lines(election.leave()) == [Resign(3), GiveBack(3)]
     assert not election.leads(1_001)
     assert election.heard(found(held(ME, 3, beat=1), done=True), 1_010) == []
-    assert election.look(1_020) == election.tick(60_000) == election.leave() == []
+    assert election.claim_free(3, 1, 1_020) == election.tick(60_000) == election.leave() == []
     assert election.wait_ms(60_000) > 0, "its loop does not spin"
 
 
@@ -145,8 +166,10 @@ def test_a_standby_that_leaves_gives_nothing_back() -> None:
 
 def test_a_lease_that_was_seen_to_be_free_is_claimed_before_the_next_poll() -> None:
     election = watching(now_ms=0)
-    assert election.look(10) == [ReadLease()]
-    assert election.heard(found(Lease(5, None, 0, 0, 0, 0)), 12) == [ClaimLease(5, 0, LEASE_MS)]
+    assert election.claim_free(5, 3, 10) == [ClaimLease(5, 3, LEASE_MS)]
+    assert election.claim_free(5, 3, 11) == [], "one request at a time"
+    assert election.heard(found(held(OTHER, token=6)), 12) == [], "another one was quicker"
+    assert election.role is ElectionRole.STANDBY
 
 
 def test_the_lease_of_a_peer_that_was_seen_to_have_ended_is_claimed_at_once_and_once() -> None:
@@ -270,7 +293,7 @@ def test_a_confirmation_that_comes_after_the_lease_makes_no_leader_and_the_lease
     assert without_lines(election.heard(found(held(ME, 1, beat=1), done=True), 4_000)) == []
     assert not election.leads(4_000)
     assert election.tick(5_000) == [ClaimLease(1, 1, LEASE_MS)]
-    assert election.heard(found(held(ME, 2), done=True), 5_010) == [ReadPlans(2)]
+    assert Lead(2) in election.heard(found(held(ME, 2), done=True), 5_010)
 
 
 def test_a_claim_that_came_about_unheard_does_not_count_when_it_is_seen_later() -> None:
@@ -280,7 +303,7 @@ def test_a_claim_that_came_about_unheard_does_not_count_when_it_is_seen_later() 
     election.heard(found(NOBODY), 0)
     election.failed("the answer was lost", 1_000)
     assert election.tick(2_000) == [ClaimLease(0, 0, LEASE_MS)]
-    assert election.heard(found(held(ME, token=1), done=False), 2_010) == []
+    assert election.heard(found(held(ME, token=1), done=False), 2_010) == [ReadPlans(0, 0)]
     assert election.tick(2_010) == [ClaimLease(1, 0, LEASE_MS)]
 
 
@@ -311,7 +334,7 @@ def test_a_leader_that_is_alone_is_in_no_haste_until_another_manager_signs_in() 
     alone = {"lease_ms": ALONE_MS}
     assert election.heard(found(NOBODY, others=()), 0) == [ClaimLease(0, 0, ALONE_MS)]
     election.heard(found(held(ME, 1, **alone), done=True, others=()), 0)
-    election.prepared(1, 0)
+    election.prepared(1, 0, 0)
     assert election.leads(own_ms(ALONE_MS) - 1)
     assert election.tick(1_000) == [ConfirmLease(1, ALONE_MS)]
     election.heard(found(held(ME, 1, beat=1, **alone), done=True), 1_010)
@@ -331,7 +354,30 @@ def test_plans_are_read_ahead_when_others_have_written_and_only_then() -> None:
     election.tick(1_000)
     assert election.heard(found(held(OTHER, beat=1)), 1_000) == []
     election.tick(2_000)
-    assert election.heard(found(held(OTHER, beat=2, changes=1)), 2_000) == [ReadPlans(0)]
+    assert election.heard(found(held(OTHER, beat=2, changes=1)), 2_000) == [ReadPlans(0, 1)]
+    election.tick(3_000)
+    assert election.heard(found(held(OTHER, beat=3, changes=1)), 3_000) == [], "they are being read"
+
+
+def test_plans_that_were_read_ahead_are_not_read_again_when_the_lease_is_claimed() -> None:
+    election = watching()
+    assert election.prepared(0, 0, 5) == [], "it does not hold the lease"
+    election.claim_free(5, 0, 10)
+    assert Lead(6) in election.heard(found(held(ME, token=6), done=True), 20)
+    assert election.leads(20)
+
+
+@pytest.mark.parametrize("read", [None, 0])
+def test_plans_that_were_written_since_they_were_read_ahead_are_read_under_the_lease(read: int | None) -> None:
+    election = watching()
+    if read is not None:
+        election.prepared(0, read, 5)
+    election.claim_free(5, 0, 10)
+    written = held(ME, token=6, changes=1)
+    assert election.heard(found(written, done=True), 20) == [ReadPlans(6, 1)]
+    election.prepared(0, 0, 25)
+    assert not election.leads(25), "what a standby began to read is older"
+    assert Lead(6) in election.prepared(6, 1, 30)
 
 
 def test_a_manager_that_is_silent_for_long_is_forgotten_by_the_leader() -> None:
@@ -465,10 +511,10 @@ class Schedule:
             match instruction:
                 case ReadLease() | ClaimLease() | ConfirmLease():
                     self._send(node, life, instruction)
-                case ReadPlans(token) if token:
+                case ReadPlans(token, changes):
                     delay_ms = self.chance.choice((1, 20, 400))
-                    self._at(delay_ms, lambda token=token: self._report(
-                        node, life, lambda now_ms: node.election.prepared(token, now_ms)
+                    self._at(delay_ms, lambda token=token, changes=changes: self._report(
+                        node, life, lambda now_ms: node.election.prepared(token, changes, now_ms)
                     ))  # fmt: skip
 
     def _send(self, node: Node, life: int, request: Request) -> None:

@@ -46,12 +46,12 @@ class Member:
 
 def test_the_first_node_may_claim_and_the_second_must_catch_up_first(database: Database) -> None:
     a, b = Member(database, "a"), Member(database, "b")
-    assert a.store.lease_is_free()
+    assert a.store.free_lease() == (0, 0)
     refused = b.claim()
     assert not refused.done
     assert "b lacks events that were acknowledged: a has all of them" in refused.barred
     assert a.claim().done
-    assert not a.store.lease_is_free()
+    assert a.store.free_lease() is None
     assert a.in_sync() == {"a"}
 
 
