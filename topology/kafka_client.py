@@ -98,6 +98,23 @@ def made(make: Callable[[dict[str, Any]], Any], settings: dict[str, Any], where:
         raise ConfigError(f"{where}: {error}") from error
 
 
+def callback(call: Callable[..., None]) -> Callable[..., None]:
+    """Return `call` as a callback of a consumer, whose errors reach the caller of `poll` as exceptions.
+
+    The library passes a KafkaException that one of its own functions raised on as a bare KafkaError, which is no
+    exception: no `except` of Python takes that, and the thread ends. One that Python has seen is passed on whole.
+    """
+    kafka = library()
+
+    def called(*arguments: Any) -> None:
+        try:
+            call(*arguments)
+        except kafka.KafkaException as error:
+            raise kafka.KafkaException(*error.args) from None
+
+    return called
+
+
 class Errors:
     """What a client has reported since it last worked: the error that says most."""
 

@@ -7,9 +7,11 @@ from typing import Any
 from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.guard import Guard, UrlUse
 from query_plan.connectors.kafka import SCHEME, KafkaConnection, read_servers
-from topology.kafka_client import WEAK, Errors, common_settings, explained, library, made
+from topology.kafka_client import WEAK, Errors, callback, common_settings, explained, library, made
 
-__all__ = ["WEAK", "Errors", "common_settings", "explained", "library", "made", "pause", "refuse_brokers"]
+__all__ = [
+    "WEAK", "Errors", "callback", "common_settings", "explained", "library", "made", "pause", "refuse_brokers",
+]  # fmt: skip
 
 NO_CREATION = {"allow.auto.create.topics": False}
 """Producers and administrators let brokers create a topic by asking for it, unless their settings have this."""

@@ -33,6 +33,7 @@ from cep_worker.formats.transport_properties import split_attributes
 from cep_worker.kafka.client import (
     NO_CREATION,
     Errors,
+    callback,
     common_settings,
     explained,
     library,
@@ -195,7 +196,10 @@ class KafkaSource:
         try:
             self._require_topics(consumer)
             consumer.subscribe(
-                list(self._topics), on_assign=readings.assigned, on_revoke=readings.revoked, on_lost=readings.lost
+                list(self._topics),
+                on_assign=callback(readings.assigned),
+                on_revoke=callback(readings.revoked),
+                on_lost=callback(readings.lost),
             )
             self._readings = readings
             probed = time.monotonic()
