@@ -129,7 +129,7 @@ class DataPlane:
             self._event_loop, context, worker, config.sinks.waiting_rows, self._room_from_anywhere, self._topics,
             self._errors, self._guard, secrets, config.file_sources.positions,
         )  # fmt: skip
-        self._sources = SourceSupervisor(self._source_context, secrets)
+        self._sources = SourceSupervisor(self._source_context, secrets, config.file_sources.positions)
         self._status = StatusCollector(
             self._served, self._sources, self._sinks, self._egress, self._topics, self._limits, self._errors
         )

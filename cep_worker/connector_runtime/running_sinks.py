@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import zmq
 
@@ -20,6 +17,7 @@ from cep_common.errors import ConfigError, InputError
 from cep_common.ids import PlanKey
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.reach.guard import Guard
+from cep_worker.connector_runtime.labels import ConnectorLabels, form_of, labels_of
 from cep_worker.connector_runtime.sink_types import make_sink
 from cep_worker.failed_events.entries import FailureOrigin
 from cep_worker.failed_events.service import ReplayAttempt, fitting
@@ -140,7 +138,7 @@ class _RunningSink:
 
     def form(self) -> str:
         """Return a digest-like form that is equal for equal declarations, also in other processes, without secrets."""
-        return blake2b(msgspec.json.encode(self.declared.connector), digest_size=16).hexdigest()
+        return form_of(self.declared.connector)
 
     def waiting_on_disk(self, on_disk: Mapping[Who, int]) -> int:
         """Return how many results wait on the disk for it."""
@@ -182,6 +180,7 @@ class SinkSupervisor:
         positions: str = "",
     ) -> None:
         self._positions = positions
+        self._labels = ConnectorLabels(positions, "sink")
         self._secrets = secrets
         self._guard = guard
         self._event_loop = event_loop
@@ -204,23 +203,22 @@ class SinkSupervisor:
             if same is not None:
                 before.remove(same)
                 same.change_to(declaration)
-                self._running.append(same)
             kept.append(same)
-        in_order = []
-        for same, declaration in zip(kept, wanted, strict=True):
-            in_order.append(self._started(declaration) if same is None else same)
-        self._running = in_order
+        edited = {one.declared.plan() for one in before}
+        labels = labels_of(wanted, [None if one is None else one.label for one in kept], edited, self._labels)
+        for same, declaration, label in zip(kept, wanted, labels, strict=True):
+            self._running.append(self._start(declaration, label) if same is None else same)
         for running in before:
             if running.sink is not None:
-                self._ending.append(_EndingSink(running.sink, now_ms, self._successor(running.declared, kept)))
+                self._ending.append(_EndingSink(running.sink, now_ms, self._successor(running, kept)))
         self._tap()
 
-    def _successor(self, declared: DeclaredConnector, kept: list[_RunningSink | None]) -> EventSink | None:
-        """Return the new sink of the same type and stream that replaces the one that was `declared`."""
+    def _successor(self, former: _RunningSink, kept: list[_RunningSink | None]) -> EventSink | None:
+        """Return the new sink that replaces the `former` one: it has its label."""
         for running in self._running:
             one = running.declared
-            same = (one.connector.type, one.connector.stream) == (declared.connector.type, declared.connector.stream)
-            if running not in kept and same and one.is_at(declared):
+            same = (one.connector.stream, running.label) == (former.declared.connector.stream, former.label)
+            if running not in kept and same and one.is_at(former.declared):
                 return running.sink
         return None
 
@@ -302,19 +300,6 @@ class SinkSupervisor:
     def _sinks(self) -> list[EventSink]:
         running = [running.sink for running in self._running if running.sink is not None]
         return running + [ending.sink for ending in self._ending]
-
-    def _label(self, declaration: DeclaredConnector) -> str:
-        """Return a label that is unique among the sinks of the stream and survives an edit of the options."""
-        taken = {one.label for one in self._running if one.is_at(declaration.plan(), declaration.connector.stream)}
-        kind = declaration.connector.type
-        names = (kind if number == 1 else f"{kind}#{number}" for number in itertools.count(1))
-        return next(name for name in names if name not in taken)
-
-    def _started(self, declaration: DeclaredConnector) -> _RunningSink:
-        """Add a new sink, with a label that no other running sink has."""
-        running = self._start(declaration, self._label(declaration))
-        self._running.append(running)
-        return running
 
     def _remake(self, now_ms: int) -> None:
         """Try again to make the sinks that could not be made."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from cep_common.configuration.secrets import Secrets
 from cep_common.errors import CepError, InputError
 from cep_common.ids import PlanKey
 from cep_common.monitoring.paced_log import PacedLog
+from cep_worker.connector_runtime.labels import ConnectorLabels, labels_of
 from cep_worker.failed_events.service import ReplayAttempt
 from cep_worker.kafka.source import kafka_source
 from cep_worker.plans.connectors import DeclaredConnector, with_secrets
@@ -68,26 +68,32 @@ class SourceSupervisor:
     A source that cannot be created is reported and tried again; the rest of its plan runs.
     """
 
-    def __init__(self, context: Callable[[DeclaredConnector], SourceContext], secrets: Secrets) -> None:
+    def __init__(
+        self, context: Callable[[DeclaredConnector], SourceContext], secrets: Secrets, positions: str = ""
+    ) -> None:
+        """`positions` is the folder of what must be known in the next process; empty: none."""
         self._context = context
+        self._labels = ConnectorLabels(positions, "source")
         self._secrets = secrets
         self._running: list[_RunningSource] = []
 
     def apply(self, wanted: list[DeclaredConnector], now_ms: int) -> None:
         """Exactly the sources that `wanted` declares run; unchanged ones continue."""
         before, self._running = self._running, []
-        kept: list[tuple[DeclaredConnector, _RunningSource | None]] = []
+        kept: list[_RunningSource | None] = []
         for declaration in wanted:
             same = next((running for running in before if _alike(running.declared, declaration)), None)
             if same is not None:
                 before.remove(same)
-            kept.append((declaration, same))
+            kept.append(same)
         for running in before:  # their ports and paths must be free before others may take them
             if running.source is not None:
                 running.source.close()
-        for declaration, same in kept:
+        edited = {one.declared.plan() for one in before}
+        labels = labels_of(wanted, [None if one is None else one.label for one in kept], edited, self._labels)
+        for same, declaration, label in zip(kept, wanted, labels, strict=True):
             if same is None:
-                self._running.append(self._start(declaration, self._label(declaration, kept), now_ms))
+                self._running.append(self._start(declaration, label, now_ms))
                 continue
             same.declared = declaration
             if same.source is not None:
@@ -153,17 +159,6 @@ class SourceSupervisor:
 
     def _sources(self) -> list[EventSource]:
         return [running.source for running in self._running if running.source is not None]
-
-    def _label(
-        self, declaration: DeclaredConnector, kept: list[tuple[DeclaredConnector, _RunningSource | None]]
-    ) -> str:
-        """Return a label that is unique among the sources of the stream and survives an edit of the options."""
-        key, stream = declaration.plan(), declaration.connector.stream
-        others = [*self._running, *(same for _, same in kept if same is not None)]
-        taken = {one.label for one in others if one.is_at(key, stream)}
-        kind = declaration.connector.type
-        names = (kind if number == 1 else f"{kind}#{number}" for number in itertools.count(1))
-        return next(name for name in names if name not in taken)
 
     def _start(self, declaration: DeclaredConnector, label: str, now_ms: int) -> _RunningSource:
         context = replace(self._context(declaration), label=label)
