@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.util
+import os
 import shutil
 import signal
 import socket
@@ -16,7 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from free_ports import free_port
@@ -27,6 +28,7 @@ CACHE = Path.home() / ".cache" / "cep-on-spark"
 CLUSTER_ID = "dGVzdC1jbHVzdGVyLWlkLQ"
 HERE_ALONE = "127.0.0.1"
 START_S = 180.0
+PRIORITY = -10
 FETCH_S = 300.0
 USER, PASSWORD = "cep", "broker-secret-1"
 """Whom the SASL listeners know (PLAIN)."""
@@ -85,6 +87,8 @@ class Broker:
         """Start it."""
         with (self._folder / "server.out").open("ab") as out:
             self._process = subprocess.Popen([*self._java, "kafka.Kafka", self._properties()], stdout=out, stderr=out)  # noqa: S603
+        with suppress(PermissionError):  # as the system's own processes: brokers that starve elect leaders all the time
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, PRIORITY)
 
     def wait(self) -> None:
         """Wait until it serves; one of several needs most of the others."""

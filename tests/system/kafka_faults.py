@@ -18,6 +18,7 @@ from typing import Any
 
 # The root comes first: folders of tests have the names of packages.
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from chaos_faults import FAULTS, of_kinds
 from chaos_kafka import NAMES, Cluster, KafkaFeeder, Results, kafka_plans

@@ -156,4 +156,7 @@ def _found(pattern: str, log: Path) -> str | None:
 
 
 def _alive_workers(console: str) -> int:
-    return int(requests.get(f"{console}/json/", timeout=5).json()["aliveworkers"])
+    try:
+        return int(requests.get(f"{console}/json/", timeout=5).json()["aliveworkers"])
+    except (requests.ConnectionError, requests.Timeout):  # on a busy host it answers later: the caller asks again
+        return 0
