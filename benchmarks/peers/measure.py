@@ -84,7 +84,11 @@ def measure(kind: QueryKind, sizes: Collection[int], effort: Effort, folder: Pat
         for number in range(effort.rounds):
             warm = effort.warm_s if number == 0 else 0.1
             if siddhi is not None:
-                _round(result.siddhi, siddhi, SIDDHI_BATCHES, effort, warm)
+                try:
+                    _round(result.siddhi, siddhi, SIDDHI_BATCHES, effort, warm)
+                except EngineRefusedError as error:  # it hangs: no reason to lose the kinds behind this one
+                    result.error, siddhi = f"Siddhi: {error}", None
+                    result.siddhi.clear()  # the rates of some of its batch sizes would make half a comparison
             _round(result.ours, ours, sorted(sizes, reverse=True), effort, min(warm, 1.0))
     return result
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers.kinds import QueryKind, kinds
-from benchmarks.peers.measure import PeerResult
+from benchmarks.peers import measure as measuring
+from benchmarks.peers.engines import EngineRefusedError, EngineTiming
+from benchmarks.peers.kinds import HEAD, QueryKind, kinds
+from benchmarks.peers.measure import Effort, PeerResult, measure
 from benchmarks.peers.report import summary
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
@@ -69,3 +71,34 @@ def test_the_summary_has_mean_slowest_and_numbers_below_the_limits() -> None:
     assert lines[1] == "at 100: 2 kinds, geometric mean 1.00x, slowest slow 0.250x, 1 below 1x, 1 below 0.3x"
     assert lines[2] == "at 1: 2 kinds, geometric mean 0.071x, slowest slow 0.010x, 1 below 0.1x"
     assert lines[3] == "numbers of results differ: slow"
+
+
+class HangingSiddhi:
+    """Answers the first question, and measures single events, but never comes back from chunks."""
+
+    start_ms = 1_000
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.closed = False
+
+    def send(self, count: int, _batch: int) -> EngineTiming:
+        return EngineTiming(count, 1.0, count)
+
+    def measure(self, seconds: float, batch: int) -> EngineTiming:
+        if batch > 1:
+            raise EngineRefusedError("its process ended")
+        return EngineTiming(10, seconds, 10)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_kind_in_which_siddhi_hangs_has_no_ratio(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(measuring, "Siddhi", HangingSiddhi)
+    kind = QueryKind("plain", "simple", f"{HEAD}from S select symbol insert into Out;")
+    effort = Effort(warm_s=0.001, seconds=0.001, rounds=2, by_cpu=False)
+    result = measure(kind, [100], effort, tmp_path)
+    assert result.error == "Siddhi: its process ended"
+    assert not result.siddhi
+    assert result.ours[100] > 0
+    assert result.ratio(100) is None
