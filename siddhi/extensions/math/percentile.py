@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 
+from siddhi.analysis import model
 from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.expressions.aggregation import AGGREGATORS
 from siddhi.extensions.groups import RowAggregator
 
@@ -18,6 +20,10 @@ class Percentile(RowAggregator[list[float]]):
 
     A group is the sorted list of its values. A place in the list that is not a whole number is rounded, half upwards.
     """
+
+    def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
+        super().__init__(call, context)
+        self._percent = float(str(self.constants[0]))
 
     def empty(self) -> list[float]:
         return []
@@ -35,7 +41,7 @@ class Percentile(RowAggregator[list[float]]):
     def result(self, group: list[float]) -> object:
         if not group:
             return None
-        place = float(str(self.constants[0])) * len(group) / 100
+        place = self._percent * len(group) / 100
         whole = int(place)
         if place != whole:
             return group[max(math.floor(place + 0.5) - 1, 0)]

@@ -13,7 +13,8 @@ class PreparedWrites(NamedTuple):
     """The data that does not change from batch to batch.
 
     It is the index that finds rows, the indexes that the loop updates and those updated after it, whether rows are
-    deleted, the writers, their programs, and registers. It keeps the plans alive, as it is cached by their identity.
+    deleted, the writers, their programs, whether these divide (which may give null), and registers. It keeps the plans
+    alive, as it is cached by their identity.
     """
 
     plans: Sequence[object]
@@ -23,4 +24,5 @@ class PreparedWrites(NamedTuple):
     deletes: bool
     writers: Int64Array
     lines: Int64Array
+    divides: bool
     registers: tuple[Int64Array, FloatArray, BoolArray]

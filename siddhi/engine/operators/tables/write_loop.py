@@ -128,11 +128,7 @@ def carry_out(table: Table, writes: Sequence[Write], *, recorded: bool = False) 
     gone: Int64Array = np.empty(len(table) + inserts if prepared.deletes else 0, INT64)
     dirty = np.zeros(most if touched else 0, dtype=np.bool_)
     log, heads, tails = (table.log, *table.heads_and_tails()) if recorded else (_NO_LOG, _NOTHING, _NOTHING)
-    if (
-        any(len(mask) for mask in (load.fresh_valid, load.nulls))
-        or not load.inputs_valid.all()
-        or np.isin(lines[:, 0], (code.DIV_I, code.MOD_I, code.DIV_F, code.MOD_F)).any()
-    ):
+    if any(len(mask) for mask in (load.fresh_valid, load.nulls)) or not load.inputs_valid.all() or prepared.divides:
         table.make_validity()
     fresh_valid = (
         load.fresh_valid if len(load.fresh_valid) or not table.valid.size else np.ones_like(load.fresh, np.bool_)
@@ -301,4 +297,6 @@ def _new_prepared(table: Table, plans: Sequence[WritePlan]) -> PreparedWrites:
     room = max(start, 1)
     registers = (np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.float64), np.zeros(room, dtype=np.bool_))
     deletes = any(plan.action == DELETE for plan in plans)
-    return PreparedWrites(plans, index, live, touched, deletes, writers, np.concatenate(programs), registers)
+    lines = np.concatenate(programs)
+    divides = bool(np.isin(lines[:, 0], (code.DIV_I, code.MOD_I, code.DIV_F, code.MOD_F)).any())
+    return PreparedWrites(plans, index, live, touched, deletes, writers, lines, divides, registers)
