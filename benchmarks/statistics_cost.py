@@ -4,7 +4,7 @@
 
 A real task (receiver, two stages, publisher, real links) runs all the time in a thread, and its level is switched while
 it does. At each level the same events go through it, in turns, once in large pieces and once in small ones: counting
-goes by piece. Tells the processor time of the task's thread for each event, the least of all turns, and how much more
+is per batch. Reports the processor time of the task's thread for each event, the least of all turns, and how much more
 that is than the least at `off`: what else the machine does only adds to it. Beside that stands the median of how much
 more each turn took than that at `off` of its round. Exits with 1 when both say that `basic` costs more than 3 %.
 """

@@ -17,7 +17,7 @@ from itertools import islice
 from siddhi.spans import Span
 
 MOST_PROBLEMS = 100
-"""More are not looked for: nobody reads them, and each costs time to find and to write."""
+"""Limit of reported problems: more would not help, and each costs time to find and to write."""
 LONGEST_SIMILAR, MOST_SIMILAR = 80, 1_000
 """Names that are longer, and more of them, are not compared for a hint: that takes a time that grows with both."""
 SHOWN_BEFORE, SHOWN_WIDTH = 60, 160

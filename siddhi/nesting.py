@@ -87,7 +87,7 @@ def nests_too_deeply(value: object) -> bool:
         if not layer:
             return False
         items = itertools.chain.from_iterable(map(_items, layer))
-        # What stands in several places is looked at once: a map that holds another twice, that again, … is no tree.
+        # Shared values are visited once: a map that holds another one twice, which again does, … is not a tree.
         layer = list({id(item): item for item in items if type(item) in _NESTING}.values())
     return bool(layer)
 

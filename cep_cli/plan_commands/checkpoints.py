@@ -38,7 +38,7 @@ MOST_SHOWN = 10
 @manager_options
 @with_readable_errors
 def savepoint_command(plan: str, name: str, within_s: float, as_json: bool, client: ManagerClient) -> None:
-    """Keep the state of PLAN as it is now, until it is deleted; the plan works on."""
+    """Keep the current state of PLAN until the savepoint is deleted; the plan keeps running."""
     before = {one["name"]: one for one in client.savepoints(plan)}
     name = client.take_savepoint(plan, name)["name"]
     deadline = time.monotonic() + within_s

@@ -141,4 +141,4 @@ class ConnectionTable:
 
 def _no_room(key: str, address: str) -> BodyRefusal:
     paced_logger.problem(key, "bodies were refused: address=%s see=%s", address, key)
-    return BodyRefusal(503, "no-room", f"too many large bodies are being worked on; send it again later ({key})")
+    return BodyRefusal(503, "no-room", f"too many large bodies are being processed; send it again later ({key})")

@@ -68,7 +68,7 @@ class WebServer:
         return len(self._loop.table)
 
     def bodies_bytes(self) -> int:
-        """Return how much room bodies take that are being read or worked on."""
+        """Return the size of all bodies that are being read or processed."""
         return self._loop.table.bodies_bytes
 
 

@@ -70,7 +70,7 @@ SETTLE_S, SETTLE_STEP_S = 10.0, 0.1
 """How long a start waits until it is clear who leads, and how often it looks whether the loop lives."""
 
 NOTED_S = 10.0
-"""So long a command waits until the plan store has been told what it must know before."""
+"""Time limit for the writes to the plan store that must precede a command."""
 
 NEVER = -(10**9)
 """A monotonic time before all others."""

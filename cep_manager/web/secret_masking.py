@@ -1,4 +1,4 @@
-"""Secrets of plans are shown to those who may change these plans, and to nobody else."""
+"""Mask secrets of plans for users who may not change these plans."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class KnownNames:
     """An annotation that has a meaning at some place.
 
     It has named `options`, and options that are accepted without effect, each with the reason. It may have so many
-    `values` without a name (None: other rules check them); one may stand for the option `value_of`. `judged` says that
+    `values` without a name (None: other rules check them); one may replace the option `value_of`. `judged` says that
     other rules check its options. `nested` are the annotations that it may have inside; of others, `flat` says, other
     rules check the options. `idle` says why the annotation as a whole has no effect.
     """

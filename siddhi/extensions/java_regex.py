@@ -23,7 +23,7 @@ _END = "(?:(?=(?:\\r\\n|[\\r\\x85\\u2028\\u2029])?\\Z)|(?<!\\r)(?=\\n\\Z))"
 """Where the text ends, but for a line's end."""
 _SIMPLE = {"z": "\\Z", "Z": _END, "R": f"(?:\\r\\n|[{_LINE_ENDS}])", "e": "\\x1b", "b": "(?u:\\b)", "B": "(?u:\\B)"}
 _SPREAD = {"h": _BLANKS, "H": _BLANKS, "v": _LINE_ENDS, "V": _LINE_ENDS}
-"""What `\\h` and `\\v` stand for; the capital means all other characters."""
+"""Meaning of `\\h` and `\\v`; the capital means all other characters."""
 _CODED = re.compile(r"\\(?:0([0-3]?[0-7]{1,2})|x\{([0-9a-fA-F]{1,6})\}|c(.))", re.DOTALL)
 _FLAGS = re.compile(r"\(\?([a-zA-Z]+)[):-]")
 _REFERENCE = re.compile(r"\$(\d+)|\$\{([a-zA-Z][a-zA-Z0-9]*)\}|\\(.)|([$\\])", re.DOTALL)

@@ -95,7 +95,7 @@ class WrittenDict:
 
 
 class _Whole(type):
-    """Types whose values are made by going through all of another one; they stand for the built-in ones."""
+    """Types whose values are made by going through all of another one; they replace the built-in ones."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, cls.__mro__[1])

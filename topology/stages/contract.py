@@ -149,7 +149,7 @@ class InstanceStatistics:
         is how long all of them stay.
         """
         if self.level == "off":
-            self._queued = 0  # what waits now stays uncounted: when it goes, nobody will know since when it was here
+            self._queued = 0  # waiting events stay uncounted, since their arrival times are unknown
             return
         self.busy_ns += now_ns - started_ns
         self.stay_ns += self._queued * (now_ns - self._noted_ns) + events * (now_ns - started_ns)

@@ -32,7 +32,7 @@ class _Channel:
 
 
 _Key = tuple[str, str, tuple[str, ...]]
-"""A channel: who brings it, its name there, and those of its streams that are merged. One without a name stands for all
+"""A channel: who brings it, its name there, and those of its streams that are merged. One without a name represents all
 that an instance, or a component of which one instance is enough, has not opened yet."""
 
 

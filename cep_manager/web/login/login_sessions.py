@@ -24,7 +24,7 @@ POLLED = ("/api/", "/fragments/", "/static/")
 class LoginSession(CallbackDict[str, Any], SessionMixin):
     """What the session carries.
 
-    `proof` is what the cookie showed; `stored` is None as long as nobody is known by it. `given` is the proof of a
+    `proof` is what the cookie showed; `stored` is None while it identifies no user. `given` is the proof of a
     session that begins with this request, and `taken` says that the former one has ended.
     """
 

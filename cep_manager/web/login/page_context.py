@@ -16,7 +16,7 @@ def add_page_context(app: Flask) -> None:
     """Templates, and macros that they import, know `csrf()`, the hidden field of every form that changes something.
 
     `csrf_token()`, its value for scripts; and `may(name)`, of a `Permission`. Templates know `user` too, None when
-    nobody has to show who they are, and `account`, the user as an account, None for those that have none here.
+    no login is required, and `account`, the user as an account, None for those that have none here.
     """
     app.jinja_env.globals.update(csrf=_field, csrf_token=_token, may=_may)
     app.context_processor(lambda: {"user": _user(), "account": g.get("account")})

@@ -162,8 +162,8 @@ class SegmentWriter:
         end = self.segment.size + length
         if end <= self._reserved:
             return
-        # Allocated ahead, since a write into a sparse file can fail for lack of space after the source was told that
-        # its events were accepted.
+        # Allocated ahead, since a write into a sparse file can fail for lack of space after the source was informed
+        # that its events were accepted.
         wanted = max(end, self._reserved + RESERVED_BYTES)
         try:
             os.posix_fallocate(self.descriptor, self._reserved, wanted - self._reserved)
@@ -179,7 +179,7 @@ class SegmentWriter:
         self._reserved = wanted
 
     def write(self, parts: tuple[Any, ...], length: int) -> None:
-        """`parts`, `length` bytes in all, for which there is room, stand behind what was there."""
+        """Append `parts`, `length` bytes in all, for which there is space."""
         written = os.pwritev(self.descriptor, parts, self.segment.size)
         if written != length:  # a signal, or a limit of the system on one call
             rest = b"".join(parts)

@@ -149,7 +149,7 @@ class PreparedResults:
         return self._standing_bytes <= self._most_bytes * (1 + UNDER_WAY_SHARE)
 
     def is_full(self) -> bool:
-        """Return whether so much waits for consumers that nothing more should be worked on."""
+        """Return whether so many results wait for consumers that processing should pause."""
         return self._standing_bytes > self._most_bytes
 
     def append(self, opening: OpenLink, message: Data, batch: pa.RecordBatch, body: Any) -> int:

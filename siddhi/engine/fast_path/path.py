@@ -121,7 +121,7 @@ class FastPath:
 
 
 def _drop(results: Sequence[tuple[Junction, int, FastRoute | None]]) -> None:
-    """Nobody gets these results, whose memory is free again."""
+    """Discard these results and free their memory."""
     for _, _, way in results:
         if way is not None:
             way.give()

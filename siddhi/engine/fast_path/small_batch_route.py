@@ -73,4 +73,4 @@ class SmallBatchRoute(ABC):
         """Return the `count` results of the rows that were taken in, at least one."""
 
     def end(self) -> None:  # noqa: B027 - most ways leave nothing behind
-        """Nobody will ask for the results any more."""
+        """Discard the results."""

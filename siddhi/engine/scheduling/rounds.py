@@ -7,7 +7,7 @@ made it at its moment. What an event writes depends on events before it alone, s
 more event its final result, and most often all of them:
 
     event          1:a   2:b   3:a   4:a        the table is empty
-    round 1 writes  a     b     a     a         as nobody sees any write
+    round 1 writes  a     b     a     a         as no read sees a write
     round 2 writes  a     b                     3 and 4 see that of event 1
     round 3 writes  a     b                     the same, so that this is the answer
 """

@@ -79,7 +79,7 @@ class AppState:
         The app may still wait for its first event.
         """
         parts = tuple(SavedPart(part.definition, part.holder.snapshot()) for part in self.parts)
-        strings = self.pool.snapshot()  # the last: columns that nobody has read yet got their codes only now
+        strings = self.pool.snapshot()  # the last: unread columns got their codes only now
         return SavedApp(app, clock, strings, parts, waits)
 
     def restore(self, saved: SavedApp) -> None:
@@ -116,7 +116,7 @@ class AppState:
                     short[name] = tuple(lacking)
         report = report_of(matched, [*before], [*parts], short, [one.definition for one in saved.parts],
                            [part.definition for part in self.parts])  # fmt: skip
-        if clock is None:  # nobody has a key yet
+        if clock is None:  # there are no keys yet
             return report
         for place in self.places:
             place.instances.watch(clock)

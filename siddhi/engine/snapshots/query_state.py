@@ -82,7 +82,7 @@ def _after_text(source: model.QueryInput) -> str:
 
 
 def _step(step: model.FilterStep | model.HandlerCall) -> str:
-    """Return the step without the schema around it: attributes that nobody reads make no difference."""
+    """Return the step without the schema around it: unused attributes make no difference."""
     if isinstance(step, model.FilterStep):
         return repr(step.condition)
     return repr((step.namespace, step.name, step.arguments, step.condition))

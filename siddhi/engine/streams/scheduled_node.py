@@ -20,11 +20,11 @@ class ScheduledNode:
         """
         self.node = node
         self.is_heard = node.writes != frozenset()
-        """True when someone besides the stream has to be told what the node sends: a listener or a table."""
+        """Whether the node's output also goes to a listener or a table."""
         self.fires_first = False
         """True when the node's own timers fire before what timers of the same time send to it."""
         self.tells_apart = False
-        """True when rows that one root caused must be told apart, as only some of them may fail."""
+        """Whether rows caused by the same root must be distinguished, as only some of them may fail."""
         self.keyed: list[bool] = []
         """Of each source of the node, whether events come into a partition on it."""
         self._inside = node.target is not None and "#" in node.target

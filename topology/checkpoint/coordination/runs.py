@@ -146,7 +146,7 @@ class CheckpointedRun:
     settles: frozenset[int] = frozenset()
     """The tasks that must have settled the final checkpoint, which is complete, before the run may end."""
     failures: int = 0
-    """Checkpoints that failed while the topology worked on."""
+    """Checkpoints that failed while the topology kept running."""
     history: deque[Attempted] = field(default_factory=lambda: deque(maxlen=HISTORY))
 
     @property

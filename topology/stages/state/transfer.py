@@ -87,5 +87,5 @@ class TaskState:
             self.step = "given"
 
     def finish(self) -> None:
-        """Forget what was given: the task works, or works on."""
+        """Forget the transferred state: the task runs, or keeps running."""
         self.step, self.given = "", {}

@@ -19,7 +19,7 @@ from siddhi.engine.operators.patterns.base.partial import UNSET_TIME, Match, Par
 from siddhi.engine.operators.patterns.machine.horizon import Horizon, Limits, is_expired, is_too_old
 
 Condition = Callable[[Sequence[Partial], PatternEvent], Sequence[bool]]
-"""For each partial match whether the event, which stands in the element's slot already, passes the element's
+"""For each partial match whether the event, which is in the element's slot already, passes the element's
 filters."""
 
 

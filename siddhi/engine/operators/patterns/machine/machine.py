@@ -178,7 +178,7 @@ class _StepBuilder:
         if first not in _both_sides(last) or first.waits_for_silence:
             first.emitter = last
         parsed = self._machine._parsed
-        # A round that begins at a `not` beside an event keeps what stood behind the pair, as in Siddhi.
+        # A round that begins at a `not` beside an event keeps the elements after the pair, as in Siddhi.
         kept = any(isinstance(element.scope_head, AbsentLogicalStep) for element in parsed)
         for element in parsed:
             element.holds_former_events = kept
