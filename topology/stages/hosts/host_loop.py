@@ -38,7 +38,7 @@ Ended = Callable[[BaseException | None], None]
 
 
 def _nothing() -> None:
-    """Do nothing, where nobody follows the turns of a task."""
+    """Do nothing: the default observer of the turns of a task."""
 
 
 class HostedTime(TaskTime):
