@@ -6,7 +6,8 @@ Deploys generated plans in the order of the seed, no two alike (60 % filters and
 tables), as one rule set on a system of its own as `cep up` starts it. Prints the seconds until all of them are active
 and connected, until one more plan is active, the memory that a plan takes and the processor time of all processes while
 no event comes. With `--kill` a plan is moved to a process of its own and back, and a stage host, the driver and the
-manager are killed, one after the other: prints the seconds until all plans are active and connected again.
+manager are killed, one after the other: prints the seconds until all plans are active and connected again. Ten more
+plans get events all that time, and it prints how many of their results are missing or came twice.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.many_ledger import Ledger, ledger_text
 from cep_cli.system.local_system import LocalSystem, Ports
 from cep_common.errors import CepError
 
@@ -35,6 +37,7 @@ POLL_S = 0.05
 LIMIT_S = 600.0
 SETTLE_S = 15.0
 MORE = 5
+LEDGER = 10
 SEEN_S = 3.0
 """So soon after a kill plans are taken for active again at the earliest: until then it may not have been noticed."""
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -88,7 +91,7 @@ def main() -> None:
         system = opened.enter_context(LocalSystem(folder / "system", Ports.free()))
         measures = measure(system, folder / "plans", options.plans, options.idle_s, options.seed)
         if options.kill:
-            measures |= moves(system) | kills(system, measures["plans"])
+            measures |= moves(system) | kills_with_ledger(system, measures["plans"])
         if options.hold_s:
             print(json.dumps({**measures, "pids": pids(system)}), flush=True)
             time.sleep(options.hold_s)
@@ -147,6 +150,7 @@ def until_active(system: LocalSystem, plans: int, started: float | None = None) 
     started = time.monotonic() if started is None else started
     active_s = 0.0
     while True:
+        system.watch()  # what was killed is started again
         try:
             found = [plan["status"] for plan in system.client.plans()]
         except CepError:  # the manager was killed
@@ -186,6 +190,18 @@ def moves(system: LocalSystem) -> dict[str, Any]:
             time.sleep(POLL_S)
         taken[f"moved_{host}_s"] = round(time.monotonic() - started, 2)
     return taken
+
+
+def kills_with_ledger(system: LocalSystem, plans: int) -> dict[str, Any]:
+    """Return what `kills` measures, and what came out meanwhile of plans that got events."""
+    numbers = range(plans + MORE, plans + MORE + LEDGER)
+    for number in numbers:
+        system.client.deploy(ledger_text(number), replace=False)
+    until_active(system, plans + LEDGER)
+    with Ledger(system, numbers) as ledger:
+        time.sleep(SEEN_S)
+        taken = kills(system, plans + LEDGER)
+        return taken | ledger.result()
 
 
 def kills(system: LocalSystem, plans: int) -> dict[str, Any]:

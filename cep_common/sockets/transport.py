@@ -36,21 +36,28 @@ MOST_BYTES_IN_ALL = 4
 """A message of a peer has so many frames at most, and in them all so many times what one may have."""
 
 
+HEARTBEAT_MS = 2_000
+"""How often a socket makes sure that its peers are there."""
+
+
 def listening_socket(
     context: zmq.Context[zmq.Socket[bytes]],
     kind: SocketKind,
     host: str,
     maximum_bytes: int,
     high_water_mark: int = 1000,
+    heartbeat_ms: int = HEARTBEAT_MS,
 ) -> zmq.Socket[bytes]:
     """Return a ROUTER of this kind, to be bound to `host`: bounded, and with CURVE when the context has keys.
+
+    It sends a ZMTP heartbeat to each peer every `heartbeat_ms`.
 
     Raises:
         ConfigError: When it has none and `host` is beyond loopback.
     """
     socket = context.socket(zmq.ROUTER)
     try:
-        _configure(socket, maximum_bytes, high_water_mark)
+        _configure(socket, maximum_bytes, high_water_mark, heartbeat_ms)
         guard_listening(socket, context, kind, host)
     except BaseException:
         socket.close()
@@ -59,16 +66,22 @@ def listening_socket(
 
 
 def connecting_socket(
-    context: zmq.Context[zmq.Socket[bytes]], kind: SocketKind, maximum_bytes: int, high_water_mark: int = 1000
+    context: zmq.Context[zmq.Socket[bytes]],
+    kind: SocketKind,
+    maximum_bytes: int,
+    high_water_mark: int = 1000,
+    heartbeat_ms: int = HEARTBEAT_MS,
 ) -> zmq.Socket[bytes]:
     """Return a DEALER, to be connected to such a socket: bounded, and with CURVE when the context has keys.
+
+    It sends a ZMTP heartbeat every `heartbeat_ms`.
 
     Raises:
         ConfigError: When these do not hold the public key of the socket's owner.
     """
     socket = context.socket(zmq.DEALER)
     try:
-        _configure(socket, maximum_bytes, high_water_mark)
+        _configure(socket, maximum_bytes, high_water_mark, heartbeat_ms)
         guard_connecting(socket, context, kind)
     except BaseException:
         socket.close()
@@ -76,14 +89,14 @@ def connecting_socket(
     return socket
 
 
-def _configure(socket: zmq.Socket[bytes], maximum_bytes: int, high_water_mark: int) -> None:
+def _configure(socket: zmq.Socket[bytes], maximum_bytes: int, high_water_mark: int, heartbeat_ms: int) -> None:
     """Bounds a socket: message size, queue lengths, no lingering; and notices dead TCP peers by ZMTP heartbeats."""
     socket.setsockopt(zmq.MAXMSGSIZE, maximum_bytes)
     socket.setsockopt(zmq.SNDHWM, high_water_mark)
     socket.setsockopt(zmq.RCVHWM, high_water_mark)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.HANDSHAKE_IVL, 10_000)  # who connects and says nothing is cut off
-    socket.setsockopt(zmq.HEARTBEAT_IVL, 2_000)
+    socket.setsockopt(zmq.HEARTBEAT_IVL, heartbeat_ms)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 6_000)
 
 

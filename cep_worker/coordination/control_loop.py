@@ -191,6 +191,13 @@ class ControlLoop:
         except PeerError as error:
             self._note(error)
 
+    def _beat_if_due(self) -> None:
+        """Send a heartbeat that is due between requests: those of a thousand plans take longer than a lease."""
+        now_ms = self._clock.monotonic_ms()
+        if self._worker_pace.due(now_ms):
+            self._worker_pace.done(now_ms)
+            self._register_worker()
+
     def _register_worker(self) -> None:
         if not self._send_registration():  # the manager does not have the base, as after a change of leader
             self._send_registration()
@@ -314,6 +321,7 @@ class ControlLoop:
             if known.get(report.key) == reported:
                 self._reported[report.key] = reported
                 continue
+            self._beat_if_due()
             answer = self._ask(
                 RegisterEndpoint(
                     role="worker",
@@ -337,6 +345,7 @@ class ControlLoop:
         due = self._receiver_tries.due(sorted(missing), now_ms)
         for key, epoch, stream in sorted(missing.keys() & set(due)):
             former = missing[key, epoch, stream]
+            self._beat_if_due()
             request = RequestEndpoint("receiver", key, epoch, self._worker, self._config.host, stream, former=former)
             answer = self._ask(request)
             if isinstance(answer, EndpointAssigned):

@@ -679,3 +679,34 @@ def test_without_news_the_next_checkpoint_waits_for_some_or_for_an_order() -> No
     assert world.coordinator.changed == {(KEY, 4)}
     assert not world.coordinator.runs[KEY, 4].is_current()
     assert pushed(world.pass_ms(1_250, beating=False)) == [(b"0", BeginCheckpoint(24))]
+
+
+def test_a_topology_without_news_is_not_looked_at_and_one_with_news_gets_its_checkpoint_soon() -> None:
+    world = World(tasks=1)
+    world.coordinator.join(b"0", hosted(idle=True), world.now_ms)
+    assert pushed(world.pass_ms(10_500, beating=False)) == [(b"0", BeginCheckpoint(21))]
+    world.report(21, 0)
+    world.written(21)
+    world.coordinator.join(b"0", hosted(idle=True), world.now_ms)
+    world.coordinator.on_time(world.now_ms)
+    assert world.coordinator.due_ms - world.now_ms > 10 * TIMING.interval_ms, "only its silence is left to be noticed"
+    world.pass_ms(9 * TIMING.interval_ms, beating=False)
+    world.coordinator.join(b"0", hosted(), world.now_ms)
+    assert world.coordinator.due_ms <= world.now_ms, "it is looked at now"
+    world.coordinator.on_time(world.now_ms)
+    assert world.coordinator.due_ms - world.now_ms <= 1_000
+    assert pushed(world.pass_ms(1_250, beating=False)) == [(b"0", BeginCheckpoint(22))]
+
+
+def test_time_that_the_coordinator_planned_to_wait_is_no_absence() -> None:
+    lease_ms = TIMING.lease_ms
+    planned, away = World(tasks=1), World(tasks=1)
+    for world in (planned, away):
+        world.beat()
+        world.coordinator.on_time(world.now_ms)
+        world.now_ms = 2 * lease_ms
+    silent = [
+        one for one in planned.coordinator.on_time(2 * lease_ms, 2 * lease_ms) if isinstance(one, RestartTopology)
+    ]
+    assert len(silent) == 1, "the task did not send a heartbeat though it was listened to"
+    assert without_probes(away.coordinator.on_time(2 * lease_ms, 10)) == [], "its heartbeats may have been missed"

@@ -54,6 +54,9 @@ POLL_MS = 20
 LONGEST_WAIT_MS = 500
 """How long the thread waits at most while nothing is due; messages and orders wake it."""
 
+ZMTP_HEARTBEAT_MS = 60_000
+"""Tasks say themselves that they are there, and a thousand connections are not to be tested every other second."""
+
 MESSAGES_AT_ONCE = 256
 
 
@@ -141,7 +144,9 @@ class CheckpointService(threading.Thread):
         self._storing = Storing(archive, clock, self._order, self._look_at_savepoints)
         self._savepoints = Savepoints(self._storing)
         self._closing = threading.Event()
-        self._socket = listening_socket(context, SocketKind.COORDINATOR, host, MAXIMUM_DATA_BYTES)
+        self._socket = listening_socket(
+            context, SocketKind.COORDINATOR, host, MAXIMUM_DATA_BYTES, heartbeat_ms=ZMTP_HEARTBEAT_MS
+        )
         try:
             self.endpoint = Endpoint(host, bind_in_range(self._socket, host, ports))
         except BaseException:

@@ -29,7 +29,7 @@ from cep_common.protocol.checkpoints import (
 from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, decode, encode
 from cep_common.protocol.registry import Message, Rejected
 from cep_common.security.roles import SocketKind
-from cep_common.sockets.transport import connecting_socket, receive_now
+from cep_common.sockets.transport import HEARTBEAT_MS, connecting_socket, receive_now
 from topology.checkpoint.errors import CheckpointError
 from topology.checkpoint.storage.writer import PartWriter
 from topology.errors import TopologyError
@@ -44,6 +44,8 @@ JOIN_EACH_MS = 50
 """How often a task joins until it knows where all others listen."""
 LOOK_MS = 20
 """How often the thread looks whether a part is ready, or written."""
+HOSTED_ZMTP_HEARTBEAT_MS = 60_000
+"""How often a hosted task tests its connection to the driver: its host has one of its own, which it tests often."""
 CLOSING_S = 30.0
 """How long a task that ends may continue with heartbeats while it writes what it has."""
 
@@ -88,7 +90,10 @@ class CheckpointReporter:
         self._begun = 0
         self._known = 0, False
         self._reported: ReportPart | None = None
-        self._socket = connecting_socket(context, SocketKind.COORDINATOR, MAXIMUM_CONTROL_BYTES)
+        heartbeat_ms = HOSTED_ZMTP_HEARTBEAT_MS if self._hosted else HEARTBEAT_MS
+        self._socket = connecting_socket(
+            context, SocketKind.COORDINATOR, MAXIMUM_CONTROL_BYTES, heartbeat_ms=heartbeat_ms
+        )
         self._socket.connect(coordinator.url())
 
     @property
