@@ -29,10 +29,22 @@ LOOK_S = 0.05
 DRAINED_LOOK_S = 0.01
 PROBES_AT_ONCE = 128
 RESTART_S = 0.5
+LONGEST_RESTART_S = 30.0
+"""Waiting time before a failed process starts again; it doubles with every failure in a row."""
+STEADY_S = 60.0
+"""A process that fails after it has run for so long has not failed in a row."""
+HANDOVERS_IN_A_ROW = 2
+"""A node whose processes fail so often, each time soon after it became active, hands over no more.
+
+What ends them would end those of the other node, too: an event, for instance, or the configuration.
+"""
 GIVES_WAY_S = 1.0
 """How long nothing of a node runs, so that the other node sees that and takes over."""
-SILENT_S = 2.0
-"""A manager that does not replace an expired role for so long hangs, or cannot write its files."""
+SILENT_LOOKS = 40
+"""A manager that does not replace an expired role during so many looks hangs, or cannot write its files.
+
+That is 2 s, and longer on a host that is so busy that this process is late, too, as the manager is then.
+"""
 NOT_AGAIN = 2
 """Exit code of a process whose configuration must be changed first."""
 STOP_S = {"driver": 25.0, "worker": 25.0, "manager": 15.0}
@@ -47,6 +59,9 @@ class _NodeProcess:
     log: Path
     process: subprocess.Popen[bytes] | None = None
     restart_at: float = 0.0
+    started_at: float = 0.0
+    failures: int = 0
+    """So often in a row."""
 
 
 @dataclass(slots=True)
@@ -60,7 +75,10 @@ class Node:
     _guard: socket.socket | None = None
     _lock: TextIO | None = None
     _was_active: bool = False
-    _expired_at: float | None = None
+    _active_since: float = 0.0
+    _failed_terms: int = 0
+    """So often in a row a process failed soon after this node had become active."""
+    _expired_looks: int = 0
 
     @property
     def folder(self) -> Path:
@@ -123,6 +141,7 @@ class Node:
         active = role is not None and role.is_active(monotonic_ms())
         if active != self._was_active:
             self._was_active = active
+            self._active_since = time.monotonic()
             token = role.token if role is not None else 0
             self.say(f"node {self.config.name} is {f'ACTIVE, token {token}' if active else 'passive'}")
             if not active:  # they end by themselves; one that hangs is ended here
@@ -142,17 +161,25 @@ class Node:
             if child.process is not None and child.process.poll() is not None:
                 self._ended(name, child, now, role)
                 return  # what else has ended is seen next, if it was not ended with this one
-            if child.process is None and now >= child.restart_at:
+            if child.process is None and now >= child.restart_at and self._has_guard(now):
                 self._start(name)
+
+    def _has_guard(self, now: float) -> bool:
+        """Return whether the guard port is open, and open it if it is not; a process that ends may still have it."""
+        try:
+            self._guard = self._guard or self._open_guard()
+        except LocalSystemError as error:
+            self.say(f"{error.message}; trying again")
+            for child in self._children.values():
+                child.restart_at = max(child.restart_at, now + GIVES_WAY_S)
+        return self._guard is not None
 
     def _check_manager(self, role: NodeRole | None) -> None:
         """End the node's processes if the manager leaves an expired role as it is: the other node may take over."""
-        if role is None or not role.token or role.is_active(monotonic_ms()):
-            self._expired_at = None
-        elif self._expired_at is None:
-            self._expired_at = time.monotonic()
-        elif time.monotonic() - self._expired_at >= SILENT_S:
-            self._expired_at = None
+        is_expired = role is not None and role.token > 0 and not role.is_active(monotonic_ms())
+        self._expired_looks = self._expired_looks + 1 if is_expired else 0
+        if self._expired_looks > SILENT_LOOKS:
+            self._expired_looks = 0
             self.say("the manager hangs, or cannot write the node's role; see manager.log. All processes start again")
             self._give_way()
 
@@ -160,18 +187,38 @@ class Node:
         assert child.process is not None  # noqa: S101 - asked by the caller
         code = child.process.returncode
         self._kill(name)
-        child.restart_at = now + RESTART_S
+        child.restart_at = max(child.restart_at, now + RESTART_S)
         if code == NOT_AGAIN:
             raise LocalSystemError(f"the {name} cannot start:\n{_last_lines(child.log)}")
         failed = code not in (0, FENCED)
+        active = role is not None and role.is_active(monotonic_ms())
+        if failed:
+            self._count_failure(child, now, active=active)
         # The other node, whose processes are up, continues sooner than a process starts that must be started first.
         # Without a manager the lease is not renewed: nothing of the node may act under it.
-        gives_way = failed and role is not None and role.is_active(monotonic_ms()) and role.peer_in_sync
+        takes_over = failed and active and role is not None and role.peer_in_sync
+        gives_way = takes_over and (name == "manager" or self._failed_terms <= HANDOVERS_IN_A_ROW)
         if failed:
             then = f"{role.peer} takes over" if role is not None and gives_way else "starting it again"
+            if takes_over and not gives_way:
+                then += (
+                    f" in {child.restart_at - now:.1f} s. Processes failed {self._failed_terms} times soon after this "
+                    f"node became active, so handing over to {role.peer if role else ''} does not help; see {child.log}"
+                )
             self.say(f"the {name} ended with exit code {code}; {then}")
         if gives_way or name == "manager":
             self._give_way()
+
+    def _count_failure(self, child: _NodeProcess, now: float, *, active: bool) -> None:
+        """Count failures in a row, of the process and of this node as the active one, and set when it starts again."""
+        child.failures = child.failures + 1 if now - child.started_at < STEADY_S else 1
+        in_a_row = child.failures
+        if active:
+            soon = now - max(self._active_since, child.started_at) < STEADY_S
+            self._failed_terms = self._failed_terms + 1 if soon else 0
+            in_a_row = max(in_a_row, self._failed_terms)
+        wait_s = min(RESTART_S * 2 ** min(in_a_row - 1, 10), LONGEST_RESTART_S)
+        child.restart_at = max(child.restart_at, now + wait_s)
 
     def _give_way(self) -> None:
         """End everything at once, and listen on the guard port no longer, so that the other node takes over."""
@@ -183,7 +230,7 @@ class Node:
             self._guard.close()
             self._guard = None
         for child in self._children.values():
-            child.restart_at = time.monotonic() + GIVES_WAY_S
+            child.restart_at = max(child.restart_at, time.monotonic() + GIVES_WAY_S)
 
     def _leave(self) -> None:
         """End everything in order, so that the other node takes over if this one is active, and begin as passive."""
@@ -196,12 +243,13 @@ class Node:
 
     def _start(self, name: str) -> None:
         child = self._children[name]
-        guard = self._guard or self._open_guard()
+        assert self._guard is not None  # noqa: S101 - by the caller
+        child.started_at = time.monotonic()
         with child.log.open("ab") as log:
             child.process = subprocess.Popen(  # noqa: S603 - our own command
                 [sys.executable, "-m", "cep_cli", name],
                 env=dict(child.environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                pass_fds=(guard.fileno(),),
+                pass_fds=(self._guard.fileno(),),
             )  # fmt: skip
 
     def _kill(self, name: str) -> None:

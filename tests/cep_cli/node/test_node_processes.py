@@ -13,7 +13,7 @@ import pytest
 from free_ports import free_port
 
 from cep_cli.node.config import NodeConfig, NodePorts
-from cep_cli.node.processes import PROCESSES, STOP_S, Node, _NodeProcess
+from cep_cli.node.processes import PROCESSES, SILENT_LOOKS, STEADY_S, STOP_S, Node, _NodeProcess
 from cep_common.nodes.files import DRAINED_FILE, ROLE_FILE, NodeRole
 
 DRIVER = f"""
@@ -181,7 +181,7 @@ def test_a_failed_process_starts_again_where_the_other_node_could_not_take_over(
 
 def test_a_manager_that_leaves_an_expired_role_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its disk may be full: it confirms the lease, but the node does not work under it."""
-    monkeypatch.setattr("cep_cli.node.processes.SILENT_S", 0.0)
+    monkeypatch.setattr("cep_cli.node.processes.SILENT_LOOKS", 1)
     said: list[str] = []
     node = node_of(tmp_path, said)
     node._was_active = False
@@ -201,3 +201,103 @@ def test_the_guard_port_is_open_again_when_processes_start(tmp_path: Path) -> No
         assert refuses(node.config.ports.guard)
         with node._open_guard():
             assert not refuses(node.config.ports.guard)
+
+
+class HostClock:
+    """The monotonic clock of the host, which moves when a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 10_000.0
+        monkeypatch.setattr("cep_cli.node.processes.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("cep_cli.node.processes.monotonic_ms", lambda: int(self.now * 1_000))
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> HostClock:
+    return HostClock(monkeypatch)
+
+
+def test_a_host_that_stood_still_does_not_end_its_manager(tmp_path: Path, host: HostClock) -> None:
+    """The manager has had no more time than its supervisor: it is about to replace the role."""
+    node = node_of(tmp_path, [])
+    node._was_active = False
+    expired = msgspec.structs.replace(ACTIVE, until_ms=1)
+    node._watch(expired)
+    host.now += 60
+    node._watch(expired)
+    assert node._children["manager"].process is not None
+    for _ in range(SILENT_LOOKS):
+        node._watch(expired)
+    assert node._children["manager"].process is None
+
+
+def fail_soon(node: RecordingNode, name: str, host: HostClock) -> float:
+    """End the process while the node is active. Return after how long it starts again."""
+    for one in PROCESSES:
+        if node._children[one].process is None:
+            node._children[one].process = sleeping(node.folder).process
+        node._children[one].started_at = host.now
+    if node._guard is None:
+        node._guard = socket.create_server(("127.0.0.1", 0))
+    node._watch(ACTIVE)
+    host.now += 5
+    node._kill(name)
+    node._children[name].process = ended(node.folder, 1).process
+    node._watch(ACTIVE)
+    wait_s = node._children[name].restart_at - host.now
+    host.now = max(child.restart_at for child in node._children.values())
+    return wait_s
+
+
+def close(node: RecordingNode) -> None:
+    for one in PROCESSES:
+        node._kill(one)
+    if node._guard is not None:
+        node._guard.close()
+
+
+def test_two_nodes_do_not_hand_over_to_each_other_for_ever(tmp_path: Path, host: HostClock) -> None:
+    """An event, or the configuration, may end the worker of both nodes."""
+    said: list[str] = []
+    node = node_of(tmp_path, said)
+    node._was_active = False
+    waits = [fail_soon(node, "worker", host) for _ in range(9)]
+    assert sum(line.endswith("b takes over") for line in said) == 2
+    assert waits[2:] == [2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    assert node._children["manager"].process is not None
+    assert node._guard is not None, "the node stays active"
+    assert "starting it again in 2.0 s. Processes failed 3 times soon after this node became active" in said[-7]
+    close(node)
+
+
+def test_a_node_that_has_been_active_for_long_hands_over_again(tmp_path: Path, host: HostClock) -> None:
+    said: list[str] = []
+    node = node_of(tmp_path, said)
+    node._was_active = False
+    for _ in range(4):
+        fail_soon(node, "worker", host)
+    node._children["worker"].process = sleeping(tmp_path).process
+    node._children["worker"].started_at = host.now
+    host.now += STEADY_S
+    said.clear()
+    node._kill("worker")
+    node._children["worker"].process = ended(tmp_path, 1).process
+    node._watch(ACTIVE)
+    assert said == ["the worker ended with exit code 1; b takes over"]
+    close(node)
+
+
+def test_a_guard_port_that_is_still_in_use_does_not_end_the_node(tmp_path: Path, host: HostClock) -> None:
+    """What a process has started may have it until it has ended, too."""
+    said: list[str] = []
+    node = node_of(tmp_path, said)
+    node.config = NodeConfig(folder=str(tmp_path), host="127.0.0.1", ports=NodePorts(guard=free_port()))
+    node._give_way()
+    with socket.create_server(("127.0.0.1", node.config.ports.guard)):
+        host.now += 1.5
+        node._watch(None)
+        assert (node.started, len(said)) == ([], 1)
+    host.now += 1.5
+    node._watch(None)
+    assert node.started == list(PROCESSES)
+    close(node)
