@@ -65,6 +65,12 @@ def _sums_longs_beyond_double(document: Document) -> bool:
     return long and re.search(r"\b(sum|avg)\((\w+\.)?\w+\)", document["app"]) is not None
 
 
+def _has_nulls(document: Document) -> bool:
+    """Return whether some event has a null."""
+    rows = [row for event in document["events"] for row in event.get("batch", [event]) if "data" in row]
+    return any(value is None for row in rows for value in row["data"])
+
+
 def _deletes_from_plain_table(document: Document) -> bool:
     plain = re.findall(r"(?m)^define table (\w+)", document["app"])
     return any(f"delete {table} " in document["app"] for table in plain)
@@ -161,7 +167,7 @@ KNOWN: tuple[KnownDifference, ...] = (
     KnownDifference(
         "extremes-of-what-is-held",
         "a value that leaves takes a later equal one with it in Siddhi, or the best value alone is remembered",
-        _text(r"\b(min|max)\("),
+        _text(r"\b(min|max)(Forever)?\("),
     ),
     KnownDifference(
         "float-as-text",
@@ -218,6 +224,11 @@ KNOWN: tuple[KnownDifference, ...] = (
         "keyed-rows-in-order",
         "which row of a chunk is the last one, and so represents its group, depends on the order of keyed rows",
         _text(rf"(?s){_KEY}.* join [^;]*( group by | order by | limit | output |Forever\()"),
+    ),
+    KnownDifference(
+        "null-is-a-key-too",
+        "an update that changes keys from or to null leaves several rows with one key in Siddhi",
+        lambda document: re.search(rf"(?s){_KEY}.* update ", document["app"]) is not None and _has_nulls(document),
     ),
     KnownDifference(
         "questions-change-nothing",
