@@ -3,8 +3,9 @@
 A script is the body of a function of `data`, the list of its arguments, as in Siddhi's extension `script:javascript`.
 It sees the language alone: no files, no network, no processes and no timers, and nothing of this process. Memory and
 stack are bounded, and time, also in functions of the engine that go through long lists or texts. A script can evade
-the time limit on purpose (QuickJS drops it where it keeps an exception for later, as promises do), so only trusted
-users should be allowed to deploy scripts.
+the time limit on purpose (QuickJS drops it where it keeps an exception for later, as promises do, and does not look at
+the time within operators and syntax, as in `{...o}` of many keys), so only trusted users should be allowed to deploy
+scripts.
 
 Nothing of a script runs outside of a call, nor while it is checked: what it returns or throws becomes a text within the
 call.
@@ -38,7 +39,7 @@ UNSEEN_STEPS = 40_000
 _MAKE = (
     """
 (body) => {
-  const stringify = JSON.stringify, apply = Reflect.apply, isArray = Array.isArray;
+  const stringify = JSON.stringify, apply = Reflect.apply, isArray = Array.isArray, ownKeys = Reflect.ownKeys;
   const put = (place, name, value) =>
     Object.defineProperty(place, name, { value, writable: true, enumerable: false, configurable: true });
   const count = (steps) => { for (let left = steps; left > UNSEEN_STEPS; left -= UNSEEN_STEPS); };
@@ -71,11 +72,45 @@ _MAKE = (
     },
   };
   put(Array.prototype, "flat", flat);
-  for (const name of ["keys", "values", "entries"]) {
-    const native = Object[name];
-    const { listed } = { listed(it) { const found = native(it); count(100 * found.length); return found; } };
-    put(Object, name, listed);
-  }
+  // What these cost is known once they have run: the memory of a script bounds each single call.
+  const charge = (place, name, cost) => {
+    const native = place[name];
+    if (typeof native !== "function") return;
+    const { charged } = {
+      charged(...given) {
+        const found = apply(native, this, given);
+        count(cost(found, given, this));
+        return found;
+      },
+    };
+    put(place, name, charged);
+  };
+  const isObject = (it) => (typeof it === "object" && it !== null) || typeof it === "function";
+  const keysOf = (it) => (isArray(it) || typeof it === "string" ? it.length : isObject(it) ? ownKeys(it).length : 0);
+  for (const name of ["keys", "values", "entries", "getOwnPropertyNames", "getOwnPropertySymbols"])
+    charge(Object, name, (found, [it]) => 100 * (name === "getOwnPropertySymbols" ? keysOf(it) : found.length));
+  charge(Reflect, "ownKeys", (found) => 100 * found.length);
+  for (const name of ["getOwnPropertyDescriptors", "fromEntries", "defineProperties"])
+    charge(Object, name, (found) => 1000 * keysOf(found));
+  for (const name of ["freeze", "seal", "isFrozen", "isSealed"])
+    charge(Object, name, (_, [it]) => 100 * keysOf(it));
+  charge(Object, "assign", (_, given) => {
+    let steps = 0;
+    for (let place = 0; place < given.length; place++) steps += 200 * keysOf(given[place]);
+    return steps;
+  });
+  charge(JSON, "parse", (_, [text]) => (typeof text === "string" ? 50 * text.length : 0));
+  for (const name of ["toString", "toLocaleString"])
+    charge(BigInt.prototype, name, (found) => 1000 * found.length);
+  const shared = Object.getPrototypeOf(Int8Array.prototype);
+  for (const name of ["fill", "set", "sort", "reverse", "slice", "join", "indexOf", "lastIndexOf", "includes",
+                      "toReversed", "toSorted", "with", "copyWithin", "toString", "toLocaleString"])
+    charge(shared, name, (_, __, it) => items(it));
+  for (const name of ["toUpperCase", "toLowerCase", "toLocaleUpperCase", "toLocaleLowerCase", "normalize",
+                      "localeCompare", "isWellFormed", "toWellFormed"])
+    charge(String.prototype, name, (_, __, it) => items(it));
+  for (const name of ["repeat", "padStart", "padEnd", "concat", "slice", "substring", "substr", "trim"])
+    charge(String.prototype, name, items);
   const search = (it, [sought]) => (it?.length ?? 0) * (typeof sought === "string" ? sought.length : 0);
   for (const name of ["indexOf", "lastIndexOf", "includes", "split", "replace", "replaceAll"])
     guard(String.prototype, name, search);

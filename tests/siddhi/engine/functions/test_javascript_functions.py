@@ -206,6 +206,55 @@ def test_functions_of_the_engine_take_no_longer_than_a_script_may(body: str, wor
     assert time.process_time() - began_s < 3.0
 
 
+MANY_KEYS = "let o = {}; for (let i = 0; i < 2e4; i++) o['k' + i] = i; const e = Object.entries(o);"
+
+
+@pytest.mark.parametrize(
+    ("prepared", "call"),
+    [
+        (MANY_KEYS, "Object.assign({}, o)"),
+        (MANY_KEYS, "Object.getOwnPropertyNames(o)"),
+        (MANY_KEYS, "Object.getOwnPropertySymbols(o)"),
+        (MANY_KEYS, "Object.getOwnPropertyDescriptors(o)"),
+        (MANY_KEYS, "Object.fromEntries(e)"),
+        (MANY_KEYS, "Object.freeze(o)"),
+        (MANY_KEYS, "Object.isFrozen(o)"),
+        (MANY_KEYS, "Reflect.ownKeys(o)"),
+        ("const t = '[' + '1,'.repeat(3e5) + '1]';", "JSON.parse(t)"),
+        ("const b = (1n << 100000n) - 1n;", "b.toString()"),
+        ("const a = new Float64Array(1e6).fill(3);", "a.sort()"),
+        ("const a = new Uint8Array(1e6);", "a.join()"),
+        ("const s = 'a'.repeat(4e5);", "s.toUpperCase()"),
+        ("const s = 'a'.repeat(4e6);", "s.padStart(5e6, 'ab')"),
+        ("const s = 'ab';", "s.repeat(2e6)"),
+        ("const s = '\u00e9'.repeat(1e5);", "s.normalize('NFD')"),
+        ("let s = 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa';", "/(a+)+b/.test(s)"),
+        ("function* endless() { while (true) yield 1; }", "[...endless()].length"),
+        ("const a = Array.from({length: 1e5}, (_, i) => -i);", "a.sort((x, y) => x - y).reverse()"),
+        ("", "outer: for (;;) for (;;) continue outer"),
+    ],
+)
+@pytest.mark.usefixtures("little_time")
+def test_built_in_functions_in_a_loop_end_with_the_time_of_the_call(prepared: str, call: str) -> None:
+    began_s = time.process_time()
+    with pytest.raises(JavaScriptError, match=r"it took more than|it needs more than"):
+        compile_javascript(f"{prepared} while (true) {{ {call}; }}")([])
+    assert time.process_time() - began_s < 3.0
+
+
+def test_what_charges_built_in_functions_for_their_work_changes_none_of_their_answers() -> None:
+    body = """
+        const mark = Symbol("m"), one = {a: 1, [mark]: 2}, copy = Object.assign({}, one, null, "xy", [7]);
+        return [Object.keys(copy), copy[mark], Object.getOwnPropertyNames("ab"), Reflect.ownKeys(one).length,
+                Object.getOwnPropertySymbols(one).length, Object.fromEntries(new Map([["k", 5]])).k,
+                Object.getOwnPropertyDescriptors(one).a.value, Object.isFrozen(Object.freeze(one)), Object.isFrozen(1),
+                JSON.parse("[1,2]", (_, it) => Array.isArray(it) ? it : it + 1), JSON.parse(5), (255n).toString(16),
+                new Uint8Array([3, 1]).sort().join("-"), "ab".toUpperCase(), "a".padStart(3, "-"), " b ".trim(),
+                "abc".slice(-2), "a".localeCompare("b"), String.prototype.concat.call(1, 2)].join(" ");
+    """
+    assert compile_javascript(body)([]) == "0,1,a 2 0,1,length 2 1 5 1 true true 2,3 5 ff 1-3 AB --a b bc -1 12"
+
+
 def test_what_guards_the_functions_of_the_engine_changes_nothing_else() -> None:
     body = """
         const found = [[3, 1, 2].sort().join("-"), "a,b".split(",").length, "abcb".replace("b", (x) => x + x)];
