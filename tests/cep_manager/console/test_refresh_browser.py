@@ -74,7 +74,7 @@ def on_every_page(page: Browser, script: str) -> Iterator[None]:
 def test_a_region_goes_on_after_an_answer_that_breaks_off(chromium: Browser, address: str, view: SlowView) -> None:
     chromium.open(f"{address}/plans")
     chromium.evaluate(BREAKS_OFF % "/fragments/plans")
-    chromium.until(f"{PULSE}.startsWith('The manager\\'s answer could not be read; this is as of')")
+    chromium.until(f"{PULSE}.startsWith('The manager\\'s answer could not be read; this page shows data from ')")
     before = chromium.evaluate(ROW)
     view.world.tick(1_000)
     chromium.until(f"{ROW} !== {json.dumps(before)} && {PULSE} === ''")
@@ -106,7 +106,7 @@ def test_a_manager_that_hangs_is_told_and_one_that_answers_again_is_shown(
 def test_a_failure_of_the_manager_leaves_what_was_there(chromium: Browser, address: str, view: SlowView) -> None:
     chromium.open(f"{address}/plans")
     view.failure = RuntimeError("nobody expected this")
-    chromium.until(f"{PULSE}.startsWith('The manager failed (its log says more); this is as of')")
+    chromium.until(f"{PULSE}.startsWith('The manager failed (its log says more); this page shows data from ')")
     assert "active" in chromium.evaluate(ROW)
     assert "internal" not in chromium.evaluate("document.querySelector('[data-refresh]').textContent")
     view.failure = None

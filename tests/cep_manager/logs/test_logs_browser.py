@@ -107,11 +107,11 @@ def test_a_process_that_dies_while_its_log_is_followed_is_told_and_taken_up_agai
     chromium.open(f"{address}/logs?process=worker:worker-1")
     chromium.until("document.querySelectorAll('.log-line').length === 1")
     processes.silent.add("run-2")
-    chromium.until("document.getElementById('log-told').textContent === 'No answer'")
+    chromium.until("document.getElementById('log-told').textContent === 'No response'")
     assert "worker worker-1 (process 300 on 10.0.0.3) did not answer" in chromium.evaluate(PROBLEMS)
     processes.start_worker_again()
     chromium.until(
-        "[...document.querySelectorAll('.log-break')].some((one) => one.textContent.includes('started again'))"
+        "[...document.querySelectorAll('.log-break')].some((one) => one.textContent.includes('restarted'))"
     )
     chromium.until("document.getElementById('log-told').textContent === 'Following'")
 

@@ -312,7 +312,7 @@ def test_nothing_that_a_former_leader_writes_comes_about_and_it_is_told_so(datab
     leader = leading_store(database, "two")
     before = leader.plans()
     for write in WRITES.values():
-        with pytest.raises(NotLeaderError, match="token 1 is over"):
+        with pytest.raises(NotLeaderError, match="token 1 has expired"):
             write(former)
     assert leader.plans() == former.plans() == before
     assert [token for token, _ in told] == [1] * len(WRITES)
