@@ -110,9 +110,7 @@ def test_a_process_that_dies_while_its_log_is_followed_is_told_and_taken_up_agai
     chromium.until("document.getElementById('log-told').textContent === 'No response'")
     assert "worker worker-1 (process 300 on 10.0.0.3) did not answer" in chromium.evaluate(PROBLEMS)
     processes.start_worker_again()
-    chromium.until(
-        "[...document.querySelectorAll('.log-break')].some((one) => one.textContent.includes('restarted'))"
-    )
+    chromium.until("[...document.querySelectorAll('.log-break')].some((one) => one.textContent.includes('restarted'))")
     chromium.until("document.getElementById('log-told').textContent === 'Following'")
 
 
