@@ -61,13 +61,12 @@ class ReportHost(Message, frozen=True):
 
 
 class HostHeard(Message, frozen=True):
-    """The driver has taken in the registration `number`: tasks that had ended by then need not be reported again.
+    """The driver has taken in a registration, and has the list of tasks of the one that it `knows`.
 
-    It has the list of tasks of the registration that it `knows`.
+    Tasks that had ended by that list need not be reported again.
     """
 
     TYPE = "host-heard"
-    number: int
     heartbeat_ms: int
     lease_ms: int
     knows: int = 0

@@ -22,6 +22,7 @@ from cep_common.clock import SystemClock
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.protocol.links import OpenLink
 from cep_common.protocol.registry import EndpointRegistered, Message, RegisterEndpoint, Rejected
+from cep_common.protocol.stage_hosts import HostedTask, HostHeard
 from cep_common.protocol.tasks import ComponentReport, ComponentState, RegisterTask, TaskRegistered
 from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import ControlServer
@@ -323,3 +324,14 @@ def test_who_was_at_work_in_a_host_that_died_is_known_to_the_next_one(tmp_path: 
     assert list(host_trace.left_behind(traces)) == [], "told once"
     assert list(traces.iterdir()) == []
     assert list(host_trace.left_behind(tmp_path / "nowhere")) == []
+
+
+def test_a_task_that_ended_is_listed_until_the_driver_has_that_list() -> None:
+    host: Any = object.__new__(stage_host.StageHost)
+    key = PlanKey(1, "P")
+    ended = stage_host._Hosted(key, ended=HostedTask(key, 1, 0, "ended"), reported=5)
+    host._lock, host._hosted = threading.Lock(), {(key, 1, 0): ended}
+    host._obey(HostHeard(heartbeat_ms=500, lease_ms=6_000, knows=3))  # list 5 was lost, a later heartbeat was heard
+    assert list(host._hosted) == [(key, 1, 0)]
+    host._obey(HostHeard(heartbeat_ms=500, lease_ms=6_000, knows=7))
+    assert host._hosted == {}

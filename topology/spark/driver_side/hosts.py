@@ -203,7 +203,7 @@ class Hosts:
         else:  # the answer says which list is known; the host sends the present one if that is another
             self._do(self._state.beat(message.host, message.blames, now_ms))
         lease_ms = self._config.checkpoint.task_lease_ms
-        self._send(peer, HostHeard(message.number, HEARTBEAT_MS, lease_ms, host.listed))
+        self._send(peer, HostHeard(HEARTBEAT_MS, lease_ms, host.listed))
 
     def _send(self, peer: bytes, message: Message) -> None:
         if not self.socket.closed:  # while the driver leaves, Spark ends the hosts

@@ -289,11 +289,11 @@ class StageHost:
 
     def _obey(self, message: Message) -> None:
         match message:
-            case HostHeard(number=number, heartbeat_ms=heartbeat_ms, lease_ms=lease_ms, knows=knows):
+            case HostHeard(heartbeat_ms=heartbeat_ms, lease_ms=lease_ms, knows=knows):
                 self._heartbeat_ms, self._lease_ms, self._known = heartbeat_ms, lease_ms, knows
                 with self._lock:
                     for task_id, one in list(self._hosted.items()):
-                        if one.reported is not None and one.reported <= number:
+                        if one.reported is not None and one.reported <= knows:
                             del self._hosted[task_id]
             case RunTask(key=key, epoch=epoch, attempt=attempt, assignment=assignment):
                 task_id = (key, epoch, attempt)
