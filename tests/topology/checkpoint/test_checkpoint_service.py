@@ -13,7 +13,7 @@ import pytest
 import zmq
 from checkpoint_stores import KEY, plan_xml, store_of
 
-from cep_common.clock import SystemClock
+from cep_common.clock import ManualClock, SystemClock
 from cep_common.ids import Endpoint
 from cep_common.protocol.checkpoints import (
     BeginCheckpoint,
@@ -27,7 +27,7 @@ from cep_common.protocol.drivers import FORMER_SAVEPOINT
 from cep_common.protocol.registry import Message, Rejected
 from topology.checkpoint.coordination.archive import Archive
 from topology.checkpoint.coordination.coordinator import Timing
-from topology.checkpoint.coordination.instructions import Drained, RestartTopology
+from topology.checkpoint.coordination.instructions import Drained, Instruction, RestartTopology
 from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.coordination.service import CheckpointService, RunOpened, RunRefused
 from topology.checkpoint.storage.store import read_state
@@ -225,3 +225,36 @@ def test_without_a_store_runs_begin_and_tasks_are_watched(zmq_context: zmq.Conte
     assert isinstance(drained, Drained)
     assert "nothing can be stored" in drained.error
     service.close()
+
+
+def test_time_behind_a_look_counts_as_absence_like_time_behind_the_planned_wait(
+    zmq_context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    service = CheckpointService(zmq_context, "127.0.0.1", (14_000, 14_999), TIMING, None, clock)
+    away_ms: list[int] = []
+
+    def look(now_ms: int, planned_ms: int | None) -> list[Instruction]:
+        away_ms.append(now_ms - (now_ms if planned_ms is None else planned_ms))
+        return []
+
+    monkeypatch.setattr(service._coordinator, "on_time", look)
+    service._turn()
+    clock.advance(3_000)  # as a slow end of the turn takes
+    clock.advance(service._wait_ms())
+    service._turn()
+    clock.advance(service._wait_ms() + 40)
+    service._turn()
+    service.close()
+    assert away_ms == [0, 3_000, 40]
+
+
+def test_the_driver_is_woken_when_savepoints_change(zmq_context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    service = CheckpointService(zmq_context, "127.0.0.1", (14_000, 14_999), TIMING, None, SystemClock())
+    woken: list[int] = []
+    service.happened = lambda: woken.append(len(service.savepoints()))
+    service.take_savepoint(KEY, 1, "before")  # of a topology that does not run: it has failed at once
+    service._turn()
+    service._turn()
+    service.close()
+    assert woken == [1]

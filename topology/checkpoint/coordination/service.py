@@ -134,13 +134,15 @@ class CheckpointService(threading.Thread):
         """Grows when `view` returns something else of any topology."""
         self._savepoint_reports: tuple[SavepointReport, ...] = ()
         self._news = True
+        self._looked_ms: int | None = None
+        """When it was last looked at what is due."""
         self._planned_ms: int | None = None
         """When this turn was to begin at the latest."""
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._wakeup = Wakeup()
         self.happened: Callable[[], None] = lambda: None
-        """Called, in the service's thread, when there are `events`."""
+        """Called, in the service's thread, when there are `events`, or other `savepoints`."""
         self._storing = Storing(archive, clock, self._order, self._look_at_savepoints)
         self._savepoints = Savepoints(self._storing)
         self._closing = threading.Event()
@@ -247,9 +249,7 @@ class CheckpointService(threading.Thread):
             poller.register(source, zmq.POLLIN)
         while not self._closing.is_set():
             try:
-                wait_ms = self._wait_ms()
-                self._planned_ms = self._clock.monotonic_ms() + wait_ms
-                poller.poll(wait_ms)
+                poller.poll(self._wait_ms())
                 self._wakeup.silence()
                 self._turn()
             except Exception:
@@ -259,9 +259,11 @@ class CheckpointService(threading.Thread):
 
     def _wait_ms(self) -> int:
         """Return how long to wait for messages and orders."""
-        if self._probes.pending:
-            return POLL_MS
-        return min(max(POLL_MS, self._coordinator.due_ms - self._clock.monotonic_ms()), LONGEST_WAIT_MS)
+        due_ms = 0 if self._probes.pending else self._coordinator.due_ms - self._clock.monotonic_ms()
+        wait_ms = min(max(POLL_MS, due_ms), LONGEST_WAIT_MS)
+        # From the last look, not from now: what came behind it was time in which nothing was heard.
+        self._planned_ms = self._looked_ms + wait_ms if self._looked_ms is not None else None
+        return wait_ms
 
     def _happen(self, event: Event) -> None:
         self._events.put(event)
@@ -276,6 +278,7 @@ class CheckpointService(threading.Thread):
             self._news = True
             self._orders.get()()
         now_ms = self._clock.monotonic_ms()
+        self._looked_ms = now_ms
         self._do(self._coordinator.on_time(now_ms, self._planned_ms))
         for run, task in self._probes.refused(now_ms):
             self._do(self._coordinator.task_ended(run, task))
@@ -467,7 +470,10 @@ class CheckpointService(threading.Thread):
             if before is None or _differ(before, checkpoints):
                 self._views[key, epoch] = checkpoints
                 self.view_version += 1
-        self._savepoint_reports = self._savepoints.reports()
+        savepoints = self._savepoints.reports()
+        if savepoints != self._savepoint_reports:
+            self._savepoint_reports = savepoints
+            self.happened()
 
     def _forget_views(self, key: PlanKey, epoch: int) -> None:
         self._coordinator.forget(key, epoch)
