@@ -312,15 +312,18 @@ class ControlLoop:
     def _register_outflows(self) -> None:
         """Register the endpoints that the manager does not know as they are."""
         snapshots = self._flows.snapshots()
-        known, self._reported = self._reported, {}
+        present = {snapshot.report.key for snapshot in snapshots if snapshot.outflow is not None}
+        # In place: a heartbeat between two requests may hear which of them the manager needs again.
+        for gone in self._reported.keys() - present:
+            del self._reported[gone]
         for snapshot in snapshots:
             report = snapshot.report
             reported = (report.epoch, snapshot.outflow, report.publishers)
             if snapshot.outflow is None:
                 continue
-            if known.get(report.key) == reported:
-                self._reported[report.key] = reported
+            if self._reported.get(report.key) == reported:
                 continue
+            self._reported.pop(report.key, None)
             self._beat_if_due()
             answer = self._ask(
                 RegisterEndpoint(

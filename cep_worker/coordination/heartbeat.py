@@ -43,7 +43,7 @@ class RetryTimer:
 
         What is no longer wanted is forgotten, so that it is asked for at once when it is wanted again.
         """
-        names = list(wanted)
+        names = dict.fromkeys(wanted)
         self._tried_ms = {name: tried_ms for name, tried_ms in self._tried_ms.items() if name in names}
         ready = [name for name in names if now_ms - self._tried_ms.get(name, -self.interval_ms) >= self.interval_ms]
         self._tried_ms.update(dict.fromkeys(ready, now_ms))

@@ -8,7 +8,7 @@ from typing import Any
 from cep_common.clock import ManualClock
 from cep_common.errors import RequestRejectedError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.protocol.registry import RequestEndpoint
+from cep_common.protocol.registry import EndpointRegistered, RegisterEndpoint, RequestEndpoint
 from cep_worker.config import WorkerConfig
 from cep_worker.coordination.control_loop import ControlLoop
 
@@ -70,3 +70,31 @@ def test_heartbeats_do_not_wait_for_the_requests_of_all_plans() -> None:
     gaps = [later - sooner for sooner, later in zip(manager.beats_ms, manager.beats_ms[1:], strict=False)]
     assert len(gaps) >= PLANS * REQUEST_MS // config.registry.heartbeat_ms - 1
     assert max(gaps) <= config.registry.heartbeat_ms + 2 * REQUEST_MS
+
+
+def test_what_the_manager_needs_again_is_heard_in_heartbeats_between_requests() -> None:
+    config, clock = WorkerConfig(), ManualClock()
+    context: Any = None
+    flows: Any = Flows()
+    loop: Any = ControlLoop(config, "w", context, clock, flows)
+    reports = [snapshot.report for snapshot in flows.snapshots()]
+    endpoint = Endpoint("127.0.0.1", 2)
+    flows.snapshots = lambda: [SimpleNamespace(report=report, outflow=endpoint, unconnected=()) for report in reports]
+    last = reports[-1].key
+    loop._reported = {last: (1, endpoint, ())}
+    registered: list[PlanKey] = []
+
+    def request(message: Any) -> Any:
+        assert isinstance(message, RegisterEndpoint)
+        registered.append(message.key)
+        return EndpointRegistered(config.registry.heartbeat_ms, 1_000)
+
+    def beat() -> bool:
+        loop._reported.pop(last, None)  # the answer names it
+        return True
+
+    loop._client, loop._send_registration = SimpleNamespace(request=request), beat
+    loop._register_outflows()
+    assert registered == [report.key for report in reports]
+    loop._register_outflows()
+    assert len(registered) == PLANS, "the manager knows all of them by now"
