@@ -58,7 +58,7 @@ class Ledger:
         self._threads[1].start()
         if not self._listening.wait(LATE_S):
             self.close()
-            raise SystemExit(f"nobody listens to the plans of the ledger: {self._failure}")
+            raise SystemExit(f"cannot listen to the plans of the ledger: {self._failure}")
         self._threads[0].start()
         return self
 
