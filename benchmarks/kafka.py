@@ -1,29 +1,33 @@
-"""JSON events from a Kafka topic through a deployed filter to another topic, beside a bare loop of the same client.
+"""JSON events from a Kafka topic through a filter to another topic: a plan, a bare loop of the client, and Spark.
 
-    .venv/bin/python -m benchmarks.kafka [--events 200000] [--rate 10000] [--seconds 10] [--partitions 1]
-        [--exactly-once] [--json]
+    .venv/bin/python -m benchmarks.kafka [--events 200000] [--rate 10000] [--seconds 10] [--partitions 1 4]
+        [--without-spark] [--json]
 
-A broker and a system of its own. Prints events per second of wall clock and of processor time (all processes but the
-broker and this one) over `events` that wait in the topic, and p50/p99 from produce to consume at `rate`.
+A broker and a system of its own; events of about 115 bytes. For each number of partitions: the bare loop, the plan with
+at-least-once and exactly-once delivery, and Spark Structured Streaming on the same topics, where its connector can be
+fetched from Maven Central.
+
+`events` become visible in the topic at once, since a transaction holds them; events per second count from then until
+the last result is in the other topic, by wall clock and by processor time (all processes but the broker and this one).
+p50 and p99 are from produce to consume at `rate`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
+import os
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import psutil
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 # The root comes first: folders of tests have the names of packages.
@@ -32,35 +36,31 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kafka_broker import Broker, kafka_broker
 
+from benchmarks.kafka_peers import AT_ONCE, bare_loop, committed_reader, produce, structured_streaming
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem, Ports
 
 PLAN = '''
-@Plan:name('Filter{number}') {delivery}
+@Plan:name('{name}') {delivery}
 @source(type='kafka', topic.list='{source}', group.id='{source}', bootstrap.servers='{servers}', @map(type='json'))
-@Import('Readings{number}:1.0.0') define stream Readings (sent long, device string, level double, note string);
+@Import('Readings{name}:1.0.0') define stream Readings (sent long, device string, level double, note string);
 @sink(type='kafka', topic='{sink}', bootstrap.servers='{servers}', @map(type='json', @payload("""{payload}""")))
-@Export('High{number}:1.0.0') define stream High (sent long, device string, level double, note string);
+@Export('High{name}:1.0.0') define stream High (sent long, device string, level double, note string);
 from Readings[level > 0.1] select sent, device, level, note insert into High;
 '''
 PAYLOAD = '{"sent": {{sent}}, "device": "{{device}}", "level": {{level}}, "note": "{{note}}"}'
 NOTE = "x" * 40
-LEAST = 0.1
-WARM_UP = 2_000
+WARM_UP = 10_000
 SLEEP_S = 0.001
 MOST_S = 180.0
-AT_ONCE = 10_000
+CHECKPOINT_MS = 1_000
+"""Results of plans that deliver exactly once wait for a checkpoint; the default is 10 s."""
 
 Measured = dict[str, float]
 
 
-class TopicReading(msgspec.Struct):
-    """An event as the bare loop decodes it."""
-
-    sent: int
-    device: str
-    level: float
-    note: str
+class TooSlowError(Exception):
+    """Results did not come in time; the message says how many."""
 
 
 def main() -> None:
@@ -68,82 +68,92 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--rate", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--partitions", type=int, default=1)
-    parser.add_argument("--exactly-once", action="store_true")
+    parser.add_argument("--partitions", type=int, nargs="+", default=[1, 4])
+    parser.add_argument("--without-spark", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found: dict[str, Measured] = {}
-    with tempfile.TemporaryDirectory() as folder, kafka_broker() as broker:
-        with bare_loop(broker, options.partitions) as (source, sink):
-            found["bare loop"] = _measure(broker, source, sink, options)
-        with LocalSystem(Path(folder), Ports.free()) as system:
-            source, sink = _topics(broker, options.partitions)
-            _deploy(system, broker, source, sink, options.exactly_once)
-            found["plan"] = _measure(broker, source, sink, options)
+
+    def note(name: str, partitions: int, measured: Measured) -> None:
+        found[f"{name}, {partitions} partition{'s' if partitions > 1 else ''}"] = measured
+        if not options.json:
+            print(_line(*list(found.items())[-1], options.rate), flush=True)
+
+    with kafka_broker() as broker:
+        for partitions in options.partitions:
+            source, sink = _topics(broker, partitions)
+            with bare_loop(broker.servers, source, sink, partitions):
+                note("bare loop", partitions, _measure(broker, source, sink, options))
+        _measure_plans(broker, options, note)
+        if not options.without_spark:
+            _measure_spark(broker, options, note)
     if options.json:
         print(json.dumps(found))
-        return
-    for name, one in found.items():
-        print(f"{name:<10} {one['events_per_s']:>9,.0f} events/s   {one['events_per_cpu_s']:>9,.0f} per CPU second   "
-              f"p50 {one['p50_ms']:.1f} ms   p99 {one['p99_ms']:.1f} ms at {options.rate:,}/s")  # fmt: skip
 
 
-def _deploy(system: LocalSystem, broker: Broker, source: str, sink: str, exactly_once: bool) -> None:
-    text = PLAN.format(
-        number="", source=source, sink=sink, servers=broker.servers, payload=PAYLOAD,
-        delivery="@App:delivery('exactly-once')" if exactly_once else "",
-    )  # fmt: skip
-    plan = system.client.deploy(text, replace=False)["plan"]
-    wait_until_connected(system.client, plan, 60)
+def _line(name: str, one: Measured, rate: int) -> str:
+    return (
+        f"{name:<38} {one['events_per_s']:>9,.0f} events/s {one['events_per_cpu_s']:>9,.0f} per CPU second   "
+        f"p50 {one['p50_ms']:>7.1f} ms  p99 {one['p99_ms']:>7.1f} ms at {rate:,}/s"
+    )
+
+
+def _measure_plans(broker: Broker, options: argparse.Namespace, note: Callable[[str, int, Measured], None]) -> None:
+    environment = {**os.environ, "CEP_DRIVER__CHECKPOINT__INTERVAL_MS": str(CHECKPOINT_MS)}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LocalSystem(Path(folder), Ports.free(), environment=environment) as system,
+    ):
+        for delivery in ("at-least-once", "exactly-once"):
+            for partitions in options.partitions:
+                source, sink = _topics(broker, partitions)
+                with _deployed(system, broker, source, sink, delivery):
+                    note(f"plan, {delivery}", partitions, _measure(broker, source, sink, options))
+
+
+def _measure_spark(broker: Broker, options: argparse.Namespace, note: Callable[[str, int, Measured], None]) -> None:
+    for partitions in options.partitions:
+        source, sink = _topics(broker, partitions)
+        with structured_streaming(broker.servers, source, sink) as process:
+            try:
+                note("Spark Structured Streaming", partitions, _measure(broker, source, sink, options))
+            except TooSlowError as error:
+                ended = f"; it ended with {process.returncode}" if process.poll() is not None else ""
+                print(f"Spark Structured Streaming is not measured: {error}{ended}", file=sys.stderr)
+                return
 
 
 @contextmanager
-def bare_loop(broker: Broker, partitions: int) -> Iterator[tuple[str, str]]:
-    """Consume, decode, filter, encode and produce in a process, as short as it can be written."""
-    source, sink = _topics(broker, partitions)
-    process = multiprocessing.get_context("spawn").Process(
-        target=pass_on, args=(broker.servers, source, sink, partitions), daemon=True
-    )
-    process.start()
+def _deployed(system: LocalSystem, broker: Broker, source: str, sink: str, delivery: str) -> Iterator[None]:
+    name = f"Filter{time.time_ns()}"
+    text = PLAN.format(
+        name=name, source=source, sink=sink, servers=broker.servers, payload=PAYLOAD,
+        delivery=f"@App:delivery('{delivery}')",
+    )  # fmt: skip
+    plan = system.client.deploy(text, replace=False)["plan"]
+    wait_until_connected(system.client, plan, 60)
     try:
-        yield source, sink
+        yield
     finally:
-        process.kill()
-        process.join()
-
-
-def pass_on(servers: str, source: str, sink: str, partitions: int) -> None:
-    """Do what the plan does, until the process ends."""
-    consumer = _consumer(servers, source, partitions)
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
-    decoder, encoder = msgspec.json.Decoder(TopicReading), msgspec.json.Encoder()
-    while True:
-        first = consumer.poll(0.2)
-        for one in [] if first is None else [first, *consumer.consume(AT_ONCE, timeout=0)]:
-            event = decoder.decode(one.value())
-            if event.level > LEAST:
-                _produce(producer, sink, encoder.encode(event))
-        producer.poll(0)
+        system.client.undeploy(plan, discard=True)
 
 
 def _measure(broker: Broker, source: str, sink: str, options: argparse.Namespace) -> Measured:
-    consumer = _consumer(broker.servers, sink, 1)
-    producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 5})
-    _send_all(producer, source, WARM_UP)
-    _receive(consumer, WARM_UP)
-    before, began = _seconds(), time.perf_counter()
-    sender = threading.Thread(target=_send_all, args=(producer, source, options.events))
-    sender.start()
-    _receive(consumer, options.events)
-    wall, cpu = time.perf_counter() - began, _seconds() - before
-    sender.join()
-    count = int(options.rate * options.seconds)
-    paced = Producer({"bootstrap.servers": broker.servers, "linger.ms": 1})
-    sender = threading.Thread(target=_send_paced, args=(paced, source, options.rate, count))
-    sender.start()
-    delays = np.array(_receive(consumer, count)[count // 10 :]) / 1e6
-    sender.join()
-    consumer.close()
+    with ExitStack() as opened:
+        consumer = committed_reader(broker.servers, sink, 1)
+        opened.callback(consumer.close)
+        _Waiting(broker, source, WARM_UP).show()
+        _receive(consumer, WARM_UP)
+        waiting = _Waiting(broker, source, options.events)
+        before, began = _seconds(), time.perf_counter()
+        waiting.show()
+        _receive(consumer, options.events)
+        wall, cpu = time.perf_counter() - began, _seconds() - before
+        count = int(options.rate * options.seconds)
+        sender = threading.Thread(target=_send_paced, args=(broker, source, options.rate, count))
+        sender.start()
+        opened.callback(sender.join)
+        delays = np.array(_delays(_receive(consumer, count))[count // 10 :]) / 1e6
     p50, p99 = (float(np.percentile(delays, part)) for part in (50, 99))
     return {"events_per_s": options.events / wall, "events_per_cpu_s": options.events / max(cpu, 1e-9),
             "p50_ms": p50, "p99_ms": p99}  # fmt: skip
@@ -159,20 +169,32 @@ def _seconds() -> float:
     return used
 
 
-def _send_all(producer: Producer, topic: str, count: int) -> None:
-    for number in range(count):
-        _produce(producer, topic, _event(number))
-    producer.flush()
+class _Waiting:
+    """Events in a topic that readers of committed messages see together."""
+
+    def __init__(self, broker: Broker, topic: str, count: int) -> None:
+        settings = {"bootstrap.servers": broker.servers, "linger.ms": 5, "transactional.id": f"benchmark-{topic}"}
+        self._producer = Producer({**settings, "transaction.timeout.ms": 300_000})
+        self._producer.init_transactions(30)
+        self._producer.begin_transaction()
+        for number in range(count):
+            produce(self._producer, topic, _event(number))
+        self._producer.flush()
+
+    def show(self) -> None:
+        """Commit the transaction."""
+        self._producer.commit_transaction(30)
 
 
-def _send_paced(producer: Producer, topic: str, rate: int, count: int) -> None:
+def _send_paced(broker: Broker, topic: str, rate: int, count: int) -> None:
+    producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 1})
     began = time.perf_counter()
     for number in range(count):
         behind = number / rate - (time.perf_counter() - began)
         if behind > SLEEP_S:
             producer.poll(0)
             time.sleep(behind)
-        _produce(producer, topic, _event(number))
+        produce(producer, topic, _event(number))
     producer.flush()
 
 
@@ -181,37 +203,26 @@ def _event(number: int) -> bytes:
             % (time.perf_counter_ns(), number % 500, 0.2 + number % 80 / 100, NOTE.encode()))  # fmt: skip
 
 
-def _produce(producer: Producer, topic: str, value: bytes) -> None:
-    while True:
-        try:
-            producer.produce(topic, value)
-        except BufferError:
-            producer.poll(0.05)
-        else:
-            return
-
-
-def _receive(consumer: Consumer, count: int) -> list[int]:
-    """Return how long each of `count` events took, in ns."""
-    delays: list[int] = []
+def _receive(consumer: Consumer, count: int) -> list[tuple[int, list[bytes]]]:
+    """Return `count` messages as they came, each batch with its time in ns. Raises TooSlowError."""
+    batches: list[tuple[int, list[bytes]]] = []
+    had = 0
     deadline = time.monotonic() + MOST_S
-    while len(delays) < count:
+    while had < count:
         if time.monotonic() > deadline:
-            raise SystemExit(f"{count - len(delays)} of {count} events did not come within {MOST_S:.0f} s")
+            raise TooSlowError(f"{count - had} of {count} events did not come within {MOST_S:.0f} s")
         first = consumer.poll(0.2)
-        some = [] if first is None else [first, *consumer.consume(AT_ONCE, timeout=0)]
-        now = time.perf_counter_ns()
-        delays += (now - json.loads(one.value())["sent"] for one in some)
-    return delays
+        if first is None:
+            continue
+        some = [first, *consumer.consume(AT_ONCE, timeout=0)]
+        batches.append((time.perf_counter_ns(), [one.value() for one in some]))
+        had += len(some)
+    return batches
 
 
-def _consumer(servers: str, topic: str, partitions: int) -> Consumer:
-    consumer = Consumer({
-        "bootstrap.servers": servers, "group.id": f"benchmark-{topic}", "enable.auto.commit": False,
-        "fetch.queue.backoff.ms": 10, "isolation.level": "read_committed",
-    })  # fmt: skip
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-    return consumer
+def _delays(batches: list[tuple[int, list[bytes]]]) -> list[int]:
+    """Return how long each event took, in ns."""
+    return [now - json.loads(value)["sent"] for now, values in batches for value in values]
 
 
 def _topics(broker: Broker, partitions: int) -> tuple[str, str]:
