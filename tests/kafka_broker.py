@@ -51,8 +51,11 @@ class NoBrokerError(Exception):
 class Broker:
     """One broker; `servers` is its address without protection, `sasl` and `tls` those of its secured listeners."""
 
-    def __init__(self, jars: Path, folder: Path, listeners: dict[str, int], host: str = HERE_ALONE) -> None:
+    def __init__(
+        self, jars: Path, folder: Path, listeners: dict[str, int], host: str = HERE_ALONE, log: Path | None = None
+    ) -> None:
         self._folder = folder
+        self._log = log or folder / "server.out"
         self._host = host
         self._java = ["java", "-Xmx256m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
                       "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{jars}/*"]  # fmt: skip
@@ -71,9 +74,9 @@ class Broker:
     def tls(self) -> str:
         return f"127.0.0.1:{self._listeners['TLS']}"
 
-    def format(self) -> None:
-        """Prepare the storage of a broker that has none yet."""
-        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", self._properties()]
+    def format(self, cluster: str = CLUSTER_ID) -> None:
+        """Prepare the storage of a broker of the cluster that has none yet."""
+        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", self._properties()]
         done = subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - our own command
         if done.returncode:
             raise NoBrokerError(f"Kafka's storage cannot be formatted: {done.stderr.decode(errors='replace')[-500:]}")
@@ -85,7 +88,7 @@ class Broker:
 
     def launch(self) -> None:
         """Start it."""
-        with (self._folder / "server.out").open("ab") as out:
+        with self._log.open("ab") as out:
             self._process = subprocess.Popen([*self._java, "kafka.Kafka", self._properties()], stdout=out, stderr=out)  # noqa: S603
         with suppress(PermissionError):  # as the system's own processes: brokers that starve elect leaders all the time
             os.setpriority(os.PRIO_PROCESS, self._process.pid, PRIORITY)
@@ -96,7 +99,7 @@ class Broker:
         deadline = time.monotonic() + START_S
         while True:
             if self._process.poll() is not None or time.monotonic() > deadline:
-                text = (self._folder / "server.out").read_text(errors="replace")
+                text = self._log.read_text(errors="replace")
                 self.kill()
                 raise NoBrokerError(f"Kafka does not start: {text[-500:]}")
             with socket.socket() as probe:
@@ -174,12 +177,15 @@ def _check(folder: Path) -> None:
 
 @contextmanager
 def kafka_broker(
-    certificate: tuple[str, str] | None = None, port: int | None = None, auto_create: bool = False
+    certificate: tuple[str, str] | None = None,
+    port: int | None = None,
+    auto_create: bool = False,
+    cluster: str = CLUSTER_ID,
 ) -> Iterator[Broker]:
     """Start a broker with no topics at a free port, or at `port`, and end it with the context.
 
     It has a TLS listener where there is a certificate and its key. With `auto_create` it creates topics when somebody
-    asks for them, as brokers do unless they are configured.
+    asks for them, as brokers do unless they are configured. `cluster` is the id of the cluster.
 
     Raises:
         NoBrokerError: if none could be started.
@@ -198,7 +204,7 @@ def kafka_broker(
     (folder / "server.properties").write_text(text)
     broker = Broker(jars, folder, ports)
     try:
-        broker.format()
+        broker.format(cluster)
         broker.start()
         yield broker
     finally:
@@ -207,10 +213,10 @@ def kafka_broker(
 
 
 @contextmanager
-def kafka_cluster(count: int = 3, host: str = HERE_ALONE) -> Iterator[tuple[Broker, ...]]:
+def kafka_cluster(count: int = 3, host: str = HERE_ALONE, logs: Path | None = None) -> Iterator[tuple[Broker, ...]]:
     """Start brokers that copy each partition to all of them, at free ports of `host`, and end them with the context.
 
-    What was written is kept as long as most of them live.
+    What was written is kept as long as most of them live. What they log stays in the folder `logs`, if there is one.
 
     Raises:
         NoBrokerError: if they could not be started.
@@ -226,7 +232,7 @@ def kafka_cluster(count: int = 3, host: str = HERE_ALONE) -> Iterator[tuple[Brok
             ports = {"PLAIN": free_port(), "CONTROLLER": controller}
             text = _properties(own, ports, node, controllers, host) + "\nauto.create.topics.enable=false\n"
             (own / "server.properties").write_text(text)
-            brokers.append(Broker(jars, own, ports, host))
+            brokers.append(Broker(jars, own, ports, host, None if logs is None else logs / f"broker-{node}.log"))
             brokers[-1].format()
         for broker in brokers:
             broker.launch()

@@ -47,7 +47,7 @@ OFTEN_S = float(os.environ.get("CHAOS_LATE_S", "1.5"))
 """A result is late when its event was accepted longer ago; with checkpoints in between, longer by two of them."""
 CALM_S = 15.0
 CALM_ENOUGH_S = 10.0
-"""Results that are later were delayed by the start, such as brokers that elect leaders."""
+"""Results that are later were delayed by the start, such as brokers that elect leaders; they must catch up."""
 SLOWER = 2.0
 """On a slow or busy machine results are late when they are so much later than they were before the first fault."""
 STEADY_S = 4.0
@@ -195,7 +195,9 @@ class Chaos:
                 raise TimeoutError(f"no results: {[place for place in places if not progress.newest(*place)]}")
             time.sleep(LOOK_S)
             progress.look()
-        while (worst_s := self._worst_s(progress, feeders)) > CALM_ENOUGH_S and time.monotonic() < deadline_s:
+        while (worst_s := self._worst_s(progress, feeders)) > CALM_ENOUGH_S:
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"results are {worst_s:.1f} s late before the first fault: the plans do not keep up")
             say(f"results are {worst_s:.1f} s late at most: they are measured again once the plans have caught up")
         self.late_s = max(OFTEN_S, SLOWER * worst_s - self._held_s())
         say(f"without a fault results are {worst_s:.1f} s late at most; later than {self.late_s:.1f} s counts as late")

@@ -52,7 +52,7 @@ def run(faults: int, seed: int, folder: Path, kinds: frozenset[str] = frozenset(
 
     Results that came out of order are wrong, and so is a message of which nobody knows whether it was sent.
     """
-    with two_hosts() as network, kafka_cluster(3, network.here.address) as brokers:
+    with two_hosts() as network, kafka_cluster(3, network.here.address, folder) as brokers:
         cluster = Cluster(brokers)
         plans = kafka_plans(cluster.servers)
         cluster.create_topics(plans)
