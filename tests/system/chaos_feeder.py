@@ -104,14 +104,21 @@ def _never_arrived(error: requests.ConnectionError) -> bool:
     return isinstance(error, requests.ConnectTimeout) or "Failed to establish a new connection" in str(error)
 
 
-def close_all(feeders: Mapping[str, Feeder]) -> None:
-    """Nothing more is sent. Raises RuntimeError when a feeder has ended before: the system was under no load then."""
+def require_load(feeders: Mapping[str, Feeder]) -> None:
+    """Raises RuntimeError when a feeder has ended: without load nothing is late, and nothing is lost."""
     ended = [f"{name}: {feeder.problem or 'see its traceback'}" for name, feeder in feeders.items()
              if not feeder.is_alive()]  # fmt: skip
-    for feeder in feeders.values():
-        feeder.close()
     if ended:
         raise RuntimeError(f"feeders have failed: {'; '.join(ended)}")
+
+
+def close_all(feeders: Mapping[str, Feeder]) -> None:
+    """Nothing more is sent. Raises RuntimeError when a feeder has ended before."""
+    try:
+        require_load(feeders)
+    finally:
+        for feeder in feeders.values():
+            feeder.close()
 
 
 def merged(feeders: Mapping[str, Feeder]) -> tuple[Ledger, Ledger]:

@@ -29,6 +29,7 @@ DOWN_S = 5.0
 STOLEN_S = 6.0
 DELIVERED_S = 60.0
 ADMIN_S = 30.0
+LOOK_S = 0.1
 
 _EDGES = f"""@source(type='kafka', topic.list='{EVENTS}', group.id='group-NAME', bootstrap.servers='SERVERS',
   @map(type='json'))
@@ -146,7 +147,15 @@ class KafkaFeeder(Feeder):
         self._partitions = PARTITIONS
 
     def spread_over(self, partitions: int) -> None:
-        """Use so many partitions, for new keys: events of one key keep their partition, and so their order."""
+        """Use so many partitions, for new keys: events of one key keep their partition, and so their order.
+
+        Raises TimeoutError when the brokers do not show them: the client refuses partitions that it does not know.
+        """
+        deadline_s = time.monotonic() + ADMIN_S
+        while len(self._producer.list_topics(EVENTS, timeout=ADMIN_S).topics[EVENTS].partitions) < partitions:
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"the topic {EVENTS} does not have {partitions} partitions within {ADMIN_S:.0f} s")
+            time.sleep(LOOK_S)
         self._partitions = partitions
         self._generation += 1
 

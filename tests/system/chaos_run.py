@@ -26,7 +26,7 @@ from typing import Any
 
 from chaos_clocks import CLOCK_FAULTS
 from chaos_faults import FAULTS, Fault
-from chaos_feeder import Feeder, close_all, merged
+from chaos_feeder import Feeder, close_all, merged, require_load
 from chaos_files import FILE_FAULTS, counted_lost, is_alerted
 from chaos_ledger import Ledger, Verdict, judge, rates
 from chaos_plans import PLANS, ChaosPlan
@@ -162,6 +162,7 @@ class Chaos:
         recover_s = RECOVER_S + steady_s  # what it takes to see that results flow is no time of recovery
         deadline_s = since_s + recover_s
         while (now_s := time.monotonic()) - since_s < steady_s or not is_over():
+            require_load(feeders)
             if not is_over():  # a fault has limits of its own: recovery begins when it is over
                 deadline_s = now_s + recover_s
             if now_s > deadline_s:

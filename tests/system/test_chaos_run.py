@@ -43,6 +43,15 @@ def test_a_feeder_that_failed_before_the_end_fails_the_run() -> None:
     assert not feeders["worker-1"].is_alive()
 
 
+def test_results_do_not_count_as_flowing_without_load(tmp_path: Path) -> None:
+    feeder = FailedFeeder("worker-1", "", "")
+    feeder.start()
+    feeder.join()
+    progress: Any = None
+    with pytest.raises(RuntimeError, match="feeders have failed: worker-1: no memory"):
+        Chaos(1, 1, "exactly-once", tmp_path, plans=PASSED)._flowing_since_s(progress, {"worker-1": feeder})
+
+
 def test_a_feeder_that_sent_until_the_end_is_closed() -> None:
     feeder = IdleFeeder("worker-1", "", "")
     feeder.start()
