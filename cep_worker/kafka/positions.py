@@ -116,9 +116,12 @@ def in_range(position: Position, low: int, high: int, reset: Reset) -> Start:
     return Start(Position(generation + 1, target), 0, f"{gone}: {why}; it continues at {target}")
 
 
-def source_of(plan: str, stream: str, topic: str, partition: int) -> bytes:
-    """By what the log knows the batches of a partition."""
-    text = "\0".join(("kafka", plan, stream, topic, str(partition)))
+def source_of(plan: str, stream: str, topic: str, partition: int, cluster: str = "") -> bytes:
+    """By what the log knows the batches of a partition.
+
+    `cluster` is the id of the brokers' cluster. Without one it is what batches had before positions were of a cluster.
+    """
+    text = "\0".join(("kafka", plan, stream, topic, str(partition), *([cluster] if cluster else [])))
     return blake2b(text.encode(), digest_size=SOURCE_BYTES).digest()
 
 

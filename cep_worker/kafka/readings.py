@@ -65,6 +65,8 @@ class Reader:
     """For the brokers' answer to a commit."""
     safe_s: float
     """What was taken is on the disk after so long."""
+    cluster: str = ""
+    """The id of the brokers' cluster: topics of one name at two clusters are different topics."""
 
 
 class Readings:
@@ -111,13 +113,16 @@ class Readings:
     def assigned(self, consumer: Any, partitions: list[Any]) -> None:
         """As `on_assign` of the library. Raises KafkaException, InputError, OutOfRangeError: nothing is read then."""
         wanted = [one for one in partitions if not self._reader.listed or one.partition in self._reader.listed]
-        origins = [origin_of(self._reader.plan, self._reader.stream, one.topic, one.partition) for one in wanted]
-        newest = self._newest(origins) if wanted else []
+        reader = self._reader
+        places = [(reader.plan, reader.stream, one.topic, one.partition) for one in wanted]
+        origins = [origin_of(*place, reader.cluster) for place in places]
+        newest = self._newest([*origins, *(origin_of(*place) for place in places)]) if wanted else []
         groups = [one for one in (consumer, self._other) if one is not None]
         committed = [one.committed(wanted, timeout=CALL_S) if wanted else [] for one in groups]
         found: dict[TopicPartition, Reading] = {}
-        for one, origin, number, *offsets in zip(wanted, origins, newest, *committed, strict=True):
-            found[one.topic, one.partition] = self._begin(consumer, one, origin, number, offsets)
+        numbers = zip(newest[: len(wanted)], newest[len(wanted) :], strict=True)
+        for one, origin, both, *offsets in zip(wanted, origins, numbers, *committed, strict=True):
+            found[one.topic, one.partition] = self._begin(consumer, one, origin, both, offsets)
         self._readings = found
         consumer.assign([self._at(topic, number, one.position) for (topic, number), one in found.items()])
         for topic, number in found:
@@ -210,10 +215,25 @@ class Readings:
                 self._other.commit(offsets=offsets, asynchronous=not at_once)
                 self._other.poll(0)
 
-    def _begin(self, consumer: Any, one: Any, origin: bytes, number: int | None, committed: Sequence[Any]) -> Reading:
+    def _begin(
+        self,
+        consumer: Any,
+        one: Any,
+        origin: bytes,
+        numbers: tuple[int | None, int | None],
+        committed: Sequence[Any],
+    ) -> Reading:
+        """Decide where to read the partition from.
+
+        Args:
+            consumer: Asked for the offsets that there are.
+            one: The partition.
+            origin: By what the log knows its batches.
+            numbers: What the log has under the origin, and under the one that names no cluster.
+            committed: What is committed, in each group.
+        """
         reader = self._reader
         low, high = consumer.get_watermark_offsets(one, timeout=CALL_S)
-        own = [self._former.get((one.topic, one.partition)), None if number is None else Position.behind(number)]
         marked = unmarked = None
         for place in (each for each in committed if each.offset >= 0):
             position = marked_position(reader.plan, reader.stream, place.metadata, place.offset)
@@ -221,6 +241,10 @@ class Readings:
                 unmarked = place.offset
             elif marked is None or position > marked:
                 marked = position
+        number, before = numbers
+        if number is None and before is not None and self._is_ours(one.topic, marked is not None):
+            number = before
+        own = [self._former.get((one.topic, one.partition)), None if number is None else Position.behind(number)]
         # Siddhi begins behind the offset that `topic.offsets.map` names.
         wanted = reader.offsets[one.topic] + 1 if one.topic in reader.offsets else None
         known = KnownPosition(
@@ -240,6 +264,14 @@ class Readings:
             self._tell(f"{one.topic}[{one.partition}]: {found.note}", found.lost)
         self._ids.note_generation(one.topic, found.position.generation)
         return Reading(origin, found.position, marked, end=high)
+
+    def _is_ours(self, topic: str, is_marked: bool) -> bool:
+        """Return whether a position that names no cluster is one of this cluster's topic.
+
+        Where ids of topics do not tell, commits do: with such a position its reader left a mark at the cluster.
+        """
+        had = self._ids.had(topic)
+        return had if had is not None else is_marked or not self._reader.commits
 
     def _at(self, topic: str, partition: int, position: Position) -> Any:
         metadata = mark(self._reader.plan, self._reader.stream, position.generation)

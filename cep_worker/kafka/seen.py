@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -22,11 +23,23 @@ SAVE_S = 1.0
 class Seen:
     """The largest number of each sequence, sender and partition, kept in a file. Lives on the source's thread."""
 
-    def __init__(self, folder: Path, plan: str, stream: str, options: KafkaSourceOptions) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        plan: str,
+        stream: str,
+        options: KafkaSourceOptions,
+        cluster: str = "",
+        had: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """`had` says of which topics the numbers are that were kept before files were of one cluster."""
         names = "/".join((plan, stream, options.topic_list, options.group_id))
-        self._path = folder / f"{sha256(names.encode()).hexdigest()[:32]}.seen.json"
+        self._path = folder / f"{_digest(f'{names}/{cluster}' if cluster else names)}.seen.json"
         self._binary = options.is_binary_message == "true"
-        self._last = self._load()
+        self._last = _load(self._path)
+        if cluster and not self._path.exists():
+            before = _load(folder / f"{_digest(names)}.seen.json")
+            self._last = {name: number for name, number in before.items() if had(name.partition("/")[0])}
         self._taking: dict[str, int] = {}
         """The numbers of messages that are not taken yet."""
         self._saved_at = 0.0
@@ -72,8 +85,13 @@ class Seen:
         one = fetched.message(index)
         return "/".join((one.topic, str(one.partition), fetched.header(index, SENDER), sequence))
 
-    def _load(self) -> dict[str, int]:
-        try:
-            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
-        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
-            return {}
+
+def _load(path: Path) -> dict[str, int]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, int])
+    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+
+
+def _digest(names: str) -> str:
+    return sha256(names.encode()).hexdigest()[:32]

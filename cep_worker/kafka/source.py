@@ -105,9 +105,9 @@ class KafkaSource:
         self._names = (identity, self._stream.lasting_name())
         self._once = context.declared.delivery == "exactly-once"
         self._admin: Any = None
-        self._seen = (
-            Seen(Path(context.files.positions), *self._names, options) if options.seq_enabled == "true" else None
-        )
+        self._cluster: str | None = None
+        """The id of the cluster that was read last, which positions and files belong to; empty where it has none."""
+        self._seen: Seen | None = None
         self._ids = TopicIds(Path(context.files.positions), *self._names)
         self._errors = Errors()
         self._trouble = self._left_out = ""
@@ -189,12 +189,18 @@ class KafkaSource:
             raise _BeginAgainError(reason)
         self._newest(())  # whether the plan takes events at all
         consumer = self._kafka.Consumer(self._settings)
+        try:
+            self._require_topics(consumer)
+            self._read_topics(consumer)
+        finally:
+            consumer.close()
+
+    def _read_topics(self, consumer: Any) -> None:
         other = self._other_group()
         readings = Readings(
             self._kafka, self._what(), self._newest, self._report_skipped, self._joined, self._ids, other
         )
         try:
-            self._require_topics(consumer)
             consumer.subscribe(
                 list(self._topics),
                 on_assign=callback(readings.assigned),
@@ -213,7 +219,6 @@ class KafkaSource:
             with suppress(self._kafka.KafkaException, RuntimeError):
                 readings.commit(consumer, at_once=True)
             readings.lost(consumer, [])
-            consumer.close()
             if other is not None:
                 other.close()
             if self._seen is not None:
@@ -381,16 +386,24 @@ class KafkaSource:
                 raise _BeginAgainError(f"topic {topic} was deleted and created again")
 
     def _require_topics(self, consumer: Any) -> None:
+        cluster = ""
         for topic in self._topics:
-            found = self._topic(consumer, topic)
+            metadata = self._metadata(consumer, topic)
+            cluster, found = metadata.cluster_id or "", metadata.topics[topic]
             if found.error is not None:
                 raise _BeginAgainError(f"topic {topic}: {explained(found.error)}")
             if missing := sorted(set(self._listed) - set(found.partitions)):
                 there = f"it has 0 to {len(found.partitions) - 1}"
                 raise _BeginAgainError(f"topic {topic} has no partition {missing[0]} (partition.no.list); {there}")
+        folder, is_other = Path(self._context.files.positions), cluster != self._cluster
+        if is_other:
+            self._ids = TopicIds(folder, *self._names, cluster)
         for topic, topic_id in self._topic_ids().items():
             if self._ids.note(topic, topic_id):
                 logger.warning("%s: topic %s was deleted and created again", self._where, topic)
+        if is_other and self._options.seq_enabled == "true":
+            self._seen = Seen(folder, *self._names, self._options, cluster, lambda one: self._ids.had(one) is not False)
+        self._cluster = cluster
         self._errors.clear()
 
     def _topic_ids(self) -> dict[str, str]:
@@ -408,12 +421,12 @@ class KafkaSource:
                 found[topic] = str(answer.result().topic_id or "")
         return found
 
-    def _topic(self, consumer: Any, topic: str) -> Any:
-        """Return what the brokers know of the topic. Raises _BeginAgainError when they do not answer."""
+    def _metadata(self, consumer: Any, topic: str) -> Any:
+        """Return what the brokers know of themselves and the topic. Raises _BeginAgainError when they do not answer."""
         deadline = time.monotonic() + CALL_S
         while True:
             try:
-                return consumer.list_topics(topic, timeout=PROBE_S / 2).topics[topic]
+                return consumer.list_topics(topic, timeout=PROBE_S / 2)
             except self._kafka.KafkaException as error:
                 consumer.poll(0)  # says why
                 if self._errors.text or self._ending.is_set() or time.monotonic() >= deadline:
@@ -474,7 +487,7 @@ class KafkaSource:
         return Reader(
             *self._names, self._listed, read_offsets(options.topic_offsets_map), options.reset(),  # type: ignore[arg-type]
             commits=self._once or options.enable_offsets_commit == "true", waits=options.enable_async_commit == "false",
-            safe_s=self._context.safe_ms / 1000,
+            safe_s=self._context.safe_ms / 1000, cluster=self._cluster or "",
         )  # fmt: skip
 
     def _own_group(self) -> str:

@@ -1,7 +1,9 @@
 """Which topic of a name a source has read: a topic that is deleted and created again has another id.
 
 Offsets say nothing of that: a new topic may already have more messages than were read of the former one. So the ids are
-kept in a file, with the generation of positions that belongs to each topic of today.
+kept in a file for each cluster, with the generation of positions that belongs to each topic of today.
+
+Files and positions used to name no cluster. An id also says whether such a position is one of this cluster's topic.
 """
 
 from __future__ import annotations
@@ -26,14 +28,15 @@ class _KnownTopic(msgspec.Struct, frozen=True):
 
 
 class TopicIds:
-    """The topics that a source has read, kept in a file. Lives on the source's thread."""
+    """The topics of a cluster that a source has read, kept in a file. Lives on the source's thread."""
 
-    def __init__(self, folder: Path, plan: str, stream: str) -> None:
-        self._path = folder / f"{sha256(f'{plan}/{stream}'.encode()).hexdigest()[:32]}.topics.json"
-        try:
-            self._known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, _KnownTopic])
-        except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
-            self._known = {}
+    def __init__(self, folder: Path, plan: str, stream: str, cluster: str = "") -> None:
+        """`cluster` is empty for brokers that have no id of their cluster."""
+        without = folder / f"{_digest(plan, stream)}.topics.json"
+        self._path = folder / f"{_digest(plan, stream, cluster)}.topics.json" if cluster else without
+        self._known = _read(self._path)
+        self._of_any_cluster = _read(without) if cluster else {}
+        """What was noted before files were of one cluster."""
 
     def differs(self, topic: str, topic_id: str) -> bool:
         """Return whether the topic is another one than before."""
@@ -43,12 +46,21 @@ class TopicIds:
     def note(self, topic: str, topic_id: str) -> bool:
         """Keep the id of a topic that is there. Return whether it is another topic than before. Raises OSError."""
         differs = self.differs(topic, topic_id)
-        if topic_id not in UNKNOWN and (differs or topic not in self._known):
-            former = self._known.get(topic)
+        former = self._known.get(topic)
+        before = self._of_any_cluster.get(topic)
+        if former is None and before is not None and before.id == topic_id:
+            self._known[topic] = before
+            self._save()
+        elif topic_id not in UNKNOWN and (differs or former is None):
             generation = 0 if former is None else max(former.generation, former.newest) + 1
             self._known[topic] = _KnownTopic(topic_id, generation, generation)
             self._save()
         return differs
+
+    def had(self, topic: str) -> bool | None:
+        """Return whether positions that name no cluster are of this topic; None when its ids do not tell."""
+        before, known = self._of_any_cluster.get(topic), self._known.get(topic)
+        return None if before is None or known is None else before.id == known.id
 
     def generation(self, topic: str) -> int:
         """Return the first generation of positions that belongs to the topic of today."""
@@ -65,3 +77,14 @@ class TopicIds:
     def _save(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self._path, msgspec.json.encode(self._known))
+
+
+def _read(path: Path) -> dict[str, _KnownTopic]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, _KnownTopic])
+    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
+
+
+def _digest(*names: str) -> str:
+    return sha256("/".join(names).encode()).hexdigest()[:32]

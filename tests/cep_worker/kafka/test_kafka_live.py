@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import requests
 from click.testing import CliRunner
-from kafka_broker import PASSWORD, USER, Broker
+from kafka_broker import PASSWORD, USER, Broker, kafka_broker
 from kafka_topics import Topic
 from schema_registry import schema_registry
 from worker_world import World, alerts, until
@@ -198,6 +198,30 @@ def test_a_topic_that_was_created_again_meanwhile_is_read_whole(world: World, ka
     restarted(world, plan)
     again.events(60, 1)
     until(lambda: delays(receiver)[9:] == [60], receiver, deadline_ms=30_000)
+
+
+def test_topics_of_one_name_at_two_clusters_are_different_topics(
+    make_world: Callable[..., World], kafka: Broker, tmp_path: Path
+) -> None:
+    with kafka_broker(cluster="b3RoZXItY2x1c3Rlci1pZA") as second:
+        one = Topic(kafka)
+        two = Topic(second, name=one.name)
+        one.events(1, 5)
+        two.events(101, 3)
+        world = make_world(file_sources=FileSourcesConfig(positions=str(tmp_path)))
+        plan = msgspec.structs.replace(one.source(), sources=(*one.source().sources, *two.source().sources))
+        world.start(plan)
+        receiver = world.connected_receiver()
+        read = [*range(1, 6), *range(101, 104)]
+        until(lambda: sorted(delays(receiver)) == read, receiver, deadline_ms=30_000)
+        restarted(world, plan)
+        one.events(6, 1)
+        two.events(104, 4)
+        until(lambda: sorted(delays(receiver)) == sorted([*read, 6, *range(104, 108)]), receiver, deadline_ms=30_000)
+        assert "created again" not in error(world)
+        assert world.worker is not None
+        world.worker.stop()  # while both answer: a client that leaves a group waits for its brokers
+        world.worker = None
 
 
 def test_wrong_brokers_and_topics_are_told_and_tried_again(world: World, kafka: Broker) -> None:

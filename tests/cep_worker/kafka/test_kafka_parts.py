@@ -24,7 +24,16 @@ from cep_worker.kafka import sink
 from cep_worker.kafka.client import library, pause
 from cep_worker.kafka.fetched import Fetched
 from cep_worker.kafka.messages import KafkaMessage, MessageReader, Refused, StoredMessages, failed_messages, stored
-from cep_worker.kafka.positions import KnownPosition, OutOfRangeError, Position, in_range, mark, marked_position, start
+from cep_worker.kafka.positions import (
+    KnownPosition,
+    OutOfRangeError,
+    Position,
+    in_range,
+    mark,
+    marked_position,
+    source_of,
+    start,
+)
 from cep_worker.kafka.readings import Reader, Readings
 from cep_worker.kafka.seen import Seen
 from cep_worker.kafka.sequences import BLOCK, HeaderError, Numbers, with_header, without_header
@@ -367,10 +376,15 @@ class _Placed:
 
 
 class _Group:
-    """A consumer that has the partition 0, with offsets to 60."""
+    """A consumer that has the partition 0, with offsets to 60; `committed` is an offset and its metadata."""
+
+    def __init__(self, committed: tuple[int, str] | None = None) -> None:
+        self._committed = committed
 
     def committed(self, partitions: list[Any], timeout: float) -> list[Any]:
-        return partitions
+        if self._committed is None:
+            return partitions
+        return [TopicPartition(one.topic, one.partition, *self._committed) for one in partitions]
 
     def get_watermark_offsets(self, _partition: Any, timeout: float = 0, *, cached: bool = False) -> tuple[int, int]:
         return 0, 60
@@ -381,12 +395,83 @@ class _Group:
     def commit(self, **_: Any) -> None: ...
 
 
+def _readings(reader: Reader, newest: dict[bytes, int], ids: TopicIds) -> Readings:
+    """The partitions of a consumer; `newest` is what the log has, by origin."""
+    return Readings(
+        library(), reader, lambda asked: [newest.get(one) for one in asked], lambda *_: None, lambda *_: None, ids
+    )
+
+
+def _of_cluster(cluster: str, *, commits: bool = True) -> Reader:
+    return Reader("P", "S", (), {}, "earliest", commits=commits, waits=False, safe_s=0, cluster=cluster)
+
+
+def test_topics_of_one_name_at_two_clusters_have_positions_of_their_own(tmp_path: Path) -> None:
+    newest = {source_of("P", "S", "t", 0, "first"): Position(0, 40).number()}
+    ids = {name: TopicIds(tmp_path, "P", "S", name) for name in ("first", "second")}
+    at = {}
+    for name, known in ids.items():
+        assert not known.note("t", f"topic of {name}"), "it is another topic, not one that was created again"
+        group = _Group()
+        _readings(_of_cluster(name), newest, known).assigned(group, [TopicPartition("t", 0)])
+        at[name] = group.at
+    assert at == {"first": 40, "second": 0}
+    assert [TopicIds(tmp_path, "P", "S", name).differs("t", f"topic of {name}") for name in ids] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("kept", "has_mark", "commits", "place"),
+    [
+        ("a", False, True, 40),
+        ("b", False, True, 0),
+        ("b", True, True, 7),
+        ("", False, True, 0),
+        ("", True, True, 40),
+        ("", False, False, 40),
+    ],
+)
+def test_a_position_without_a_cluster_counts_where_it_comes_from(
+    tmp_path: Path, kept: str, has_mark: bool, commits: bool, place: int
+) -> None:
+    """`kept` is the id of the topic that was read; where there is none, a mark at the cluster shows who read."""
+    before = TopicIds(tmp_path, "P", "S")
+    before.note("t", kept)
+    before.note_generation("t", 2)
+    ids = TopicIds(tmp_path, "P", "S", "cluster")
+    assert not ids.note("t", "a")
+    newest = {source_of("P", "S", "t", 0): Position(0, 40).number()}
+    group = _Group((7, mark("P", "S", 0)) if has_mark else None)
+    _readings(_of_cluster("cluster", commits=commits), newest, ids).assigned(group, [TopicPartition("t", 0)])
+    assert group.at == place
+    assert ids.note("t", "c")
+    assert ids.generation("t") == (3 if kept == "a" else 1), "positions of the topic before do not count"
+
+    newest[source_of("P", "S", "t", 0, "cluster")] = Position(3, 12).number()
+    _readings(_of_cluster("cluster"), newest, ids).assigned(group, [TopicPartition("t", 0)])
+    assert group.at == 12
+
+
+def test_numbers_that_were_seen_belong_to_a_cluster(tmp_path: Path) -> None:
+    options = read_options(KafkaSourceOptions, {"bootstrap.servers": "b:9092", "topic.list": "t", "group.id": "g"}, "")
+
+    def new(seen: Seen) -> bool:
+        """Whether the first message of the sequence is one that was not seen."""
+        found = Fetched([_Message(with_header(b"0", "s", 0, binary=False))])
+        seen.take_off(found)
+        seen.took()
+        seen.save()
+        return bool(found.payloads())
+
+    assert new(Seen(tmp_path, "plan", "stream", options)), "as they were kept before clusters were told apart"
+    assert new(Seen(tmp_path, "plan", "stream", options, "first", lambda topic: topic != "t"))
+    assert not new(Seen(tmp_path, "plan", "stream", options, "second", lambda topic: topic == "t"))
+    assert not new(Seen(tmp_path, "plan", "stream", options, "first", lambda topic: topic == "t"))
+
+
 def test_the_end_of_a_partition_counts_only_for_whom_it_was_read(tmp_path: Path) -> None:
     reader = Reader("P", "S", (), {}, "earliest", commits=True, waits=False, safe_s=0)
-    newest: list[int | None] = [None]
-    readings = Readings(
-        library(), reader, lambda _: newest, lambda *_: None, lambda *_: None, TopicIds(tmp_path, "P", "S")
-    )
+    newest: dict[bytes, int] = {}
+    readings = _readings(reader, newest, TopicIds(tmp_path, "P", "S"))
     group = _Group()
     readings.assigned(group, [TopicPartition("t", 0)])
     assert group.at == 0
@@ -397,7 +482,7 @@ def test_the_end_of_a_partition_counts_only_for_whom_it_was_read(tmp_path: Path)
     readings.reached_end("t", 0, first, Position(1, 60))
     assert first.position == Position(0, 50), "that end is one of another topic of the name"
 
-    newest[0] = Position(0, 55).number() - 1
+    newest[source_of("P", "S", "t", 0)] = Position(0, 55).number() - 1
     readings.lost(group, [])
     readings.assigned(group, [TopicPartition("t", 0)])
     second = readings.reading("t", 0)
