@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -37,14 +38,15 @@ from siddhi.scripts.language import ScriptPolicy
 
 logger = logging.getLogger(__name__)
 
-WALL_FACTOR = 8
-"""A process that waits for a core has so many times its CPU time before it is ended."""
+WALL_FACTOR, LEAST_WALL_S = 8, 20.0
+"""A process that waits for a core has so many times its CPU time, and at least so long, before it is ended."""
 LOOKING_WAITS, LOOKING_WAIT_S = 4, 2.0
 DEPLOYING_WAITS, DEPLOYING_WAIT_S = 16, 30.0
 """So many requests wait in each line, each so long at most; all take threads that others need."""
 MOST_IDLE = 3
 START_S = 30.0
 BUSY = "the limit of plans compiled at the same time is reached; try again in a few seconds"
+STARVED = "the machine is too busy to compile the plan: its process got too little CPU time; try again later"
 
 
 class PlanCompilers:
@@ -104,7 +106,9 @@ class PlanCompilers:
         )
         message = msgspec.msgpack.encode(request)
         with line.turn() as process:
-            written = process.ask(message, WALL_FACTOR * cpu_s)
+            written = process.ask(message, max(WALL_FACTOR * cpu_s, LEAST_WALL_S))
+        if not written and process.starved:
+            raise PlansBusyError(STARVED)
         if not written:
             raise PlanTooCostlyError(
                 f"compiling the plan takes more than {config.timeout_ms} ms of CPU time or {config.memory_bytes} bytes "
@@ -194,7 +198,9 @@ class _Process:
             env={name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ},
             start_new_session=True,
         )
-        self._ready = False
+        self._ready = self._given_up = False
+        self.starved = False
+        """Whether it was ended since it got too little CPU time; it ends by itself when it has used too much."""
 
     def alive(self) -> bool:
         return self._process.poll() is None
@@ -204,7 +210,7 @@ class _Process:
         assert self._process.stdin is not None  # noqa: S101 - for mypy: they are pipes
         assert self._process.stdout is not None  # noqa: S101
         self.await_ready()
-        timer = threading.Timer(seconds, kill, (self._process,))
+        timer = threading.Timer(seconds, self._give_up)
         timer.start()
         try:
             write_frame(self._process.stdin, message)
@@ -216,6 +222,7 @@ class _Process:
         if not written:
             self.end()
             code = self._process.returncode
+            self.starved = self._given_up and code == -signal.SIGKILL
             logger.warning("a plan was not compiled: the process ended: code=%s bytes=%d", code, len(message))
         return written
 
@@ -223,12 +230,16 @@ class _Process:
         """Wait until it has loaded what it needs; end it when that takes too long."""
         if self._ready or self._process.stdout is None:
             return
-        timer = threading.Timer(START_S, kill, (self._process,))
+        timer = threading.Timer(START_S, self._give_up)
         timer.start()
         try:
             self._ready = read_frame(self._process.stdout) == READY
         finally:
             timer.cancel()
+
+    def _give_up(self) -> None:
+        self._given_up = True
+        kill(self._process)
 
     def end(self) -> None:
         kill(self._process)

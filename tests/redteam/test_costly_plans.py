@@ -67,6 +67,33 @@ def test_a_text_that_costs_too_much_is_refused_in_words(
     assert compilers.validate(costly).valid
 
 
+def test_a_process_that_gets_no_cpu_time_does_not_make_the_plan_costly(
+    compilers: PlanCompilers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compilers.check(GOOD)
+    monkeypatch.setattr("cep_manager.authoring.compilers.WALL_FACTOR", 0.02)
+    monkeypatch.setattr("cep_manager.authoring.compilers.LEAST_WALL_S", 0.1)
+    for process in idle():
+        os.kill(process, signal.SIGSTOP)
+    with pytest.raises(PlansBusyError, match="too busy"):
+        compilers.check(GOOD)
+    monkeypatch.undo()
+    compilers.check(GOOD)
+
+
+def test_a_process_that_does_not_load_in_time_does_not_make_the_plan_costly(
+    compilers: PlanCompilers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for process in idle():
+        os.kill(process, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while any(one.alive() for one in _IDLE._processes):
+        assert time.monotonic() < deadline
+    monkeypatch.setattr("cep_manager.authoring.compilers.START_S", 0.001)
+    with pytest.raises(PlansBusyError, match="too busy"):
+        compilers.check(GOOD)
+
+
 def test_only_so_many_wait(compilers: PlanCompilers, monkeypatch: pytest.MonkeyPatch) -> None:
     line = compilers._looking
     monkeypatch.setattr(line, "_let_in", threading.BoundedSemaphore(1))

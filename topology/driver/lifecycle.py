@@ -40,6 +40,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import RunState, SubmitTopology, TopologyReport
+from topology.driver.start_limit import start_limit_ms
 
 SETTLES_MS = 200
 """So long after a job has ended Spark's list of executors tells whether one was lost with it."""
@@ -124,12 +125,13 @@ class Instruction:
 class TopologyRun:
     """One topology.
 
-    `ending` says how its last job ended, `recalled` why its present one is cancelled; if that is `innocent`, no event
-    of the topology has to do with it. Attempts that ended so are `cleared`, the newest of them; those that ended in a
-    way that proves little against an event are `doubtful`. A topology that is
-    `draining` takes its last checkpoint. One that runs `alone` gets no place in a stage host, and one that `moves`
-    leaves its host now. Its slots were assigned at `admitted_ms`, its job was submitted to Spark at `given_ms` (None:
-    not yet). One that is `queued` waits in a stage host, which starts its plans one after the other.
+    `ending` says how its last job ended, `recalled` why its present one is cancelled; if that is `innocent`, no
+    event of the topology has to do with it. Attempts that ended so are `cleared`, the newest of them; those that
+    ended in a way that proves little against an event are `doubtful`. A topology that is `draining` takes its last
+    checkpoint. One that runs `alone` gets no place in a stage host, and one that `moves` leaves its host now. Its
+    slots were assigned at `admitted_ms`, its job was submitted to Spark at `given_ms` (None: not yet); its tasks
+    did not start in time `late` times in a row. One that is `queued` waits in a stage host, which starts its plans
+    one after the other.
     """
 
     submission: SubmitTopology
@@ -142,6 +144,7 @@ class TopologyRun:
     running_since_ms: int = 0
     admitted_ms: int = 0
     given_ms: int | None = None
+    late: int = 0
     queued: bool = False
     recalled: str = ""
     innocent: bool = False
@@ -171,8 +174,8 @@ class TopologyRuns:
     """All topologies of a driver whose executors have `executors` slots each.
 
     Delays between restarts double up to a maximum, and start over for a topology that ran at least that long. Tasks
-    have `start_timeout_ms` to start. `seen_ms` is when the executors were looked up, None when they are known without
-    looking.
+    have `start_timeout_ms` to start, and longer after starts that took too long (`start_limit`). `seen_ms` is when
+    the executors were looked up, None when they are known without looking.
     """
 
     executors: tuple[int, ...]
@@ -264,7 +267,7 @@ class TopologyRuns:
         run = self.runs.get((key, epoch))
         if run is None or run.draining:
             return []
-        run.running_since_ms = now_ms
+        run.running_since_ms, run.late = now_ms, 0
         return self._move(run, TopologyTransition.RUNNING)
 
     def job_ended(
@@ -411,12 +414,11 @@ class TopologyRuns:
             elif run.given_ms is None:
                 if now_ms - run.admitted_ms >= SLOW_STORE_MS:
                     run.reason = "the checkpoint store has not said yet what it starts from"
-            elif now_ms - run.given_ms >= self.start_timeout_ms:
+            elif now_ms - run.given_ms >= (limit_ms := start_limit_ms(self.start_timeout_ms, run.late)):
                 run.given_ms = now_ms
+                run.late += 1
                 run.innocent = True
-                run.recalled = (
-                    f"its tasks did not start within {self.start_timeout_ms / 1000:.0f} s, though there are slots"
-                )
+                run.recalled = f"its tasks did not start within {limit_ms / 1000:.0f} s, though there are slots"
                 instructions.append(Instruction(TopologyAction.CANCEL_JOB, run.submission, run.restarts))
         return instructions + self._take_back(now_ms)
 

@@ -25,6 +25,7 @@ from enum import Enum
 from cep_common.ids import PlanKey
 from cep_common.lease import AdaptiveLease
 from cep_common.protocol.stage_hosts import Blame, HostedTask
+from topology.driver.start_limit import start_limit_ms
 
 HEARTBEAT_MS = 500
 LEASE_MS = 6_000
@@ -136,7 +137,8 @@ class Host:
     """A stage host of a `tenant`.
 
     `since_ms` is when it was started, `heard_ms` when it last registered, `idle_ms` since when nothing runs in it. It
-    is `launched` once it was seen to have a process. The registration `listed` has said which `tasks` it has,
+    is `launched` once it was seen to have a process. Before it, `late_before` hosts in a row did not start in time. The
+    registration `listed` has said which `tasks` it has,
     among them `strays` that have no seat; it `has_orders` until that shows all that was ordered.
     """
 
@@ -152,6 +154,7 @@ class Host:
     memory_bytes: int = 0
     cpu_ms: int = 0
     launched: bool = False
+    late_before: int = 0
     listed: int = 0
     has_orders: bool = False
     tasks: frozenset[SeatId] = frozenset()
@@ -169,6 +172,8 @@ class StageHosts:
     waiting: dict[SeatId, int] = field(default_factory=dict)
     """Tasks that wait for a host that can be started, and since when."""
     _started: int = 0
+    _late: int = 0
+    """How many hosts in a row did not start in time; those that started at the same time count once."""
     _strikes: dict[PlanKey, list[int]] = field(default_factory=dict)
     _blamed: set[str] = field(default_factory=set)
     _lease: AdaptiveLease = field(default_factory=lambda: AdaptiveLease(LEASE_MS, HEARTBEAT_MS))
@@ -224,6 +229,8 @@ class StageHosts:
         host = self.hosts.get(name)
         if host is None:
             return None, []
+        if host.state is HostState.STARTING:
+            self._late = 0
         if not self.move(host, HostMove.REGISTER):  # its job was cancelled before Spark knew of it
             return None, [HostInstruction(HostAction.END_HOST, name)]
         if host.heard_ms:
@@ -272,7 +279,7 @@ class StageHosts:
     def overdue(self, now_ms: int) -> list[str]:
         """Return the hosts that start and should have registered by now."""
         starting = (host for host in self.hosts.values() if host.state is HostState.STARTING)
-        return [host.name for host in starting if now_ms - host.since_ms >= self.start_timeout_ms]
+        return [host.name for host in starting if now_ms - host.since_ms >= self._start_limit_ms(host)]
 
     def launched(self, name: str) -> None:
         """Note that the host has a process, which has not registered yet."""
@@ -337,8 +344,11 @@ class StageHosts:
     def _start(self, tenant: int, now_ms: int) -> Host:
         self._started += 1
         name = f"{self.prefix}-{self._started}"
-        host = self.hosts[name] = Host(name, tenant, now_ms, idle_ms=now_ms)
+        host = self.hosts[name] = Host(name, tenant, now_ms, idle_ms=now_ms, late_before=self._late)
         return host
+
+    def _start_limit_ms(self, host: Host) -> int:
+        return start_limit_ms(self.start_timeout_ms, host.late_before)
 
     def _order(self, host: Host, seat: Seat, now_ms: int) -> list[HostInstruction]:
         seat.ordered_ms, host.has_orders = now_ms, True
@@ -357,9 +367,10 @@ class StageHosts:
         )
         idle_for_ms = now_ms - host.idle_ms
         moved = False
-        limit_ms = self.start_timeout_ms * (LOADING_STARTS if host.launched else 1)
+        limit_ms = self._start_limit_ms(host) * (LOADING_STARTS if host.launched else 1)
         if host.state is HostState.STARTING and now_ms - host.since_ms >= limit_ms:
             host.reason = f"its stage host did not start within {limit_ms / 1000:.0f} s"
+            self._late = max(self._late, host.late_before + 1)
             moved = self.move(host, HostMove.LATE)
         elif host.state is HostState.UP and now_ms - host.heard_ms >= self._lease.ms(now_ms):
             host.reason = f"its stage host was silent for {(now_ms - host.heard_ms) / 1000:.0f} s"

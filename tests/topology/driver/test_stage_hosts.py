@@ -235,6 +235,36 @@ def test_a_host_whose_process_loads_may_take_longer_than_one_without_a_process()
     assert actions(hosts.tick(START_MS)) == [("END_HOST", "d-1", "")]
 
 
+def test_each_host_that_starts_too_slowly_gives_the_next_twice_the_time_up_to_eight_times() -> None:
+    hosts = Hosts(slots=1)
+    hosts.state.start_timeout_ms = START_MS
+    for times in (1, 2, 4, 8, 8):
+        hosts.place("p")
+        (name,) = hosts.state.hosts
+        assert hosts.tick(times * START_MS - 1) == []
+        assert hosts.state.overdue(hosts.now_ms) == []
+        assert actions(hosts.tick(1)) == [("END_HOST", name, "")]
+        hosts.state.host_ended(name, "cancelled")
+    hosts.place("p")
+    (name,) = hosts.state.hosts
+    hosts.beat(name)
+    hosts.state.host_ended(name, "killed")
+    hosts.place("p")
+    assert actions(hosts.tick(START_MS)) == [("END_HOST", *hosts.state.hosts, "")], "one has started in time"
+
+
+def test_hosts_that_start_at_the_same_time_double_the_limit_once() -> None:
+    hosts = Hosts(slots=8)
+    hosts.state.start_timeout_ms = START_MS
+    hosts.place(*(f"p{number}" for number in range(4)))
+    assert len(hosts.tick(START_MS)) == 4
+    for name in list(hosts.state.hosts):
+        hosts.state.host_ended(name, "cancelled")
+    hosts.place("p")
+    assert hosts.tick(2 * START_MS - 1) == []
+    assert len(hosts.tick(1)) == 1
+
+
 def test_a_host_that_registers_though_it_was_ended_is_ended_again() -> None:
     hosts = Hosts()
     hosts.place("p")

@@ -411,6 +411,28 @@ def test_tasks_that_do_not_start_in_time_are_recalled_and_others_come_first() ->
     assert reasons(topologies)["a"] == "its tasks did not start within 60 s, though there are slots"
 
 
+def test_each_start_that_takes_too_long_gives_the_next_twice_the_time_up_to_eight_times() -> None:
+    topologies = runs()
+    topologies.submit(submission("a"))
+    now_ms = 0
+    for times in (1, 2, 4, 8, 8, 1):
+        now_ms += 20_000
+        assert started(topologies.on_time(now_ms)) == ["a"]
+        topologies.job_given(key("a"), 1, now_ms)
+        if times == 8:
+            assert topologies.on_time(now_ms + 8 * START_MS - 1) == []
+        now_ms += times * START_MS
+        assert topologies.on_time(now_ms - 1) == []
+        (cancel,) = topologies.on_time(now_ms)
+        assert cancel.action == TopologyAction.CANCEL_JOB
+        topologies.job_ended(key("a"), 1, "cancelled", unfit=False, now_ms=now_ms)
+        if times == 8 and topologies.runs[key("a"), 1].restarts == 5:  # a start that succeeds
+            now_ms += 20_000
+            topologies.on_time(now_ms)
+            topologies.job_running(key("a"), 1, now_ms)
+            topologies.job_ended(key("a"), 1, "killed", unfit=False, now_ms=now_ms)
+
+
 def test_a_slow_checkpoint_store_takes_nothing_of_the_time_in_which_tasks_start_and_is_told_of() -> None:
     topologies = runs()
     topologies.submit(submission("a"))
