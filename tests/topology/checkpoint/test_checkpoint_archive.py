@@ -84,6 +84,8 @@ def test_a_plan_begins_without_state_and_each_later_attempt_from_the_newest_chec
     assert second.opening.last_number >= 10
     third = Driver(driver.folder).open(2)
     assert (third.number, third.opening.spans) == (2, spans((1, 0, 2), (1, 1, 0)))
+    assert third.opening.continues == (manifest.query_plan, manifest.tasks)
+    assert first.opening.continues is None
 
 
 @pytest.mark.parametrize("kept", [1, 3])

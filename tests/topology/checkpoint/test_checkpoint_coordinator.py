@@ -57,7 +57,15 @@ def without_probes(instructions: list[Instruction]) -> list[Instruction]:
 class World:
     """A coordinator whose tasks all beat, at a time that only `pass_ms` moves."""
 
-    def __init__(self, tasks: int = 2, takes: bool = True, timing: Timing = TIMING, opening: Opening = FIRST) -> None:
+    def __init__(
+        self,
+        tasks: int = 2,
+        takes: bool = True,
+        timing: Timing = TIMING,
+        opening: Opening = FIRST,
+        query_plan: str = "",
+    ) -> None:
+        self.query_plan = query_plan
         self.coordinator = Coordinator(timing, takes)
         self.tasks = tasks
         self.now_ms = 0
@@ -66,7 +74,7 @@ class World:
         self.begin(RUN, opening)
 
     def begin(self, run: RunId, opening: Opening | None) -> None:
-        self.done += self.coordinator.begin_run(run, self.tasks, opening)
+        self.done += self.coordinator.begin_run(run, self.tasks, opening, query_plan=self.query_plan)
         self.coordinator.job_runs(run, self.now_ms)
 
     def beat(self, run: RunId = RUN, tasks: tuple[int, ...] | None = None) -> list[Message]:
@@ -209,6 +217,18 @@ def test_a_run_that_was_started_again_takes_its_first_checkpoint_soon_and_each_a
 @pytest.mark.parametrize("span", [CheckpointSpan(3, 2, 17), CheckpointSpan(4, 0, 0)])
 def test_a_new_epoch_keeps_the_interval_as_its_plan_may_still_go_back_to_the_former_text(span: CheckpointSpan) -> None:
     assert began_after_ms(World(opening=Opening((span,), 20, 30)), 22_000) == [10_000, 20_000]
+
+
+@pytest.mark.parametrize(
+    ("continues", "began"),
+    [(("plan", 2), [500, 1_500, 3_500]), (("another plan", 2), []), (("plan", 3), []), (None, [])],
+)
+def test_a_new_epoch_of_the_same_plan_takes_its_first_checkpoint_soon(
+    continues: tuple[str, int] | None, began: list[int]
+) -> None:
+    """Another node that takes over starts the plan under a new epoch; its exactly-once results wait for checkpoints."""
+    opening = Opening((CheckpointSpan(3, 2, 17),), 20, 30, continues)
+    assert began_after_ms(World(opening=opening, query_plan="plan"), 7_000) == began
 
 
 def test_early_checkpoints_that_take_long_take_half_of_the_time_at_most() -> None:

@@ -134,7 +134,8 @@ class Archive:
         if found is not None:
             self._bases.setdefault(run.key, {})[run] = found[1]
         closed = tuple(span for span in closed if (span.epoch, span.attempt) != (run.epoch, run.attempt))
-        opening = Opening(closed, highest, highest + RESERVED_AT_ONCE)
+        continues = (found[1].query_plan, found[1].tasks) if found is not None else None
+        opening = Opening(closed, highest, highest + RESERVED_AT_ONCE, continues)
         goes_back = is_checkpoint(found[0]) if found is not None else unread
         return RunStart(opening, *((found[0], found[1].checkpoint) if found is not None else ("", 0)), kept, goes_back)
 

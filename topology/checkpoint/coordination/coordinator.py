@@ -108,16 +108,22 @@ class Coordinator:
     # ---- runs -------------------------------------------------------------------------------------------------------
 
     def begin_run(
-        self, run: RunId, tasks: int, opening: Opening | None, interval_ms: int | None = None
+        self,
+        run: RunId,
+        tasks: int,
+        opening: Opening | None,
+        interval_ms: int | None = None,
+        query_plan: str = "",
     ) -> list[Instruction]:
-        """Begin an attempt.
+        """Begin an attempt, which runs `query_plan`.
 
         `opening` is None when it begins beside an older epoch, or nothing is stored. `interval_ms` is the plan's own
         distance of checkpoints, None for that of all plans.
         """
         before = self.runs.get((run.key, run.epoch))
         instructions = self.end_run(before.id, "the topology was started again") if before is not None else []
-        new = CheckpointedRun(run, tasks, self._timing.interval_ms if interval_ms is None else interval_ms)
+        own_ms = self._timing.interval_ms if interval_ms is None else interval_ms
+        new = CheckpointedRun(run, tasks, own_ms, query_plan)
         new.history, new.failures = self._past.pop((run.key, run.epoch), (new.history, 0))
         self.runs[run.key, run.epoch] = new
         self._note(new)

@@ -65,6 +65,8 @@ class Opening:
     spans: tuple[CheckpointSpan, ...]
     last_number: int
     reserved: int
+    continues: tuple[str, int] | None = None
+    """The query plan and the number of tasks of the checkpoint that the run starts from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ class CheckpointedRun:
     tasks: int
     interval_ms: int
     """How often checkpoints are taken; 0: only on request."""
+    query_plan: str = ""
     opening: Opening | None = None
     phase: Phase = Phase.JOINING
     seen: dict[int, TaskSeen] = field(default_factory=dict)
@@ -151,11 +154,14 @@ class CheckpointedRun:
 
     @property
     def begins_again(self) -> bool:
-        """Return whether an earlier attempt of the same epoch has completed a checkpoint.
+        """Return whether an earlier attempt of the same epoch, or an earlier epoch of the same plan, has a checkpoint.
 
-        Until a new epoch has one, its plan may still go back to the checkpoints of the former text.
+        Until an edited plan has one, it may still go back to the checkpoints of the former text. A plan that another
+        manager or another node starts under a new epoch is what it was before.
         """
         spans = self.opening.spans if self.opening is not None else ()
+        if self.opening is not None and self.opening.continues == (self.query_plan, self.tasks):
+            return True
         return any(span.epoch == self.id.epoch and span.last for span in spans)
 
     def is_current(self) -> bool:

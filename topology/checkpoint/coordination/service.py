@@ -356,9 +356,10 @@ class CheckpointService(threading.Thread):
             )
 
     def _begin(self, run: RunId, tasks: int, opened: RunStart | None) -> None:
-        interval_ms = read_checkpoint_interval(self._plans.get(run, ""))
+        query_plan = self._plans.get(run, "")
+        interval_ms = read_checkpoint_interval(query_plan)
         opening = opened.opening if opened is not None else None
-        self._do(self._coordinator.begin_run(run, tasks, opening, interval_ms))
+        self._do(self._coordinator.begin_run(run, tasks, opening, interval_ms, query_plan))
         reference, number = (opened.reference, opened.number) if opened is not None else ("", 0)
         self._begun_from[run.key, run.epoch] = number
         self._unreadable.pop((run.key, run.epoch), None)
