@@ -16,6 +16,7 @@ from cep_common.protocol.registry import CheckpointSpan
 from cep_manager.control.assignment import Candidate, EndpointChoice, choose
 from cep_manager.control.registry import EndpointRegistry
 from cep_manager.election.election import Election, ElectionRole
+from cep_worker.mirror.protection import Instruction, Protection, Release, State
 from cep_worker.outflows.transactional_log.commit_decisions import Attempt, CommitDecision, commit_decision
 from topology.checkpoint.alignment import Aligner, Step
 from topology.checkpoint.coordination.archive import Archive, RunStart
@@ -191,9 +192,29 @@ def _reads_every_run(self: SyncLogReader, offset: int, body: bytes) -> None:
 
 _takes_record = SyncLogReader._take
 
+
+def _goes_alone_at_once(self: Protection, reason: str, now_ms: int) -> list[Instruction]:
+    self._move(State.ALONE, reason, now_ms)
+    return [Release()]
+
+
+def _trusts_any_batch(self: Protection, began_ms: int, now_ms: int) -> list[Instruction]:
+    """A batch that was collected while events were acknowledged alone counts as everything."""
+    if self.state not in (State.CATCHING_UP, State.JOINING):
+        return []
+    self._move(State.CONFIRMING, "", now_ms)
+    return [self._record(in_sync=True)]
+
+
 BROKEN_RULES = {
     "records of runs that were replaced count": BrokenRule(
         "sync-log", _replaced(SyncLogReader, "_take", _reads_every_run)
+    ),
+    "a node acknowledges alone before that is recorded": BrokenRule(
+        "nodes", _replaced(Protection, "_leave", _goes_alone_at_once)
+    ),
+    "a passive node is in sync though events were acknowledged without it": BrokenRule(
+        "nodes", _replaced(Protection, "applied", _trusts_any_batch)
     ),
     "a leader acts after its lease": BrokenRule("election", _leader_that_never_ends),
     "the driver follows former leaders": BrokenRule("election", _replaced(OrderFence, "admits", _follows_anybody)),

@@ -20,6 +20,7 @@ import simulated_delivery
 import simulated_election
 import simulated_files
 import simulated_hand_over
+import simulated_nodes
 import simulated_older_copy
 import simulated_sync_log
 from virtual_world import SHOWN_LINES, TRACE_LINES, RuleBrokenError, Simulation, VirtualWorld, play
@@ -42,8 +43,9 @@ class Simulator:
 SIMULATORS = {
     one.name: one
     for one in (
-        Simulator("election", simulated_election.ElectionWorld, simulated_election.simulate, 0.43),
-        Simulator("assignment", simulated_assignment.AssignmentWorld, simulated_assignment.simulate, 0.42),
+        Simulator("election", simulated_election.ElectionWorld, simulated_election.simulate, 0.40),
+        Simulator("assignment", simulated_assignment.AssignmentWorld, simulated_assignment.simulate, 0.40),
+        Simulator("nodes", simulated_nodes.TwoNodesWorld, simulated_nodes.simulate, 0.05),
         Simulator("hand-over", simulated_hand_over.HandOverWorld, simulated_hand_over.simulate, 0.1),
         Simulator("delivery", simulated_delivery.DeliveryWorld, simulated_delivery.simulate, 0.015),
         Simulator("sync-log", simulated_sync_log.SyncLogWorld, simulated_sync_log.simulate, 0.02),
