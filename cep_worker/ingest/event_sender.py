@@ -139,6 +139,23 @@ class EventSender:
         """
         self._wait(lambda: not self._link.outbox.pending, timeout_ms)
 
+    def poll(self, timeout_ms: int = 0) -> int:
+        """Take in answers of the worker, which also keeps the link alive between batches.
+
+        Args:
+            timeout_ms: How long to wait for an answer; 0: take in those that are there.
+
+        Returns:
+            `acknowledged_rows`.
+
+        Raises:
+            InputError: the worker has refused events.
+            PeerError: the worker is gone.
+        """
+        self._poller.poll(timeout_ms)
+        self._look()
+        return self.acknowledged_rows
+
     def close(self) -> None:
         """Close the link. Call `flush` before to be sure that all events were taken over."""
         self._link.close()

@@ -27,7 +27,7 @@ wso2.datasources:
 state.persistence:
   enabled: true
   intervalInMin: 1
-  revisionsToKeep: 2
+  revisionsToKeep: 4
   persistenceStore: org.wso2.carbon.stream.processor.core.persistence.DBPersistenceStore
   config: {datasource: WSO2_CLUSTER_DB, table: PERSISTENCE_TABLE}
 cluster.config:
@@ -64,6 +64,7 @@ def test_the_keys_of_a_deployment_yaml_mean_what_they_say(tmp_path: Path) -> Non
     assert Path(worker.wal.path).is_relative_to(worker.node.state)
     assert settings["driver"]["CEP_DRIVER__CHECKPOINT__LOCATION"] == manager.database.url
     assert settings["driver"]["CEP_DRIVER__CHECKPOINT__INTERVAL_MS"] == "60000"
+    assert settings["driver"]["CEP_DRIVER__CHECKPOINT__RETAINED"] == "4"
 
 
 def test_checkpoints_do_not_share_the_file_of_an_embedded_database(tmp_path: Path) -> None:
