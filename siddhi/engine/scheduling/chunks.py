@@ -97,7 +97,7 @@ class ChunkRunner:
 
         The output of one finds the timers of this time still pending in the others.
         """
-        waiting = Step(step.clocks - 1, step.floor, step.shown)
+        waiting = Step(np.minimum(step.clocks - 1, step.shown), step.floor, step.shown)
         waiting.arrivals = _FIRST
         for stage in self._stages:
             if stage.node.wakes(step):

@@ -155,6 +155,7 @@ class _Turns(Generic[Part, Rows]):
         self._nothing = nothing
         self._step = step
         self._floor = step.floor
+        self._shown = step.shown
         self._done = -1
         self._out: list[EventBatch] = []
         self._failed: list[int] = []
@@ -162,8 +163,12 @@ class _Turns(Generic[Part, Rows]):
     def take(self, instance: int, rows: Rows, order: int, clock: int) -> None:
         """Process the next run, whose first row came at `order` and `clock`."""
         self._fire(order, clock)
+        self._reach(order)
         if not self._failed or order != self._failed[-1]:  # runs of its chunk behind one that failed stay out
-            self._send(instance, rows, Step(np.full(1, clock, dtype=np.int64), self._floor), order)
+            now = Step(np.full(1, clock, dtype=np.int64), self._floor, self._shown)
+            self._send(instance, rows, now, order)
+        if order & 1 or clock > self._floor:  # timers of the time at which one sends rows are still to come
+            self._shown = max(self._shown, clock - 1 + (order & 1))
         self._floor, self._done = clock, order
 
     def end(self) -> EventBatch:
@@ -174,12 +179,22 @@ class _Turns(Generic[Part, Rows]):
     def _fire(self, order: int, clock: int) -> None:
         """Fire the timers that go before a row of (`order`, `clock`)."""
         while (due := self._copies.next_deadline_ms()) is not None:
-            at, shown = self._step.timer_order(due, self._done), max(due, self._floor)
-            if at > self._step.final_order or (at, shown) >= (order, clock):
+            at = self._step.timer_order(due, self._done)
+            if at > min(order, self._step.final_order):
+                return
+            self._reach(at)
+            shown = max(due, self._floor)
+            if (at, shown) >= (order, clock):
                 return
             for instance in self._copies.due(due):
-                now = Step(np.full(1, shown, dtype=np.int64), self._floor)
+                now = Step(np.full(1, shown, dtype=np.int64), self._floor, self._shown)
                 self._send(instance, self._nothing, now, at)
+
+    def _reach(self, order: int) -> None:
+        """Note that the clock has shown the time of the root chunk before `order`."""
+        if order >= 2:
+            passed = int(self._step.clocks[order // 2 - 1])
+            self._floor, self._shown = max(self._floor, passed), max(self._shown, passed)
 
     def _send(self, instance: int, rows: Rows, now: Step, order: int) -> None:
         sent = self._call(self._copies.get(instance, now.final_clock), rows, now).at_order(order)

@@ -299,8 +299,9 @@ class Waiting(Limiter):
         out: Int64Array = np.empty((OUT_LINES, len(self.slots) + size), INT64)
         _wait(
             self._param, run, self._rows, self._blocks, self._cells, self._groups, self._heap, self._free, base,
-            kernel_array(batch.orders), kernel_array(batch.clocks), chunks_of((batch.chunk_ids(), instances), size),
-            instances, groups, kernel_array(batch.kinds), kernel_array(step.clocks), step.floor, out,
+            kernel_array(batch.orders), kernel_array(self._ticking(batch, instances, step)),
+            chunks_of((batch.chunk_ids(), instances), size), instances, groups, kernel_array(batch.kinds),
+            kernel_array(step.clocks), step.floor, out,
         )  # fmt: skip
         result = self._released(batch, base, out[:, : int(run[WRITTEN])])
         if freed := int(run[FREED_COUNT]):
@@ -308,6 +309,25 @@ class Waiting(Limiter):
         if size:
             self._keep(batch, base)
         return result
+
+    def _ticking(self, batch: EventBatch, instances: Int64Array, step: Step) -> Int64Array:
+        """Return the clocks by which rows find their ticks.
+
+        What a timer sends comes before the tick of its time. Where that tick has passed, as with a timer set for the
+        past, it waits for the next one. Where a chunk of several times moves the clock in one jump, all timers fire at
+        the end of the jump, and what they send comes before all ticks that the jump passes.
+        """
+        if not self.by_time or not batch.size:
+            return batch.clocks
+        of_timers = batch.orders & 1 == 0
+        if not of_timers.any():
+            return batch.clocks
+        roots = batch.orders // 2
+        first = roots == 0
+        passed = np.where(first, min(step.floor, step.shown), step.clocks[np.maximum(roots - 1, 0)])
+        reached = np.where(first, step.floor, passed)
+        early = of_timers & (batch.clocks <= reached) & (self._cells[instances, ORIGIN] != UNSET)
+        return np.where(early, passed + 1, batch.clocks)
 
     def _released(self, batch: EventBatch, base: int, out: Int64Array) -> EventBatch:
         if not out.shape[1]:

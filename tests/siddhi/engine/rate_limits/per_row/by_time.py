@@ -33,11 +33,25 @@ class AllByTime(RateLimiter):
         self.origin = clock_ms
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        waiting = self.with_held(batch)
+        waiting = self.with_held(self._counted(batch, step))
         ticks = self._next_ticks(waiting)
         due = ticks <= step.final_clock
         self.held = waiting.take(np.flatnonzero(~due))
         return self._release(waiting.take(np.flatnonzero(due)), ticks[due], step)
+
+    def _counted(self, batch: EventBatch, step: Step) -> EventBatch:
+        """Return `batch` with the clocks at which rows count as come: what timers send misses ticks of the past."""
+        clocks = batch.clocks.copy()
+        for row, (order, clock) in enumerate(zip(batch.orders.tolist(), batch.clocks.tolist(), strict=True)):
+            if order & 1:
+                continue
+            if order > 0:
+                clocks[row] = max(clock, int(step.clocks[order // 2 - 1]) + 1)
+            elif clock <= step.floor:  # the clock jumped there, or the timer was set for the past
+                clocks[row] = min(step.floor, step.shown) + 1
+        return EventBatch(
+            batch.timestamps, batch.kinds, batch.orders, clocks, batch.columns, batch.chunks, batch.partitions
+        )
 
     def _next_ticks(self, batch: EventBatch) -> Int64Array:
         """Return the tick that follows each row.
