@@ -206,6 +206,14 @@ KNOWN: tuple[KnownDifference, ...] = (
         lambda document: is_late(document) and "define aggregation" in document["app"],
     ),
     KnownDifference(
+        "within-takes-whole-buckets",
+        "the open bucket of an aggregation with `aggregate by` shows some of its parts in Siddhi until it closes",
+        lambda document: (
+            re.search(r"define aggregation .* aggregate by ", document["app"]) is not None
+            and re.search(r"\bwithin .* per ", f"{document['app']}{document['events']}") is not None
+        ),
+    ),
+    KnownDifference(
         "partitions-hand-on-all",
         "readers behind a partition lose events of a chunk in Siddhi",
         lambda document: "partition with" in document["app"] and any("batch" in event for event in document["events"]),
