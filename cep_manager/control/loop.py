@@ -125,6 +125,7 @@ class ManagerControlLoop:
             self.node = NodeAgent(config.node, nodes, self._leadership, clock)
             self._leadership.probed_at = self.node.guard_of
             self._leadership.contested = self.node.is_contested
+            self._leadership.before_confirming = self.node.write_deadline
         self._store_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-store")
         self._stopping = threading.Event()
         self._ticked_ms = self._tick_cost_ms = 0

@@ -121,6 +121,8 @@ class Leadership:
         self._leases = LeaseStore(database, self.me, clock.now_ms, nodes)
         self.probed_at: Callable[[Endpoint], Endpoint | None] = lambda control: control
         """Where to probe whether the manager with that control plane has ended; None: nowhere."""
+        self.before_confirming: Callable[[], None] = lambda: None
+        """Called before the database learns of the lease's next length; OSError: it does not learn of it."""
         self.contested: Callable[[], bool] = lambda: True
         """Whether another manager may claim the lease when it is over."""
         lease_ms = election.lease_ms
@@ -289,9 +291,14 @@ class Leadership:
 
     def _ask(self, request: Request) -> None:
         try:
+            if isinstance(request, ConfirmLease):
+                self.before_confirming()
             seen = self._leases.carry_out(request)
         except CepError as error:
             reason = error.message
+            self._report(lambda now_ms: self._election.failed(reason, now_ms))
+        except OSError as error:
+            reason = f"the node's role cannot be written: {error}"
             self._report(lambda now_ms: self._election.failed(reason, now_ms))
         except Exception:
             # The outermost frame of this thread: no caller would see an exception.

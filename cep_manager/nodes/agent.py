@@ -1,6 +1,7 @@
 """Tells the other processes of this node what it may do, and records what its worker asks for.
 
-`role.json` is written by one thread that never waits for the database: the deadline that it tells is the lease's.
+`role.json` is written by a thread that never waits for the database: its deadline is the lease's. Before the database
+learns of a shorter lease, the thread that sends the request writes the earlier deadline.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import msgspec
 
 from cep_common.clock import Clock
 from cep_common.errors import CepError
@@ -46,6 +49,7 @@ class NodeAgent:
         self._clock = clock
         self._view = FileView(self._folder / MIRROR_FILE, MirrorReport)
         self._written: NodeRole | None = None
+        self._writing = threading.Lock()
         self._handled: tuple[int, int, int] = (0, 0, 0)
         """Token, process and number of the newest request that was recorded."""
         self._in_sync_under = 0
@@ -91,6 +95,17 @@ class NodeAgent:
         if self._in_sync_under != self._leadership.token():
             return False
         return self._asked or not self.nodes or any(one.in_sync for one in self.nodes if one.name != self._store.name)
+
+    def write_deadline(self) -> None:
+        """Write an earlier end of the lease than the processes of this node know. Any thread.
+
+        Call it before the database learns of a shorter lease: while the disk is slow, the other node could claim that
+        before the processes of this one know that they have less time. Raises OSError.
+        """
+        with self._writing:
+            written, (token, until_ms) = self._written, self._leadership.tenure()
+            if written is not None and written.token == token and written.until_ms > until_ms:
+                self._write(msgspec.structs.replace(written, until_ms=until_ms))
 
     def restart_all(self, peer: str) -> None:
         """Restart the node `peer`, and this one when that is back. Raises PlanStoreError."""
@@ -237,9 +252,16 @@ class NodeAgent:
             self.order, self.rolling = "", None
 
     def _write_role(self, role: NodeRole) -> None:
-        if role != self._written:
-            write_file(self._folder / ROLE_FILE, role)
-            self._written = role
+        with self._writing:
+            token, until_ms = self._leadership.tenure()  # it may have become shorter since the role was made
+            if role.token == token and role.until_ms > until_ms:
+                role = msgspec.structs.replace(role, until_ms=until_ms)
+            if role != self._written:
+                self._write(role)
+
+    def _write(self, role: NodeRole) -> None:
+        write_file(self._folder / ROLE_FILE, role)
+        self._written = role
 
     # ---- the database's thread --------------------------------------------------------------------------------------
 

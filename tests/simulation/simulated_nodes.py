@@ -225,7 +225,7 @@ class TwoNodesWorld(VirtualWorld):
         if self.now_ms >= node.slow_disk_until_ms:
             node.token, node.until_ms = token, until_ms
             return
-        life, took_ms = node.starts, self._disk_ms()
+        life, took_ms = node.starts, max(0, node.writing_until_ms - self.now_ms) + self._disk_ms()
 
         def written() -> None:
             if node.alive and node.starts == life:
@@ -250,7 +250,11 @@ class TwoNodesWorld(VirtualWorld):
         life = node.starts
         for instruction in instructions:
             match instruction:
-                case ReadLease() | ClaimLease() | ConfirmLease():
+                case ConfirmLease():  # the database learns of a shorter lease behind the processes of the node
+                    self._write_role(node)
+                    after_ms = max(0, node.writing_until_ms - self.now_ms)
+                    self.later(after_ms, lambda instruction=instruction: self._ask(node, life, instruction))
+                case ReadLease() | ClaimLease():
                     self._ask(node, life, instruction)
                 case ReadPlans(token, changes):
                     self.later(20, lambda token=token, changes=changes: self._report(

@@ -12,7 +12,7 @@ import pytest
 from cep_common.clock import ManualClock
 from cep_common.ids import Endpoint
 from cep_common.nodes.config import ManagerNode
-from cep_common.nodes.files import MIRROR_FILE, MirrorReport, NodeOrder, write_file
+from cep_common.nodes.files import MIRROR_FILE, ROLE_FILE, FileView, MirrorReport, NodeOrder, NodeRole, write_file
 from cep_common.nodes.orders import ORDER_VALID_S, StoredOrder, is_valid
 from cep_manager.nodes.agent import LEAVES_MS, NodeAgent
 from cep_manager.nodes.rolling import ROLLING_MS
@@ -53,7 +53,7 @@ class Store:
 
 class Leadership:
     def __init__(self) -> None:
-        self.held = 7
+        self.held, self.until_ms = 7, 10**9
         self.instances = ["a-1", "b-1"]
         self.said: list[str] = []
 
@@ -67,7 +67,7 @@ class Leadership:
         self.said.append("peer gone")
 
     def tenure(self) -> tuple[int, int]:
-        return self.held, 10**9 if self.held else 0
+        return self.held, self.until_ms if self.held else 0
 
     def token(self) -> int:
         return self.held
@@ -104,6 +104,17 @@ def test_the_active_node_follows_when_the_other_one_is_back(active: Active) -> N
     active.agent.restart_all("b")
     assert active.store.given == [("b", "restart")]
     assert active.turn_after_the_other_is_back() == "restart"
+
+
+def test_an_earlier_end_of_the_lease_is_written_before_the_database_learns_of_it(active: Active) -> None:
+    active.agent._turn()
+    made_before = active.agent.role
+    assert made_before is not None
+    active.leadership.until_ms = 5_000
+    active.agent.write_deadline()
+    assert FileView(active.folder / ROLE_FILE, NodeRole).read() == msgspec.structs.replace(made_before, until_ms=5_000)
+    active.agent._write_role(made_before)
+    assert active.agent.role == msgspec.structs.replace(made_before, until_ms=5_000), "a slow writer brought it back"
 
 
 @pytest.mark.parametrize("token", [0, 8])
