@@ -20,11 +20,9 @@ from cep_common.protocol.inspection import ConfigurationRead, QueryRunningState,
 from cep_common.protocol.registry import Message, Rejected
 from cep_common.security.roles import INSPECTION_SOCKETS, Role
 from cep_common.sockets.transport import bind_in_range, listening_socket, receive
+from cep_common.sockets.wakeup import Wakeup
 
 logger = logging.getLogger(__name__)
-
-LOOK_MS = 200
-"""How often the thread checks whether to close."""
 
 WAITING_ANSWERS = 16
 """Maximum number of requests that wait; further ones get no answer."""
@@ -61,27 +59,34 @@ class InspectionEndpoint(threading.Thread):
         self._insight = insight
         self.answers_queries: Callable[[QueryRunningState], Message] | None = None
         """What answers queries about the process's state, once it has one; called by the endpoint's thread."""
-        self._closing = threading.Event()
+        self._closing = False
+        self._wakeup = Wakeup()
         self._socket = listening_socket(context, INSPECTION_SOCKETS[role], host, MAXIMUM_CONTROL_BYTES, WAITING_ANSWERS)
         try:
             port = bind_in_range(self._socket, host, (config.first_port, config.last_port))
         except BaseException:
             self._socket.close()
+            self._wakeup.close()
             raise
         self.address = InspectionAddress(Endpoint(advertised_host or host, port), uuid.uuid4().hex)
 
     def close(self) -> None:
         """Stop answering requests."""
-        self._closing.set()
+        self._closing = True
+        self._wakeup.ring()
         if self.ident is not None:
             self.join()
         self._socket.close()
+        self._wakeup.close()
 
     def run(self) -> None:
         """Answer requests until the endpoint is closed."""
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._wakeup.handle, zmq.POLLIN)
         try:
-            while not self._closing.is_set():
-                if self._socket.poll(LOOK_MS):
+            while not self._closing:
+                if self._socket in dict(poller.poll()):
                     self._answer(receive(self._socket))
         except zmq.ContextTerminated:
             return

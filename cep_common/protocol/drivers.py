@@ -96,6 +96,13 @@ class TopologyReport(msgspec.Struct, frozen=True):
     current: bool = False
 
 
+class RunName(msgspec.Struct, frozen=True):
+    """Names one topology: a plan, and the epoch under which it was submitted."""
+
+    key: PlanKey
+    epoch: int
+
+
 class CheckpointSettings(msgspec.Struct, frozen=True):
     """How the driver takes checkpoints.
 
@@ -145,8 +152,10 @@ class RegisterDriver(Message, frozen=True):
 
     Sent again (at once when a topology's state changes), it is the heartbeat. `started_ms` is the time of day at
     which its process started, `up_ms` ago. `savepoints` are those of all plans, oldest first (only the newest when
-    there are too many). `number` counts how often topologies or savepoints have changed. When it is not `whole`, both
-    are left out, since they have not changed since that number was reported.
+    there are too many). `number` counts how often topologies or savepoints have changed. A report that is not `whole`
+    is incremental: it refers to the one with the number `base` (0: `number`, nothing has changed). Then `topologies`
+    are those that are new or have changed since, `gone` those that no longer exist, and `savepoints` are left out
+    unless they `differ`.
     """
 
     TYPE = "register-driver"
@@ -168,6 +177,9 @@ class RegisterDriver(Message, frozen=True):
     stage_hosts: tuple[StageHostReport, ...] = ()
     number: int = 0
     whole: bool = True
+    base: int = 0
+    gone: tuple[RunName, ...] = ()
+    differ: bool = False
 
 
 class DriverRegistered(Message, frozen=True):

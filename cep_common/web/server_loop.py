@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 SWEEP_S = 0.05
 SWEEPS_PER_S = 20
 """In so many steps all connections are looked at: ten thousand at once would keep requests waiting."""
+IDLE_SWEEP_S = SWEEP_S * SWEEPS_PER_S
+"""How often a server without connections looks whether there are any."""
 STOP_S = 5.0
 BACKLOG = 4_096
 ACCEPTED_AT_ONCE = 64
@@ -97,7 +99,7 @@ class ServerLoop:
         else:  # connections without a TLS handshake count as well, so they are accepted here
             self._listening.setblocking(False)  # noqa: FBT003
             self.loop.add_reader(self._listening, self._accept)
-        self.loop.call_later(SWEEP_S, self._sweep)
+        self.loop.call_later(IDLE_SWEEP_S, self._sweep)
         await self._stop.wait()
         if server is not None:
             server.close()
@@ -161,6 +163,10 @@ class ServerLoop:
 
     def _sweep(self) -> None:
         """Close what is overdue among a part of the connections."""
+        if not self.table.connections:
+            self._second()
+            self.loop.call_later(IDLE_SWEEP_S, self._sweep)
+            return
         step = next(self._sweeps) % SWEEPS_PER_S
         now = self.now()
         for connection in [*itertools.islice(self.table.connections, step, None, SWEEPS_PER_S)]:
@@ -169,7 +175,11 @@ class ServerLoop:
                     REFUSALS.note("too-slow")
                 connection.abort()
         if step == 0:
-            self.table.second()
-            if self._certificate is not None:
-                self._certificate.refresh()
+            self._second()
         self.loop.call_later(SWEEP_S, self._sweep)
+
+    def _second(self) -> None:
+        """Do what is due each second."""
+        self.table.second()
+        if self._certificate is not None:
+            self._certificate.refresh()

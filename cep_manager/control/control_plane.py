@@ -521,9 +521,10 @@ class ControlPlane:
 
 def _news(reports: tuple[Report, ...], known: tuple[Report, ...]) -> tuple[Report, ...]:
     """Return the reports that a peer has made; those that it left out are the objects that are known."""
-    if len(reports) != len(known):
-        return reports
-    return tuple(one for one, before in zip(reports, known, strict=True) if one is not before)
+    if reports is known:
+        return ()
+    before = set(map(id, known))
+    return tuple(one for one in reports if id(one) not in before)
 
 
 def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:

@@ -13,7 +13,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.lease import AdaptiveLease
-from cep_common.protocol.drivers import RegisterDriver
+from cep_common.protocol.drivers import RegisterDriver, TopologyReport
 from cep_common.protocol.registry import Message, RegisterWorker, WorkerPlanReport
 from cep_common.protocol.tasks import RegisterTask
 
@@ -146,12 +146,17 @@ class ClusterMembers:
         return live is None or live.latest.driver == report.driver
 
     def known_report(self, report: RegisterDriver) -> RegisterDriver | None:
-        """Return a report that leaves out what the driver has told before, with that; None when it is not known."""
+        """Return an incremental report together with what it builds on; None when that is not known."""
         member = self.driver
-        if member is None or not same_process(member.latest, report) or member.latest.number != report.number:
+        base = report.base or report.number
+        if member is None or not same_process(member.latest, report) or member.latest.number != base:
             return None
         known = member.latest
-        return msgspec.structs.replace(report, topologies=known.topologies, savepoints=known.savepoints, whole=True)
+        savepoints = report.savepoints if report.differ else known.savepoints
+        topologies = _merged(known.topologies, report)
+        return msgspec.structs.replace(
+            report, topologies=topologies, savepoints=savepoints, whole=True, base=0, gone=(), differ=False
+        )
 
     def with_known(self, message: Message) -> Message | None:
         """Return the message of a driver or worker with what it told before; None when that is not known."""
@@ -212,7 +217,9 @@ class ClusterMembers:
         member = tasks.get((epoch, task))
         if member is None or member.latest.attempt != attempt:
             return False
-        earlier = tuple(timed for timed in member.earlier if now_ms - timed.at_ms <= RATE_WINDOW_MS)
+        earlier = member.earlier
+        if not earlier or now_ms - earlier[0].at_ms > RATE_WINDOW_MS:
+            earlier = tuple(timed for timed in earlier if now_ms - timed.at_ms <= RATE_WINDOW_MS)
         latest = msgspec.structs.replace(member.latest, up_ms=member.latest.up_ms + now_ms - member.heard_ms)
         tasks[epoch, task] = ClusterMember(
             since_ms=member.since_ms,
@@ -230,7 +237,8 @@ class ClusterMembers:
     def tasks_of(self, key: PlanKey, epoch: int) -> tuple[ClusterMember[RegisterTask], ...]:
         """Return the plan's tasks of `epoch`, in order of their numbers."""
         tasks = self.tasks.get(key, {})
-        return tuple(tasks[task] for task in sorted(tasks) if task[0] == epoch)
+        names = sorted(tasks) if len(tasks) > 1 else tasks
+        return tuple(tasks[task] for task in names if task[0] == epoch)
 
     def expire_workers(self, now_ms: int) -> list[ClusterMember[RegisterWorker]]:
         """Return workers that are silent for a lease are lost, or have left as they had said.
@@ -260,6 +268,17 @@ class ClusterMembers:
     def keep_tasks(self, key: PlanKey, epochs: Collection[int]) -> None:
         """Forget the plan's tasks of all epochs but `epochs`."""
         self.forget_tasks(key, {epoch for epoch, _ in self.tasks.get(key, {})} - set(epochs))
+
+
+def _merged(known: tuple[TopologyReport, ...], report: RegisterDriver) -> tuple[TopologyReport, ...]:
+    """Return `known` with the changes of an incremental report; those that are new come last."""
+    if not report.topologies and not report.gone:
+        return known
+    changed = {(one.key, one.epoch): one for one in report.topologies}
+    gone = {(one.key, one.epoch) for one in report.gone}
+    names = [(one.key, one.epoch) for one in known]
+    kept = [changed.pop(name, one) for name, one in zip(names, known, strict=True) if name not in gone]
+    return (*kept, *changed.values())
 
 
 def _may_have_events(report: RegisterWorker) -> bool:

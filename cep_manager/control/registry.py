@@ -144,9 +144,9 @@ class EndpointRegistry:
     def renew_receivers(self, key: PlanKey, epoch: int, now_ms: int) -> int:
         """Renew the leases of the plan's receivers of `epoch`, which are as they were registered; return how many."""
         mine = self._of(key)
-        known = [one for one in mine if (one[0], one[2]) == ("receiver", epoch)]
-        for identity in known:
-            mine[identity] = msgspec.structs.replace(mine[identity], heard_ms=now_ms, warned=False)
+        known = [one for one in mine.items() if one[1].role == "receiver" and one[1].epoch == epoch]
+        for identity, record in known:
+            mine[identity] = msgspec.structs.replace(record, heard_ms=now_ms, warned=False)
         return len(known)
 
     def renew_worker(self, key: PlanKey, epoch: int, worker: str, connections: tuple[str, ...], now_ms: int) -> bool:

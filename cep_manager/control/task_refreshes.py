@@ -30,15 +30,15 @@ class TaskRefreshes:
         self._delays = delays
         self._hosts: dict[str, tuple[int, tuple[RefreshedTask, ...]]] = {}
         self._heard_ms: dict[str, int] = {}
-        self._answered: dict[tuple[PlanKey, int, int], tuple[object, ...]] = {}
-        """What each task was answered of its plan when it registered last, see `_answer_of`."""
+        self._answered: dict[tuple[PlanKey, int, int], PlanRecord] = {}
+        """The record of its plan from which each task was answered when it registered last."""
         self._receivers: dict[tuple[PlanKey, int], int] = {}
         """How many receivers of a run have been known."""
 
     def registered(self, task: RegisterTask, record: PlanRecord) -> None:
         """Record the answer that a task of a stage host got when it registered."""
         if task.stage_host:
-            self._answered[task.key, task.epoch, task.task] = _answer_of(record)
+            self._answered[task.key, task.epoch, task.task] = record
 
     def refresh(self, message: RefreshTasks, heartbeat_ms: int, lease_ms: int, now_ms: int) -> TasksRefreshed:
         """Return which tasks must register, having renewed the leases of all others."""
@@ -71,8 +71,14 @@ class TaskRefreshes:
     def _renew(self, task: RefreshedTask, now_ms: int) -> bool:
         """Renew the lease of a task whose registration is unchanged and for which there is no new information."""
         record = self._deployments.plans.get(task.key)
-        if record is None or _answer_of(record) != self._answered.get((task.key, task.epoch, task.task)):
+        name = task.key, task.epoch, task.task
+        answered = self._answered.get(name)
+        if record is None or answered is None:
             return False
+        if record is not answered:
+            if _answer_of(record) != _answer_of(answered):
+                return False
+            self._answered[name] = record
         # During a change, each step waits for what the tasks report.
         if record.trial is not None or record.rests:
             return False
@@ -80,8 +86,10 @@ class TaskRefreshes:
             return False
         if not self._members.renew_task(task.key, task.epoch, task.task, task.attempt, now_ms):
             return False
-        receivers = self._registry.renew_receivers(task.key, task.epoch, now_ms)
-        most = self._receivers[task.key, task.epoch] = max(receivers, self._receivers.get((task.key, task.epoch), 0))
+        receivers, run = self._registry.renew_receivers(task.key, task.epoch, now_ms), (task.key, task.epoch)
+        most = self._receivers.get(run, 0)
+        if receivers > most:
+            most = self._receivers[run] = receivers
         # A receiver that was forgotten is registered by its task alone.
         return receivers == most
 

@@ -68,7 +68,8 @@ class Samples:
 
     def orders(self, key: PlanKey, now_ms: int) -> tuple[SampleOrder, ...]:
         """Return the sampling orders for the plan's tasks."""
-        return self._plans.get(key, NONE).running(now_ms)
+        plan = self._plans.get(key) if self._plans else None  # most of the time nothing is sampled anywhere
+        return plan.running(now_ms) if plan is not None else ()
 
     def heard(self, key: PlanKey, seen: Iterable[SampledEvent]) -> None:
         """Keep the sampled events of a task's report, except those of stages that are not being sampled."""

@@ -5,6 +5,7 @@ Stages and drivers keep running while a plan is renamed, and report it under the
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -37,12 +38,18 @@ def present_names(message: Message, plans: Mapping[PlanKey, PlanRecord]) -> Mess
         case RegisterTask():
             return _named(message, plans)
         case RegisterWorker():
-            return msgspec.structs.replace(message, plans=tuple(_named(one, plans) for one in message.plans))
+            return msgspec.structs.replace(message, plans=_all_named(message.plans, plans))
         case RegisterDriver():
-            topologies = tuple(_named(one, plans) for one in message.topologies)
-            savepoints = tuple(_named(one, plans) for one in message.savepoints)
+            topologies = _all_named(message.topologies, plans)
+            savepoints = _all_named(message.savepoints, plans)
             return msgspec.structs.replace(message, topologies=topologies, savepoints=savepoints)
     return message
+
+
+def _all_named(reports: tuple[_Keyed, ...], plans: Mapping[PlanKey, PlanRecord]) -> tuple[_Keyed, ...]:
+    """Return the reports under present names: the same object when all have them, as nearly always."""
+    named = tuple(_named(one, plans) for one in reports)
+    return reports if all(map(operator.is_, named, reports)) else named
 
 
 def renames(driver: RegisterDriver, plans: Mapping[PlanKey, PlanRecord]) -> tuple[RenamePlan, ...]:

@@ -18,7 +18,7 @@ from cep_worker.outflows.egress import Egress
 from cep_worker.plan_links.topic_registry import TopicRegistry
 from cep_worker.runtime.error_tracking import ErrorTracker, PlanError
 from cep_worker.runtime.worker_metrics import ConnectorMetrics, WorkerMetrics, WorkerParts
-from cep_worker.serving.plan_flow import PlanSnapshot
+from cep_worker.serving.plan_flow import PlanFlow, PlanSnapshot
 from cep_worker.serving.served_plans import ServedPlans
 
 
@@ -50,6 +50,9 @@ class StatusCollector:
         self._taken: tuple[tuple[int, int], ...] = ()
         self._snapshots: dict[PlanKey, tuple[PlanSnapshot, str, tuple[ErrorRecord, ...]]] = {}
         """The last one of each plan, with the errors that it was made for."""
+        self._wrong: set[PlanKey] = set()
+        """Plans with something wrong at the last look."""
+        self._served_then = -1
         self.plans: tuple[PlanSnapshot, ...] = ()
         """How the plans stand."""
 
@@ -64,8 +67,7 @@ class StatusCollector:
         """
         on_disk = {
             (key, stream, name): rows
-            for key, flow in self._served.flows.items()
-            if flow.stirred
+            for key, flow in self._stirred()
             for (stream, name), rows in flow.outflows.waiting_rows().items()
         }
         self._connectors = self._with_since((*self._sources.metrics(), *self._sinks.metrics(on_disk)), day_ms)
@@ -73,23 +75,41 @@ class StatusCollector:
         self._taken = self._limits.taken()
         sources, sinks = list(self._sources.errors_found()), list(self._sinks.errors_found())
         fed = self._topics.problems()
-        self._error_tracker.look(self._find_errors(problems, sources, sinks), day_ms)
+        errors = list(self._find_errors(problems, sources, sinks))
+        self._error_tracker.look(errors, day_ms)
         wrong = _first_texts(sources), _first_texts(sinks), fed
-        before, self._snapshots = self._snapshots, {}
-        news = len(before) != len(self._served.flows)
-        for key, flow in self._served.flows.items():
+        flows = self._served.flows
+        before, self._wrong = self._wrong, {one.key for one in errors}.union(*wrong)
+        looks: Iterable[tuple[PlanKey, PlanFlow]] = flows.items()
+        news = self._served_then != self._served.served
+        if news:
+            self._served_then = self._served.served
+            self._snapshots = {key: self._snapshots[key] for key in flows if key in self._snapshots}
+        else:
+            # A plan with which nothing has happened is as it was: a thousand of them cost nothing.
+            keys = {flow.plan.key for flow in self._served.changed} | before | self._wrong
+            looks = [(key, flows[key]) for key in keys if key in flows]
+        for key, flow in looks:
             error = problems.get(key) or next((texts[key] for texts in wrong if key in texts), "")
-            known = before.get(key)
+            known = self._snapshots.get(key)
             records = self._error_tracker.of(key)
             if known is not None and not flow.changed and known[1:] == (error, records):
-                self._snapshots[key] = known
                 continue
-            # A plan with which nothing has happened is as it was: a thousand of them cost a look, not a report each.
             flow.changed = flow.stirred
+            if not flow.changed:
+                self._served.changed.pop(flow, None)
             self._snapshots[key] = (flow.snapshot(error, records), error, records)
             news = True
         if news:
-            self.plans = tuple(snapshot for snapshot, _, _ in self._snapshots.values())
+            self.plans = tuple(self._snapshots[key][0] for key in flows)
+
+    def _stirred(self) -> Iterator[tuple[PlanKey, PlanFlow]]:
+        """Yield the deployed plans with which something happens."""
+        flows = self._served.flows
+        for flow in self._served.stirred:
+            key = flow.plan.key
+            if flows.get(key) is flow:
+                yield key, flow
 
     def parts(self, *, leaving: bool) -> WorkerParts:
         """Return the status of everything that does not belong to one plan."""
@@ -150,9 +170,9 @@ class StatusCollector:
         for key, problem in problems.items():
             if problem:
                 yield PlanError(key, "declarations", "connector", problem)
-        for key, flow in self._served.flows.items():
+        for key, flow in self._stirred():
             # An idle plan has no error: one that has is not quiet.
-            for part, code, text in flow.errors_found() if flow.stirred else ():
+            for part, code, text in flow.errors_found():
                 if text:
                     yield PlanError(key, part, code, text)
 

@@ -120,6 +120,8 @@ class TopicPublisher:
             if former is not None:
                 feed.take_over(former)
             self.feeds.append(feed)
+        if not self.feeds:
+            self.stall = ""
         self._end(before)
 
     def tick(self, now_ms: int) -> None:
@@ -156,6 +158,8 @@ class TopicRegistry:
         self._made = 0
         self._publishers: dict[TopicPublisher, None] = {}
         self._subscriptions: dict[Subscription, None] = {}
+        self._fed: list[TopicPublisher] = []
+        """Publishers that have subscribers: few of those of a thousand plans."""
 
     def publish(
         self, topic: Topic, offered: StreamSchema, plans: tuple[PlanKey, ...] = (), form: str = "", lasting: str = ""
@@ -175,6 +179,7 @@ class TopicRegistry:
         """Remove the publisher."""
         if publisher in self._publishers:
             del self._publishers[publisher]
+            self._fed = [one for one in self._fed if one is not publisher]
             publisher.close()
 
     def subscribe(
@@ -205,16 +210,17 @@ class TopicRegistry:
                 by_topic.get(publisher.topic, []), twins[gives], self._make_route, self._disk_sync, self._failed, now_ms
             )
             twins[gives] += 1
+        self._fed = [publisher for publisher in self._publishers if publisher.feeds]
 
     def retry(self, now_ms: int) -> None:
         """Retry delivery to subscribers that were full."""
-        for publisher in self._publishers:
+        for publisher in self._fed:
             for feed in publisher.feeds:
                 feed.retry(now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Let time pass."""
-        for publisher in self._publishers:
+        for publisher in self._fed:
             publisher.tick(now_ms)
 
     def leave(self) -> None:
@@ -231,7 +237,7 @@ class TopicRegistry:
 
     def errors_found(self) -> Iterator[PlanError]:
         """Return what is wrong with ways from plan to plan, and those that have dropped events."""
-        for publisher in self._publishers:
+        for publisher in self._fed:
             for feed in publisher.feeds:
                 if feed.dropped_events or (feed.problem and not publisher.former):
                     for member in feed.subscription.stream.members:

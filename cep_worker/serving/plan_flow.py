@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -42,6 +42,10 @@ class PlanSnapshot:
     prepared: PreparedResultsMetrics | None
 
 
+def _nothing(_: PlanFlow) -> None:
+    """Do nothing: the default observer of a flow."""
+
+
 class PlanFlow:
     """Inflows and outflows of a plan, replaced as far as needed when it is deployed again.
 
@@ -55,8 +59,13 @@ class PlanFlow:
         consumers: Consumers,
         now_ms: int,
         outflows: PlanOutflows | None = None,
+        stirring: Callable[[PlanFlow], None] = _nothing,
     ) -> None:
-        """Serve `plan`; results of an earlier plan of the name continue in its `outflows`."""
+        """Serve `plan`; results of an earlier plan of the name continue in its `outflows`.
+
+        `stirring` is called when something happens after a rest.
+        """
+        self._stirring = stirring
         self.stirred = True
         """Something has happened since the last `tick`, or is still going on: ticks must not wait."""
         self.changed = True
@@ -73,6 +82,8 @@ class PlanFlow:
 
     def stir(self) -> None:
         """Note that something happens: an idle plan is ticked often again, and its status is collected."""
+        if not self.stirred:
+            self._stirring(self)
         self.stirred = self.changed = True
 
     def update(self, plan: DeployedPlan, now_ms: int) -> None:

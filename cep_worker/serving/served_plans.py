@@ -32,6 +32,12 @@ class ServedPlans:
         """Of the plans that are deployed."""
         self.inflows: dict[tuple[PlanKey, str], Inflow] = {}
         """Theirs, by plan and stream."""
+        self.stirred: dict[PlanFlow, None] = {}
+        """Those with which something happens; a thousand that rest cost nothing."""
+        self.changed: dict[PlanFlow, None] = {}
+        """Those whose status may not be the one that was collected last."""
+        self.served = 0
+        """Counts how often `apply` was called."""
         self._ending: dict[PlanKey, PlanFlow] = {}
         """Of plans that are no longer deployed: results that their topologies still give are delivered."""
         self._checkpoints: dict[PlanKey, tuple[PlanCheckpoints, ...]] = {}
@@ -51,6 +57,7 @@ class ServedPlans:
         Files of plans in `kept`, which cannot run now, stay. Plans in `removed`, which people have undeployed, are
         ended. What other missing plans leave is orphaned.
         """
+        self.served += 1
         self._kept = frozenset(kept)
         self._around.wal.note_removed(removed)
         undeployed = {(one.key, one.deployed_ms) for one in removed}
@@ -97,16 +104,18 @@ class ServedPlans:
         rests = now_ms < self._all_due_ms
         if not rests:
             self._all_due_ms = now_ms + REST_MS
-        for flow in self._all():
-            if flow.stirred or not rests:
-                flow.tick(now_ms)
+        for flow in list(self.stirred if rests else self._all()):
+            flow.tick(now_ms)
+            if flow.stirred:
+                self._note_stirred(flow)
+            else:
+                self.stirred.pop(flow, None)
         return self._finish_ended(now_ms)
 
     def retry(self, now_ms: int) -> None:
         """Retry delivery to consumers that have room again."""
-        for flow in self._all():
-            if flow.stirred:
-                flow.outflows.retry(now_ms)
+        for flow in list(self.stirred):
+            flow.outflows.retry(now_ms)
 
     def keys(self) -> set[PlanKey]:
         """Return all plans that have something here."""
@@ -139,10 +148,18 @@ class ServedPlans:
         for outflow in self.outflows():
             outflow.close()
 
+    def _note_stirred(self, flow: PlanFlow) -> None:
+        self.stirred[flow] = self.changed[flow] = None
+
     def _close(self, flow: PlanFlow) -> None:
         """Stop serving the plan; stored results stay on disk."""
         flow.close_inflows()
         flow.outflows.close()
+        self._forget(flow)
+
+    def _forget(self, flow: PlanFlow) -> None:
+        self.stirred.pop(flow, None)
+        self.changed.pop(flow, None)
 
     def _serve(self, key: PlanKey, plan: DeployedPlan, now_ms: int) -> None:
         flow = self.flows.get(key)
@@ -150,7 +167,9 @@ class ServedPlans:
             logger.info("plan starts: plan=%s epoch=%d", key.topology(), plan.epoch)
             former = self._ending.pop(key, None)
             outflows = former.outflows if former is not None else None
-            flow = self.flows[key] = PlanFlow(self._around, plan, self._consumers(key), now_ms, outflows)
+            flow = PlanFlow(self._around, plan, self._consumers(key), now_ms, outflows, self._note_stirred)
+            self.flows[key] = flow
+            self._note_stirred(flow)
         else:
             self.flows[key] = self.flows.pop(key)  # under the name that it has now
             flow.update(plan, now_ms)
@@ -168,9 +187,13 @@ class ServedPlans:
 
     def _finish_ended(self, now_ms: int) -> bool:
         """End plans that are no longer deployed and have delivered their results; return whether there were any."""
+        if not self._ending:
+            return False
         finished = [key for key, flow in self._ending.items() if flow.outflows.ended(now_ms)]
         for key in finished:
-            self._ending.pop(key).outflows.discard()
+            flow = self._ending.pop(key)
+            flow.outflows.discard()
+            self._forget(flow)
         return bool(finished)
 
     def _all(self) -> Iterator[PlanFlow]:

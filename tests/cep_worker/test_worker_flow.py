@@ -57,6 +57,8 @@ def test_a_plan_with_which_nothing_happens_is_not_ticked_until_something_does(wo
         before = world.reports()
         until(lambda: not flow.changed, receiver, publisher)
         assert world.reports() == before
+        served = world.worker._data._served
+        until(lambda served=served: not served.stirred and not served.changed, receiver, publisher)
         sender.send(departures((1_000 * number, "UA", 5, 1.5)))
         until(lambda number=number: len(receiver.rows()) == number, receiver, publisher)
         until(lambda number=number: world.inflow().sent_events == number, receiver, publisher)

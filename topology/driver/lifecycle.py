@@ -106,6 +106,8 @@ TRANSITIONS: dict[tuple[RunState, TopologyTransition], tuple[RunState, TopologyA
 """Every legal move; anything else is ignored, since it speaks of what is over."""
 
 HOLDS_SLOTS: frozenset[RunState] = frozenset({"starting", "running", "stopping"})
+MOVING: frozenset[RunState] = frozenset({"waiting", "starting", "restarting", "stopping"})
+"""States of topologies that change by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,20 @@ class TopologyRun:
 
 RunId = tuple[PlanKey, int]
 """A plan and an epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotUse:
+    """What the topologies of a driver need.
+
+    They hold `held` slots of their own, `tenants` have plans in stage hosts, and a topology waits for slots that are
+    `wanted`. While one `moves`, its state may change by itself.
+    """
+
+    held: int
+    tenants: frozenset[int]
+    wanted: bool
+    moves: bool
 
 
 @dataclass(slots=True)
@@ -359,9 +375,22 @@ class TopologyRuns:
         It is negative while topologies that lost executors have not ended yet. For plans of a tenant without a host,
         a host that is to be started counts.
         """
+        return self.slots_free_of(self.slot_use())
+
+    def slots_free_of(self, use: SlotUse) -> int:
+        """Return the same where the topologies need what `use` says."""
+        hosts = dict.fromkeys(use.tenants, 1) | self.hosts
+        return self.slots_total - use.held - sum(hosts.values())
+
+    def slot_use(self) -> SlotUse:
+        """Return what the topologies need now."""
         held = [run for run in self.runs.values() if run.state in HOLDS_SLOTS]
-        hosts = dict.fromkeys({run.submission.key.tenant for run in held if run.shared}, 1) | self.hosts
-        return self.slots_total - sum(run.slots for run in held) - sum(hosts.values())
+        return SlotUse(
+            held=sum(run.slots for run in held),
+            tenants=frozenset(run.submission.key.tenant for run in held if run.shared),
+            wanted=self.slots_wanted,
+            moves=any(run.state in MOVING for run in self.runs.values()),
+        )
 
     @property
     def slots_wanted(self) -> bool:

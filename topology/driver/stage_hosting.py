@@ -27,7 +27,7 @@ from cep_common.lease import AdaptiveLease
 from cep_common.protocol.stage_hosts import Blame, HostedTask
 from topology.driver.start_limit import start_limit_ms
 
-HEARTBEAT_MS = 500
+HEARTBEAT_MS = 1_000
 LEASE_MS = 6_000
 """A host is ended after this silence; later while heartbeats are seen to be late (`cep_common.lease`)."""
 LOADING_STARTS = 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -13,12 +14,39 @@ from cep_manager.monitoring.metric_tables.model import PlanReading, QueryReading
 from cep_manager.plans.compiled_plan import PlannedComponent
 
 
-def read_plans(snapshot: ClusterSnapshot) -> Iterator[PlanReading]:
-    """Every plan whose stages have been heard."""
-    for key in sorted(snapshot.plans):
-        reading = _plan(snapshot, key)
-        if reading is not None:
-            yield reading
+class PlanReader:
+    """Reads all plans; one about which nothing was heard since its last reading keeps that. One thread uses it."""
+
+    def __init__(self) -> None:
+        self._known: dict[PlanKey, tuple[list[object], PlanReading]] = {}
+        """The last reading of each plan, and what it was made from."""
+
+    def read(self, snapshot: ClusterSnapshot) -> Iterator[PlanReading]:
+        """Every plan whose stages have been heard; the same object as before where nothing has changed."""
+        before, self._known = self._known, {}
+        for key in sorted(snapshot.plans):
+            sources = _sources(snapshot, key)
+            known = before.get(key)
+            # By identity: what is reported is immutable, and was made anew where it has changed.
+            if known is not None and len(sources) == len(known[0]) and all(map(operator.is_, sources, known[0])):
+                reading: PlanReading | None = known[1]
+            else:
+                reading = _plan(snapshot, key)
+            if reading is not None:
+                if not reading.queries:  # those of queries bear the time of the reading
+                    self._known[key] = sources, reading
+                yield reading
+
+
+def _sources(snapshot: ClusterSnapshot, key: PlanKey) -> list[object]:
+    """Return all that the reading of the plan is made from."""
+    live = (task for task in snapshot.tasks.get(key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms))
+    return [
+        snapshot.plans[key],
+        *snapshot.histories.get(key, {}).values(),
+        *(task.latest.components for task in live),
+        *snapshot.topologies_of(key),
+    ]
 
 
 def _plan(snapshot: ClusterSnapshot, key: PlanKey) -> PlanReading | None:

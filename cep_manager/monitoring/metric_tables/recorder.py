@@ -16,7 +16,7 @@ from cep_manager.errors import PlanStoreError
 from cep_manager.monitoring.metric_tables.database import MetricDatabase
 from cep_manager.monitoring.metric_tables.history import PlanHistory, Wanted, from_points, from_tables
 from cep_manager.monitoring.metric_tables.model import PlanPoint
-from cep_manager.monitoring.metric_tables.readings import read_plans
+from cep_manager.monitoring.metric_tables.readings import PlanReader
 from cep_manager.monitoring.metric_tables.recording import Recording
 from cep_manager.monitoring.metric_tables.writer import MetricTablesView, MetricWriter
 
@@ -36,7 +36,7 @@ class MetricRecorder(threading.Thread):
         self._config = config
         self._look = look
         self._clock = clock
-        self._recording = Recording()
+        self._reader, self._recording = PlanReader(), Recording(keeps_rows=bool(config.url))
         self._points: dict[PlanKey, deque[PlanPoint]] = {}
         self._closing = threading.Event()
         self._database = MetricDatabase(config.url) if config.url else None
@@ -58,9 +58,10 @@ class MetricRecorder(threading.Thread):
         """One look at the counters; for the thread, and for tests that have none."""
         snapshot = self._look()
         if snapshot is None:
-            self._recording, self._points = Recording(), {}
+            self._reader, self._recording = PlanReader(), Recording(keeps_rows=self.writer is not None)
+            self._points = {}
             return
-        rows, points = self._recording.take(read_plans(snapshot), snapshot.now_ms, self._clock.now_ms())
+        rows, points = self._recording.take(self._reader.read(snapshot), snapshot.now_ms, self._clock.now_ms())
         kept = KEPT_MS // self._config.interval_ms + 1
         known = {key: self._points.get(key) or deque(maxlen=kept) for key in points}
         for key, point in points.items():

@@ -38,12 +38,17 @@ class _LastSample:
         self.meters: dict[str, Meter] = {}
         self.timers: dict[str, _Timed] = {}
         self.busy: dict[str, tuple[int, int]] = {}
+        self.reading: PlanReading | None = None
+        self.idle: PlanPoint | None = None
+        """Its point after a look at which the reading was the one of the look before."""
 
 
 class Recording:
     """Compares counters with those of the look before. One thread uses it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_rows: bool = True) -> None:
+        """Without `keeps_rows` there are points alone, for where nothing writes rows into tables."""
+        self._keeps_rows = keeps_rows
         self._plans: dict[PlanKey, _LastSample] = {}
 
     def take(
@@ -58,10 +63,17 @@ class Recording:
         points: dict[PlanKey, PlanPoint] = {}
         plans, self._plans = self._plans, {}
         for reading in readings:
-            look = _Look(reading, plans.get(reading.key) if reading.counts else None, now_ms - monotonic_ms, now_ms)
-            points[reading.key] = look.point()
+            before = plans.get(reading.key) if reading.counts else None
+            same = before is not None and before.reading is reading
+            if before is not None and before.idle is not None and same and not self._keeps_rows:
+                points[reading.key] = msgspec.structs.replace(before.idle, at_ms=now_ms)
+                self._plans[reading.key] = before
+                continue
+            look = _Look(reading, before, now_ms - monotonic_ms, now_ms, self._keeps_rows)
+            point = points[reading.key] = look.point()
             rows += look.rows
             if reading.counts:
+                look.plan.reading, look.plan.idle = reading, point if same else None
                 self._plans[reading.key] = look.plan
         return rows, points
 
@@ -69,7 +81,10 @@ class Recording:
 class _Look:
     """One plan at one moment. `shift_ms` turns monotonic times into times of day."""
 
-    def __init__(self, reading: PlanReading, before: _LastSample | None, shift_ms: int, now_ms: int) -> None:
+    def __init__(
+        self, reading: PlanReading, before: _LastSample | None, shift_ms: int, now_ms: int, keeps_rows: bool
+    ) -> None:
+        self._keeps_rows = keeps_rows
         self.reading = reading
         self.plan = _LastSample()
         self.rows: list[MetricRow] = []
@@ -84,7 +99,7 @@ class _Look:
         queued = sum(stage.queued for stage in reading.stages)
         self._gauge(of_plan(key, "size"), queued)
         point = PlanPoint(self._now_ms, queue=queued)
-        for stage in reading.stages:
+        for stage in reading.stages if self._keeps_rows else ():
             self._stage_always(stage)
         if not reading.counts:
             return point
@@ -96,7 +111,8 @@ class _Look:
         capacity = self._stages()
         for query in reading.queries:
             self._timer(of_part(key, "Queries", query.query, "latency"), query.latencies, query.heard_ms)
-        self._checkpoints()
+        if self._keeps_rows:
+            self._checkpoints()
         held = [part for stage in reading.stages for part in stage.held]
         state_rows = sum(part.rows for part in held if part.kind != "strings")
         self._gauge(of_plan(key, "rows"), state_rows)
@@ -157,12 +173,15 @@ class _Look:
                 self._row("histogram", of_part(self.reading.key, "Checkpoints", "all", what), self._now_ms, values)
 
     def _gauge(self, name: str, value: float) -> None:
-        self._row("gauge", name, self._now_ms, {"value": str(round(value, PLACES))})
+        if self._keeps_rows:
+            self._row("gauge", name, self._now_ms, {"value": str(round(value, PLACES))})
 
     def _meter(self, name: str, count: int, heard_ms: int) -> float | None:
         meter, rate = self._followed(self._before.meters.get(name), count, heard_ms)
         self.plan.meters[name] = meter
-        self._row("meter", name, heard_ms + self._shift_ms, {"count": count, **_rounded(meter.rates()), **PER_SECOND})
+        if self._keeps_rows:
+            values: Values = {"count": count, **_rounded(meter.rates()), **PER_SECOND}
+            self._row("meter", name, heard_ms + self._shift_ms, values)
         return None if rate is None else round(rate, PLACES)
 
     def _timer(self, name: str, latencies: dict[int, int], heard_ms: int) -> Mapping[int, int]:
@@ -172,7 +191,7 @@ class _Look:
         meter, _ = self._followed(before.meter if before else None, count, heard_ms)
         self.plan.timers[name] = _Timed(latencies, meter)
         growth = _growth(before.latencies, latencies) if before else {}
-        if growth:
+        if growth and self._keeps_rows:
             values: Values = {
                 "count": count,
                 **_rounded(spread({middle_ms(index): events for index, events in growth.items()})),

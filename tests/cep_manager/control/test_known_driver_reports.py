@@ -6,7 +6,7 @@ import msgspec
 from manager_world import HEARTBEAT_MS, KEY, LEASE_MS, World, driver, plan, task, topology
 
 from cep_common.ids import PlanKey
-from cep_common.protocol.drivers import DriverRegistered, RegisterDriver
+from cep_common.protocol.drivers import DriverRegistered, RegisterDriver, RunName, SavepointReport, TopologyReport
 from cep_manager.plans.state import PlanState
 
 WHOLE = msgspec.structs.replace(driver(topology("running")), number=3)
@@ -57,3 +57,40 @@ def test_a_driver_with_a_former_name_must_tell_all_until_it_has_the_new_one() ->
     assert heard(world, WHOLE).knows == 0
     renamed = msgspec.structs.replace(WHOLE.topologies[0], key=key)
     assert heard(world, msgspec.structs.replace(WHOLE, topologies=(renamed,), number=4)).knows == 4
+
+
+def test_an_incremental_report_changes_only_what_it_names() -> None:
+    world = World()
+    world.put(plan())
+    other, gone = PlanKey(KEY.tenant, "Other"), PlanKey(KEY.tenant, "Gone")
+    whole = msgspec.structs.replace(
+        WHOLE, topologies=(*WHOLE.topologies, *(TopologyReport(key, 1, "running") for key in (other, gone)))
+    )
+    heard(world, whole)
+    restarted = msgspec.structs.replace(WHOLE.topologies[0], restarts=1)
+    new = TopologyReport(PlanKey(KEY.tenant, "New"), 1, "starting")
+    change = msgspec.structs.replace(REFERS, number=4, base=3, topologies=(restarted, new), gone=(RunName(gone, 1),))
+    assert heard(world, change).knows == 4
+    latest = known(world)
+    assert latest.topologies == (restarted, whole.topologies[1], new)
+    assert heard(world, msgspec.structs.replace(REFERS, number=4)).knows == 4
+    assert known(world).topologies == latest.topologies
+    assert heard(world, change).knows == 0, "its base is no longer the latest report"
+    assert heard(world, msgspec.structs.replace(change, number=5, base=4, process_id=101)).knows == 0
+
+
+def test_savepoints_of_an_incremental_report_count_only_where_they_differ() -> None:
+    world = World()
+    world.put(plan())
+    saved = SavepointReport(KEY, "before-the-upgrade", "stored", 7)
+    heard(world, msgspec.structs.replace(WHOLE, savepoints=(saved,)))
+    heard(world, msgspec.structs.replace(REFERS, number=4, base=3, topologies=(topology("failed"),)))
+    assert known(world).savepoints == (saved,)
+    heard(world, msgspec.structs.replace(REFERS, number=5, base=4, differ=True))
+    assert known(world).savepoints == ()
+
+
+def known(world: World) -> RegisterDriver:
+    driver_known = world.snapshot().driver
+    assert driver_known is not None
+    return driver_known.latest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from statistics import stdev
 from typing import Any
 
@@ -17,7 +18,7 @@ from cep_manager.monitoring.metric_tables.distribution import spread
 from cep_manager.monitoring.metric_tables.meter import Meter
 from cep_manager.monitoring.metric_tables.model import MetricRow
 from cep_manager.monitoring.metric_tables.names import of_part, of_plan, source_of
-from cep_manager.monitoring.metric_tables.readings import read_plans
+from cep_manager.monitoring.metric_tables.readings import PlanReader
 from cep_manager.monitoring.metric_tables.recording import Recording
 from cep_manager.monitoring.metric_tables.tables import LONGEST_NAME
 from cep_manager.plans.stored_plan import PlanSettings
@@ -42,7 +43,7 @@ def looks(world: World, *seconds: int, late_ms: int = 0) -> list[tuple[list[Metr
         world.now_ms = second * 1_000
         world.hear(working_task(second))
         world.now_ms += late_ms
-        rows, points = recording.take(read_plans(world.snapshot()), world.now_ms, NOON_MS + world.now_ms)
+        rows, points = recording.take(PlanReader().read(world.snapshot()), world.now_ms, NOON_MS + world.now_ms)
         found.append((rows, points[KEY]))
     return found
 
@@ -71,7 +72,7 @@ def test_a_stage_is_recorded_from_when_it_is_first_heard_on() -> None:
         seen = working_task(second)
         kept = tuple(one for one in seen.components if one.component != missing)
         world.hear(msgspec.structs.replace(seen, components=kept))
-        rows, _ = recording.take(read_plans(world.snapshot()), world.now_ms, NOON_MS + world.now_ms)
+        rows, _ = recording.take(PlanReader().read(world.snapshot()), world.now_ms, NOON_MS + world.now_ms)
         told.append([one for one in rows if one.name == f"{PREFIX}.Siddhi.Stages.storms.throughput"])
     assert [len(rows) for rows in told] == [0, 1, 1]
     assert told[1][0].at_ms == NOON_MS + 615_000
@@ -121,7 +122,7 @@ def test_queries_are_told_at_level_detail() -> None:
         ]
         world.now_ms = second * 1_000
         world.hear(msgspec.structs.replace(seen, components=tuple(parts), up_ms=second * 1_000))
-        rows, _ = recording.take(read_plans(world.snapshot()), world.now_ms, NOON_MS + world.now_ms)
+        rows, _ = recording.take(PlanReader().read(world.snapshot()), world.now_ms, NOON_MS + world.now_ms)
     assert row(rows, "Siddhi.Windows.Late.memory").values == {"value": "4096"}
     timer = row(rows, "Siddhi.Queries.late.latency")
     assert (timer.values["count"], timer.values["p50"]) == (200, pytest.approx(5, rel=0.1))
@@ -161,3 +162,21 @@ def test_rows_of_a_renamed_plan_go_on_under_its_first_name() -> None:
     assert source_of(renamed) == source_of(KEY) == KEY.topology()
     assert of_plan(renamed, "latency") == of_plan(KEY, "latency")
     assert of_part(renamed, "Queries", "late", "latency") == of_part(KEY, "Queries", "late", "latency")
+
+
+def test_a_plan_of_which_nothing_was_heard_gives_the_same_points_without_another_reading() -> None:
+    world = running_world()
+    reader, kept, new = PlanReader(), Recording(keeps_rows=False), Recording()
+    readings = []
+    for second in (600, 615, 630, 645, 660, 675, 690):
+        world.now_ms = second * 1_000
+        if second in (600, 615, 675):
+            world.hear(working_task(second))
+        snapshot = world.snapshot()
+        readings += reader.read(snapshot)
+        rows, points = kept.take(readings[-1:], world.now_ms, NOON_MS + world.now_ms)
+        _, expected = new.take(PlanReader().read(snapshot), world.now_ms, NOON_MS + world.now_ms)
+        assert points == expected, second
+        assert rows == []
+    same = [one is other for one, other in itertools.pairwise(readings)]
+    assert same == [False, True, True, True, False, True]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import queue
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,18 +12,26 @@ from typing import Any
 import pytest
 
 from cep_common.clock import ManualClock
+from cep_common.errors import PeerError
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.nodes.files import DRAINED_FILE
 from cep_common.nodes.role_watch import RoleWatch
-from cep_common.protocol.drivers import DriverRegistered, RegisterDriver, SubmitTopology, TopologyReport
+from cep_common.protocol.drivers import (
+    DriverRegistered,
+    RegisterDriver,
+    RunName,
+    SavepointReport,
+    SubmitTopology,
+    TopologyReport,
+)
 from topology.checkpoint.coordination.service import CheckpointsView
 from topology.driver.fencing import OrderFence
-from topology.driver.lifecycle import TopologyRuns
+from topology.driver.lifecycle import Instruction, TopologyRuns
 from topology.spark.driver_side import driver as driver_module
 from topology.spark.driver_side.config import DriverConfig
 from topology.spark.driver_side.driver import Driver
 from topology.spark.driver_side.failures import TopologyFailures
-from topology.spark.driver_side.reports import TopologyReports
+from topology.spark.driver_side.reports import IncrementalReports, TopologyReports
 
 WAITS, RUNS = (TopologyReport(PlanKey(1, "p"), 1, state) for state in ("waiting", "running"))
 
@@ -30,11 +40,13 @@ class FakeClient:
     """A manager that knows what it is told, as long as it `keeps` that."""
 
     def __init__(self) -> None:
-        self.keeps = True
+        self.keeps = self.answers = True
         self.heard: list[RegisterDriver] = []
 
     def request(self, message: RegisterDriver) -> DriverRegistered:
         self.heard.append(message)
+        if not self.answers:
+            raise PeerError("no manager answers")
         return DriverRegistered(1_000, 3_000, knows=message.number if self.keeps else 0)
 
     def managers(self) -> tuple[Endpoint, ...]:
@@ -52,7 +64,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Any:
     made._watch, made._inspection, made._checkpoints = SimpleNamespace(executors=()), None, None
     made._hosts = SimpleNamespace(reports=lambda: (), shape=lambda: ())
     made._web_url, made._started_ms = "", 0
-    made._content, made._number, made._known_number = None, 0, 0
+    made._incremental, made._use = IncrementalReports(), None
     return made
 
 
@@ -64,8 +76,45 @@ def test_topologies_are_told_when_they_change_and_referred_to_otherwise(driver: 
         (True, 1, (WAITS,)),
         (False, 1, ()),
         (False, 1, ()),
-        (True, 2, (RUNS,)),
+        (False, 2, (RUNS,)),
         (False, 2, ()),
+    ]
+    assert [one.base for one in client.heard] == [0, 0, 0, 1, 0]
+
+
+def test_only_what_has_changed_since_the_report_that_the_manager_has_is_reported(driver: Any) -> None:
+    client = FakeClient()
+    others = tuple(TopologyReport(PlanKey(1, name), 1, "running") for name in ("q", "r"))
+    saved = SavepointReport(PlanKey(1, "p"), "s", "stored")
+    driver._register(client, (WAITS, *others), (), 0)
+    driver._register(client, (RUNS, *others), (), 0)
+    driver._register(client, (RUNS, others[1]), (), 0)
+    driver._register(client, (RUNS, others[1]), (saved,), 0)
+    renamed = TopologyReport(PlanKey(1, "z", "p"), 1, "running")
+    driver._register(client, (renamed, others[1]), (saved,), 0)
+    assert all(not one.whole and one.base == one.number - 1 for one in client.heard[1:])
+    said = [(one.topologies, one.gone, one.savepoints if one.differ else None) for one in client.heard[1:]]
+    assert said == [
+        ((RUNS,), (), None),
+        ((), (RunName(PlanKey(1, "q"), 1),), None),
+        ((), (), (saved,)),
+        ((renamed,), (), None),
+    ]
+    assert said[3][0][0].key.plan == "z"
+
+
+def test_after_a_registration_without_an_answer_the_next_one_is_whole(driver: Any) -> None:
+    client = FakeClient()
+    driver._clock = ManualClock(0)
+    driver._register(client, (WAITS,), (), 0)
+    client.answers = False
+    driver._register(client, (RUNS,), (), 0)
+    client.answers = True
+    driver._register(client, (RUNS,), (), 0)
+    assert [(one.whole, one.topologies) for one in client.heard] == [
+        (True, (WAITS,)),
+        (False, (RUNS,)),
+        (True, (RUNS,)),
     ]
 
 
@@ -151,3 +200,90 @@ def test_a_driver_of_a_node_with_a_full_disk_ends_as_others_do(
     assert "waits until Spark has ended" in caplog.text
     driver_module._has_drained(tmp_path, watch)
     assert (tmp_path / DRAINED_FILE).read_text(encoding="ascii") == str(os.getpid())
+
+
+class CountedRuns(TopologyRuns):
+    """Counts how often all topologies are looked at."""
+
+    looks = 0
+
+    def on_time(self, now_ms: int) -> list[Instruction]:
+        self.looks += 1
+        return super().on_time(now_ms)
+
+
+class QuietHosts:
+    """Stage hosts in which nothing happens."""
+
+    socket = None
+
+    def __init__(self) -> None:
+        self.turns = 0
+        self.of_tenants = {1: 1}
+
+    def turn(self, *_: object, wanted: bool) -> None:
+        self.turns += 1
+
+    def tenants(self) -> dict[int, int]:
+        return self.of_tenants
+
+    def with_room(self) -> frozenset[int]:
+        return frozenset(self.of_tenants)
+
+    def stand_alone(self) -> list[PlanKey]:
+        return []
+
+    def shape(self) -> tuple[()]:
+        return ()
+
+    def reports(self) -> tuple[()]:
+        return ()
+
+    def moves(self) -> bool:
+        return False
+
+
+def test_topologies_are_looked_at_only_in_turns_in_which_something_can_have_happened(driver: Any) -> None:
+    pushed: list[Any] = []
+    client: Any = FakeClient()
+    client.pushed = lambda *_: [pushed.pop() for _ in range(len(pushed))]
+    hosts, runs = QuietHosts(), CountedRuns((4,), 500, 4_000, 60_000)
+    driver._clock, driver._hosts, driver._runs = ManualClock(0), hosts, runs
+    driver._stopping, driver._endings = threading.Event(), queue.SimpleQueue()
+    driver._wakeup = SimpleNamespace(handle=0, silence=lambda: None)
+    driver._watch = SimpleNamespace(executors=(), lost=None, seen_ms=0, slots=lambda: (4,))
+    driver._warming = SimpleNamespace(see=lambda *_: None)
+    driver._checkpoints = SimpleNamespace(
+        events=list, savepoints=tuple, view_version=1, view=lambda *_: CheckpointsView(), open_run=lambda *_: None
+    )
+    driver._failures, driver._topology_reports, driver._last_reports = TopologyFailures(), TopologyReports(), ()
+    driver._slots_seen, driver._view_version, driver._reported, driver._answered = None, -1, None, True
+    driver._moved, driver._stirred, driver._news_waits, driver._next_beat_ms, driver._next_news_ms = (
+        True,
+        True,
+        False,
+        0,
+        0,
+    )
+    driver._jobs, driver._opening = {}, {}
+
+    def looks_of_a_turn() -> int:
+        before, turns = runs.looks, hosts.turns
+        driver._clock.advance(100)
+        driver._turn(client)
+        assert hosts.turns == turns + 1, "hosts are heard in each turn"
+        return runs.looks - before
+
+    looks_of_a_turn()
+    assert [looks_of_a_turn() for _ in range(3)] == [0, 0, 0]
+    pushed.append(SubmitTopology(PlanKey(1, "p"), 1, "<query-plan/>", 1))
+    assert looks_of_a_turn() == 1
+    assert [looks_of_a_turn() for _ in range(2)] == [1, 1], "it starts"
+    runs.job_running(PlanKey(1, "p"), 1, 0)
+    looks_of_a_turn()
+    assert looks_of_a_turn() == 0, "it runs"
+    hosts.of_tenants = {1: 2}
+    assert [looks_of_a_turn(), looks_of_a_turn()] == [1, 0], "another stage host holds a slot"
+    driver._watch.slots = lambda: (4, 4)
+    assert [looks_of_a_turn(), looks_of_a_turn()] == [1, 0], "another executor has joined"
+    assert client.heard[-1].slots_free == runs.slots_total - 1 - 2

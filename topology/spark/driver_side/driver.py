@@ -44,14 +44,14 @@ from topology.checkpoint.coordination.instructions import Drained, RestartTopolo
 from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.coordination.service import RunOpened, RunRefused
 from topology.driver.fencing import OrderFence
-from topology.driver.lifecycle import HOLDS_SLOTS, Instruction, TopologyAction, TopologyRuns
+from topology.driver.lifecycle import Instruction, SlotUse, TopologyAction, TopologyRuns
 from topology.spark.driver_side.checkpointing import checkpoint_settings, start_checkpoints
 from topology.spark.driver_side.config import DriverConfig
 from topology.spark.driver_side.executors import ExecutorWatch
 from topology.spark.driver_side.failures import TopologyFailures
 from topology.spark.driver_side.hosts import HostedJob, Hosts
 from topology.spark.driver_side.metrics import DriverMetrics, MetricsServer
-from topology.spark.driver_side.reports import TopologyReports
+from topology.spark.driver_side.reports import IncrementalReports, TopologyReports
 from topology.spark.driver_side.session import CANCELLED, SparkJob, TopologyJob, start_session
 from topology.spark.driver_side.warming import Warming, run_a_task_on_each
 from topology.spark.errors import DriverReplacedError, SessionLostError
@@ -80,10 +80,7 @@ REPLACED = "driver-replaced"
 
 NEWS_REST = 2
 """The next registration with news waits this many times as long as the last one took: while a thousand plans start
-there is always news, and each registration lists all of them."""
-
-MOVING = frozenset({"waiting", "starting", "restarting", "stopping"})
-"""States of topologies that change by themselves."""
+there is always news, and the manager looks at all plans after each registration."""
 
 MOVED = "it has ended its stage host twice: it runs in a task of its own now"
 
@@ -135,14 +132,16 @@ class Driver:
         self._runs = TopologyRuns(
             self._slots(), restart.first_backoff_ms, restart.longest_backoff_ms, restart.start_timeout_ms
         )
+        self._use: SlotUse | None = None
+        """What the topologies need; None when something may have happened to one since."""
+        self._slots_seen: object = None
+        """The executors and stage hosts of the last turn."""
         self._reported: object = None
         """The last reported values of everything that is reported at once when it changes."""
         self._next_beat_ms = self._next_news_ms = 0
         self._stirred = True
         self._view_version = -1
-        self._content: object = None
-        self._number = self._known_number = 0
-        """Numbers the reports of topologies and savepoints, and records which of them the manager has."""
+        self._incremental = IncrementalReports()
         self._last_reports: tuple[TopologyReport, ...] = ()
         self._moved = True
         self._news_waits = False
@@ -222,21 +221,23 @@ class Driver:
             logger.info("topology ended: topology=%s reason=%s", ending.key.topology(), ending.ending.reason)
             self._ended(ending, now_ms)
         self._follow_checkpoints(now_ms)
-        for (key, epoch), run in list(self._runs.runs.items()):
-            if run.state not in ("starting", "stopping"):
-                continue
-            job = self._jobs.get((key, epoch))
-            if job is not None and job.is_running():
-                self._do(self._runs.job_running(key, epoch, now_ms))
-                self._checkpoints.job_runs(RunId(key, epoch, run.restarts))
         self._see_executors()
+        slots = self._runs.executors, self._hosts.tenants()
+        # Nothing has happened, and nothing can by itself: a thousand topologies need not be looked at.
+        quiet = self._use is not None and not (self._stirred or self._use.moves or slots != self._slots_seen)
+        self._slots_seen = slots
+        if not quiet:
+            self._use = None
+            self._follow_starts(now_ms)
         self._tend_hosts()
-        self._do(self._runs.on_time(now_ms))
+        if not quiet or self._stirred:
+            self._do(self._runs.on_time(now_ms))
+            self._use = self._runs.slot_use()
         reports = self._reports()
         savepoints = self._checkpoints.savepoints()
         self._reading = DriverMetrics(
             slots=self._runs.slots_total,
-            slots_free=max(0, self._runs.slots_free()),
+            slots_free=self._slots_free(),
             executors=sum(one.usable for one in self._watch.executors),
             registered=self._reported is not None and self._answered,
             topologies=reports,
@@ -252,6 +253,23 @@ class Driver:
             ended_ms = self._clock.monotonic_ms()
             self._next_news_ms = ended_ms + NEWS_REST * (ended_ms - now_ms)
 
+    def _follow_starts(self, now_ms: int) -> None:
+        """Note which topologies run by now."""
+        for (key, epoch), run in list(self._runs.runs.items()):
+            if run.state not in ("starting", "stopping"):
+                continue
+            job = self._jobs.get((key, epoch))
+            if job is not None and job.is_running():
+                self._do(self._runs.job_running(key, epoch, now_ms))
+                self._checkpoints.job_runs(RunId(key, epoch, run.restarts))
+
+    def _needs(self) -> SlotUse:
+        """Return what the topologies need: as of the last turn, if nothing has happened since."""
+        return self._use if self._use is not None else self._runs.slot_use()
+
+    def _slots_free(self) -> int:
+        return max(0, self._runs.slots_free_of(self._needs()))
+
     def _wait_ms(self) -> int:
         """Return how long to wait for what comes."""
         now_ms = self._clock.monotonic_ms()
@@ -264,7 +282,7 @@ class Driver:
     def _reports(self) -> tuple[TopologyReport, ...]:
         """Return the report of each topology; those of the last turn as long as nothing has happened."""
         version = self._checkpoints.view_version  # before the reports: they may be newer than it says, not older
-        moves = any(run.state in MOVING for run in self._runs.runs.values())
+        moves = self._needs().moves
         # One turn longer than they move: the last report said that they do.
         moved, self._moved = self._moved, moves
         if self._stirred or moves or moved or version != self._view_version:
@@ -275,11 +293,9 @@ class Driver:
 
     def _tend_hosts(self) -> None:
         """Stage hosts are as many as are needed, and plans that have ended theirs too often leave them."""
-        runs = self._runs
-        settings = self._stage_settings()
-        held = sum(run.slots for run in runs.runs.values() if run.state in HOLDS_SLOTS)
-        free = runs.slots_total - held - sum(self._hosts.tenants().values())
-        self._hosts.turn(settings, runs.slots_total, free, wanted=runs.slots_wanted)
+        runs, use = self._runs, self._needs()
+        free = runs.slots_total - use.held - sum(self._hosts.tenants().values())
+        self._hosts.turn(self._stage_settings, runs.slots_total, free, wanted=use.wanted)
         runs.hosts, runs.hosts_open = self._hosts.tenants(), self._hosts.with_room()
         for key in self._hosts.stand_alone():
             moved = runs.leave_hosts(key, MOVED)
@@ -473,21 +489,18 @@ class Driver:
         savepoints: tuple[SavepointReport, ...],
         now_ms: int,
     ) -> None:
-        content = (reports, savepoints)
-        if content != self._content:
-            self._content, self._number = content, self._number + 1
-        whole = self._known_number != self._number
+        part = self._incremental.part(reports, savepoints)
         message = RegisterDriver(
             driver=self._config.name,
             host=self._config.host,
             process_id=os.getpid(),
             master=self._config.spark.master,
             slots_total=self._runs.slots_total,
-            slots_free=max(0, self._runs.slots_free()),
-            topologies=reports if whole else (),
+            slots_free=self._slots_free(),
+            topologies=part.topologies,
             web_url=self._web_url,
             started_ms=self._started_ms,
-            savepoints=savepoints if whole else (),
+            savepoints=part.savepoints,
             executors=tuple(
                 ExecutorReport(one.executor, one.host, one.slots, one.since_ms)
                 for one in self._watch.executors
@@ -498,8 +511,11 @@ class Driver:
             up_ms=process_up_ms(),
             store_urls=self._config.stages.store_urls,
             stage_hosts=self._hosts.reports(),
-            number=self._number,
-            whole=whole,
+            number=part.number,
+            whole=part.whole,
+            base=part.base,
+            gone=part.gone,
+            differ=part.differ,
         )
         try:
             answer = client.request(message)
@@ -508,7 +524,7 @@ class Driver:
                 raise DriverReplacedError(str(error)) from error
             paced_logger.problem("manager", "manager did not take the registration: %s", error)
             self._answered = False
-            self._known_number = 0
+            self._incremental.unanswered()
             self._next_beat_ms = self._clock.monotonic_ms() + min(RETRY_MS, self._config.request_timeout_ms)
             return
         if isinstance(answer, DriverRegistered) and not self._fence.follows(answer.system):
@@ -529,8 +545,8 @@ class Driver:
         self._reported, self._managers = (reports, savepoints, self._hosts.shape()), client.managers()
         self._answered = True
         if isinstance(answer, DriverRegistered):
-            self._known_number = answer.knows
-            unknown = not whole and answer.knows != self._number  # another manager leads by now: tell it all at once
+            known = self._incremental.answered(answer.knows)
+            unknown = not part.whole and not known  # another manager leads by now: it gets a whole report at once
             self._next_beat_ms = now_ms if unknown else now_ms + answer.heartbeat_ms
 
 

@@ -105,10 +105,11 @@ class Hosts:
         """End the job's task."""
         self._do(self._state.end(job.seat, self._clock.monotonic_ms()))
 
-    def turn(self, settings: StageSettings, slots_total: int, slots_free: int, *, wanted: bool) -> None:
+    def turn(self, settings: Callable[[], StageSettings], slots_total: int, slots_free: int, *, wanted: bool) -> None:
         """Apply what hosts report, and do what is due.
 
-        Hosts that start get `settings`. There are `slots_free` of `slots_total`; `wanted` slots are needed by others.
+        Hosts that start get what `settings` returns. There are `slots_free` of `slots_total`; `wanted` slots are needed
+        by others.
         """
         now_ms = self._clock.monotonic_ms()
         for _ in range(MESSAGES_AT_ONCE):
@@ -211,11 +212,11 @@ class Hosts:
 
     # ---- what is decided --------------------------------------------------------------------------------------------
 
-    def _do(self, instructions: list[HostInstruction], settings: StageSettings | None = None) -> None:
+    def _do(self, instructions: list[HostInstruction], settings: Callable[[], StageSettings] | None = None) -> None:
         for one in instructions:
             match one.action:
                 case HostAction.START_HOST:
-                    self._start(one.host, settings or self._config.stage_settings())
+                    self._start(one.host, (settings or self._config.stage_settings)())
                 case HostAction.END_HOST:
                     reason = self._state.hosts[one.host].reason or "nothing runs in it"
                     logger.info("stage host is ended: host=%s reason=%s", one.host, reason)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
-from cep_common.protocol.drivers import RunState, TopologyReport
+from cep_common.protocol.drivers import RunName, RunState, SavepointReport, TopologyReport
 from topology.checkpoint.coordination.service import CheckpointService, CheckpointsView
 from topology.driver.lifecycle import RunId, TopologyRuns
 
@@ -40,3 +42,69 @@ def _report(run_id: RunId, content: tuple[RunState, str, int, int, CheckpointsVi
         unreadable=view.unreadable,
         current=view.current,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPart:
+    """What a registration says of topologies and savepoints; see `RegisterDriver`."""
+
+    number: int
+    topologies: tuple[TopologyReport, ...] = ()
+    savepoints: tuple[SavepointReport, ...] = ()
+    whole: bool = False
+    base: int = 0
+    gone: tuple[RunName, ...] = ()
+    differ: bool = False
+
+
+class IncrementalReports:
+    """Makes reports that hold only what the manager does not have yet. Pure; belongs to the driver's thread."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._topologies: tuple[TopologyReport, ...] = ()
+        self._savepoints: tuple[SavepointReport, ...] = ()
+        """What was reported last, under that number."""
+        self._known_number = 0
+        self._known: dict[RunId, TopologyReport] = {}
+        self._known_savepoints: tuple[SavepointReport, ...] = ()
+        """What the manager has, and the number of it; 0: nothing."""
+
+    def part(self, topologies: tuple[TopologyReport, ...], savepoints: tuple[SavepointReport, ...]) -> ReportPart:
+        """Return what to report now, when these are all topologies and savepoints."""
+        if not self._number or savepoints != self._savepoints or not _all_same(topologies, self._topologies):
+            self._topologies, self._savepoints, self._number = topologies, savepoints, self._number + 1
+        if not self._known_number:
+            return ReportPart(self._number, topologies, savepoints, whole=True)
+        if self._known_number == self._number:
+            return ReportPart(self._number)
+        present = {(one.key, one.epoch): one for one in topologies}
+        changed = tuple(one for name, one in present.items() if not _same(one, self._known.get(name)))
+        gone = tuple(RunName(*name) for name in self._known if name not in present)
+        differ = savepoints != self._known_savepoints
+        told = savepoints if differ else ()
+        return ReportPart(self._number, changed, told, base=self._known_number, gone=gone, differ=differ)
+
+    def answered(self, knows: int) -> bool:
+        """Note that the manager has the report `knows` (0: none); return whether that is what was reported last."""
+        known = knows == self._number
+        if not known:
+            self.unanswered()
+        elif self._known_number != knows:
+            self._known_number = knows
+            self._known = {(one.key, one.epoch): one for one in self._topologies}
+            self._known_savepoints = self._savepoints
+        return known
+
+    def unanswered(self) -> None:
+        """Note that it is unknown what the manager has: the next report is whole."""
+        self._known_number, self._known, self._known_savepoints = 0, {}, ()
+
+
+def _all_same(reports: tuple[TopologyReport, ...], known: tuple[TopologyReport, ...]) -> bool:
+    return reports is known or (len(reports) == len(known) and all(map(_same, reports, known)))
+
+
+def _same(report: TopologyReport, known: TopologyReport | None) -> bool:
+    """Return whether both say the same; the key of a renamed plan equals its former one."""
+    return report is known or (known is not None and report == known and report.key.plan == known.key.plan)

@@ -284,6 +284,9 @@ class StageHost:
                 self._changed = True
         if self._changed or now_ms >= self._next_beat_ms:
             self._register(now_ms)
+        # What can wait for the next registration shares its wake-up.
+        if self._lease_ms:
+            self._next_trace_ms = max(self._next_trace_ms, self._next_beat_ms)
         times_ms = [self._next_beat_ms, self._next_trace_ms, self._exit_ms, self._memory.due_ms(self._loop.turns)]
         return min(time_ms for time_ms in times_ms if time_ms is not None)
 

@@ -35,6 +35,7 @@ from topology.checkpoint.storage.writer import PartWriter
 from topology.errors import TopologyError
 from topology.stages.state.partial_checkpoint import TakenPart
 from topology.stages.state.stored_states import flat
+from topology.stages.tasks.aligned_times import aligned
 from topology.stages.tasks.task import Task
 
 logger = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ class CheckpointReporter:
         news = self._lease_ms and (checkpointing.settled, checkpointing.idle) != self._known
         if news or now_ms >= self._next_beat_ms:
             # From now rather than from the last beat: after a long pause one beat is enough.
-            self._next_beat_ms = now_ms + self._heartbeat_ms
+            self._next_beat_ms = aligned(now_ms + self._heartbeat_ms, now_ms)
             self._join()
             if self._lease_ms:
                 self._beat(self._lease_ms)
@@ -154,6 +155,7 @@ class CheckpointReporter:
                     self._beat(lease_ms)  # the task is watched before it works
                 self._heartbeat_ms, self._lease_ms = heartbeat_ms, lease_ms
                 self._task.meet(exchanges)
+                return  # the answer to a heartbeat: nothing for the task, which would have a turn for each otherwise
             case BeginCheckpoint(checkpoint=checkpoint, final=final):
                 self._begin(checkpoint, final=final)
             case CompleteCheckpoint(checkpoint=checkpoint, oldest=oldest):

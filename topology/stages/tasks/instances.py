@@ -91,11 +91,14 @@ class TaskInstances(Mapping[str, StageInstance]):
                 if isinstance(instance, Processor):
                     instance.follow_level()
 
-    def measure(self, level: StatisticsLevel) -> None:
-        """Update the counters of database problems and of state size, unless `level` turns them off."""
+    def measure(self, level: StatisticsLevel, *, changed: bool) -> None:
+        """Update the counters of database problems, and of state size if it may have `changed`.
+
+        At the `level` "off" state is not measured.
+        """
         for processor in self.processors:
             processor.tell_of_stores()
-            if level != "off":
+            if changed and level != "off":
                 processor.measure()
 
     def reports(self) -> tuple[ComponentReport, ...]:

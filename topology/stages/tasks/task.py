@@ -39,6 +39,7 @@ from topology.stages.settings import StageSettings
 from topology.stages.state.checkpointing import Checkpointing
 from topology.stages.state.state_queries import StateQueryService
 from topology.stages.state.transfer import TaskState
+from topology.stages.tasks.aligned_times import aligned
 from topology.stages.tasks.instances import InstanceContext, TaskInstances
 from topology.stages.tasks.sampler import Sampler
 from topology.sync_log.task_logs import TaskLogs
@@ -77,7 +78,7 @@ class Pace:
             self.next_tick_ms = min(self.next_tick_ms, monotonic_ms + TICK_MS)
         if monotonic_ms < self.next_tick_ms:
             return False
-        self.next_tick_ms = monotonic_ms + (TICK_MS if self.worked else self.idle_tick_ms)
+        self.next_tick_ms = aligned(monotonic_ms + (TICK_MS if self.worked else self.idle_tick_ms), monotonic_ms)
         self.worked = False
         return True
 
@@ -136,6 +137,8 @@ class Task:
         self.pace = Pace()
         self._counted: tuple[tuple[ComponentReport, ...], int] = ((), clock.monotonic_ms())
         self._measure_ms = 0
+        self._measured: object = None
+        """How far the task had come, and at which level it counted, when its state was measured last."""
         self._watched: list[Any] = []
         self._poller = zmq.Poller()
         self._poller.register(self._wakeup.handle, zmq.POLLIN)
@@ -325,6 +328,7 @@ class Task:
 
     def _let_go(self, now_ms: int) -> None:
         """Stages continue without the first events that need not be waited for."""
+        self._measured = None
         self._followed_released = self._released
         for processor in self._instances.processors:
             processor.release(self._released)
@@ -478,7 +482,9 @@ class Task:
         self._instances.follow_level(self._level)
         if self._opened and monotonic_ms >= self._measure_ms:
             self._measure_ms = monotonic_ms + MEASURE_MS
-            self._instances.measure(self._level)
+            changes = self.checkpointing.changes, self._level
+            self._instances.measure(self._level, changed=changes != self._measured)
+            self._measured = changes
         self._counted = self._instances.reports(), monotonic_ms
 
     def _deliver(self, target: str, bundle: Bundle) -> None:
