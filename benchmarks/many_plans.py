@@ -90,16 +90,24 @@ def main() -> None:
         folder = options.folder or Path(opened.enter_context(tempfile.TemporaryDirectory()))
         system = opened.enter_context(LocalSystem(folder / "system", Ports.free()))
         measures = measure(system, folder / "plans", options.plans, options.idle_s, options.seed)
+        if not options.json:  # at once: a plan that does not come back after a kill ends the run
+            show(measures)
         if options.kill:
-            measures |= moves(system) | kills_with_ledger(system, measures["plans"])
+            found = moves(system) | kills_with_ledger(system, measures["plans"])
+            measures |= found
+            if not options.json:
+                show(found)
         if options.hold_s:
             print(json.dumps({**measures, "pids": pids(system)}), flush=True)
             time.sleep(options.hold_s)
     if options.json:
         print(json.dumps(measures))
-        return
+
+
+def show(measures: dict[str, Any]) -> None:
+    """Print what was measured, a line each."""
     for name, value in measures.items():
-        print(f"{name:<28} {value}")
+        print(f"{name:<28} {value}", flush=True)
 
 
 def plan_text(name: str, number: int) -> str:
@@ -214,6 +222,7 @@ def kills(system: LocalSystem, plans: int) -> dict[str, Any]:
         os.kill(pid, signal.SIGKILL)
         time.sleep(SEEN_S)
         taken[f"killed_{role}_s"] = round(until_active(system, plans, started)[1], 2)
+        print(f"after the {role} was killed: {taken[f'killed_{role}_s']} s", file=sys.stderr, flush=True)
     return taken
 
 

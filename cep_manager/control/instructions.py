@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import msgspec
 
 from cep_common.ids import PlanKey
@@ -52,4 +54,18 @@ class RemoveDrained(msgspec.Struct, frozen=True):
     key: PlanKey
 
 
-Instruction = LogLine | PushToDriver | RaiseEpoch | SettleChange | NoteBegun | RemoveDrained
+StoreInstruction = RaiseEpoch | SettleChange | NoteBegun | RemoveDrained
+"""Instructions to write to the plan store."""
+
+Instruction = LogLine | PushToDriver | StoreInstruction
+
+
+def leading(waiting: deque[StoreInstruction], most: int) -> list[StoreInstruction]:
+    """Take the first instructions of one kind out of `waiting`, `most` at most; none when nothing waits.
+
+    Those of another kind keep their place: a plan's instructions are carried out in the order in which they were given.
+    """
+    taken: list[StoreInstruction] = []
+    while waiting and len(taken) < most and (not taken or type(waiting[0]) is type(taken[0])):
+        taken.append(waiting.popleft())
+    return taken

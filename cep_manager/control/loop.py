@@ -11,7 +11,8 @@ import contextlib
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
@@ -41,6 +42,8 @@ from cep_manager.control.instructions import (
     RaiseEpoch,
     RemoveDrained,
     SettleChange,
+    StoreInstruction,
+    leading,
 )
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.election.leadership import ElectionStatus, Leadership, Led, Resigned
@@ -71,6 +74,9 @@ SETTLE_S, SETTLE_STEP_S = 10.0, 0.1
 
 NOTED_S = 10.0
 """Time limit for the writes to the plan store that must precede a command."""
+
+STORED_AT_ONCE = 25
+"""So many instructions to the plan store share a transaction at most: the lease is confirmed between transactions."""
 
 NEVER = -(10**9)
 """A monotonic time before all others."""
@@ -126,6 +132,10 @@ class ManagerControlLoop:
             self._leadership.probed_at = self.node.guard_of
             self._leadership.contested = self.node.is_contested
             self._leadership.before_confirming = self.node.write_deadline
+        self._to_store: deque[StoreInstruction] = deque()
+        """What the store's thread is to write, in this order."""
+        self._raising: set[RaiseEpoch] = set()
+        """The epochs that are to be raised, until the plane has the answer; belongs to the loop's thread."""
         self._store_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-store")
         self._stopping = threading.Event()
         self._ticked_ms = self._tick_cost_ms = 0
@@ -438,14 +448,13 @@ class ManagerControlLoop:
                     instruction.write(logger)
                 case PushToDriver(peer, message):
                     self._push(peer, message)
-                case RaiseEpoch(key, above):
-                    self._store_thread.submit(self._raise_epoch, key, above)
-                case SettleChange():
-                    self._store_thread.submit(self._settle, instruction)
-                case NoteBegun(key, epoch):
-                    self._store_thread.submit(self._note_begun, key, epoch)
-                case RemoveDrained(key):
-                    self._store_thread.submit(self._remove_drained, key)
+                case RaiseEpoch() if instruction in self._raising:
+                    pass  # a plan that waits for a busy store asks again: two answers would have it start twice
+                case RaiseEpoch() | SettleChange() | NoteBegun() | RemoveDrained():
+                    if isinstance(instruction, RaiseEpoch):
+                        self._raising.add(instruction)
+                    self._to_store.append(instruction)
+                    self._store_thread.submit(self._store_next)
 
     def _push(self, peer: bytes, message: DriverOrder) -> None:
         """Send the order to the driver, provided that this manager still leads."""
@@ -456,17 +465,47 @@ class ManagerControlLoop:
 
     # ---- the plan store's thread -----------------------------------------------------------------------------------
 
-    def _raise_epoch(self, key: PlanKey, above: int) -> None:
+    def _store_next(self) -> None:
+        """Carry out what comes next, and what follows of the same kind, as far as that goes in one transaction.
+
+        After a driver was lost the epochs of all plans are raised: a thousand transactions would take minutes.
+        """
+        match leading(self._to_store, STORED_AT_ONCE):
+            case [RaiseEpoch(), *_] as raised:
+                self._raise_epochs([one for one in raised if isinstance(one, RaiseEpoch)])
+            case [NoteBegun(), *_] as begun:
+                self._note_begun([one for one in begun if isinstance(one, NoteBegun)])
+            case others:
+                for one in others:
+                    if isinstance(one, SettleChange):
+                        self._settle(one)
+                    elif isinstance(one, RemoveDrained):
+                        self._remove_drained(one.key)
+
+    def _raise_epochs(self, raised: list[RaiseEpoch]) -> None:
+        reason = ""
+        epochs: list[int] = []
         try:
-            epoch = self._store.raise_epoch(key, above)
+            epochs = self._store.raise_epochs([(one.key, one.above) for one in raised])
         except (PlanStoreError, NotLeaderError) as error:
-            self._report_failure(key, error.message)
+            reason = error.message
         except Exception:
             # The outermost frame of this thread: no caller would see an exception.
-            logger.exception("epoch not raised plan=%s", key.topology())
-            self._report_failure(key, "the manager failed; see its log")
-        else:
-            self._commands.post(lambda now_ms: self._plane.epoch_raised(key, epoch, now_ms))
+            logger.exception("epochs not raised plans=%s", ",".join(one.key.topology() for one in raised))
+            reason = "the manager failed; see its log"
+        self._commands.post(lambda now_ms: self._answer_raised(raised, epochs, reason, now_ms))
+
+    def _answer_raised(
+        self, raised: list[RaiseEpoch], epochs: list[int], reason: str, now_ms: int
+    ) -> Iterator[Instruction]:
+        """Give the plane the epochs, or the reason why there are none; in the loop's thread."""
+        self._raising.difference_update(raised)
+        if reason:
+            for one in raised:
+                yield from self._plane.epoch_not_raised(one.key, reason, now_ms)
+            return
+        for one, epoch in zip(raised, epochs, strict=True):
+            yield from self._plane.epoch_raised(one.key, epoch, now_ms)
 
     def _settle(self, change: SettleChange) -> None:
         try:
@@ -477,14 +516,15 @@ class ManagerControlLoop:
             # The border of this thread. A manager that starts with the change unsettled looks again how it stands.
             logger.exception("change not settled plan=%s epoch=%d", change.key.topology(), change.epoch)
 
-    def _note_begun(self, key: PlanKey, epoch: int) -> None:
+    def _note_begun(self, begun: list[NoteBegun]) -> None:
+        plans = ",".join(f"{one.key.topology()} epoch={one.epoch}" for one in begun)
         try:
-            self._store.begun(key, epoch)
+            self._store.all_begun([(one.key, one.epoch) for one in begun])
         except NotLeaderError as error:
-            logger.warning("start of an epoch not recorded plan=%s reason=%r", key.topology(), error.message)
+            logger.warning("start of an epoch not recorded plan=%s reason=%r", plans, error.message)
         except Exception:
             # The border of this thread. A manager that comes to lead sees the plan run, and notes it then.
-            logger.exception("start of an epoch not recorded plan=%s epoch=%d", key.topology(), epoch)
+            logger.exception("start of an epoch not recorded plan=%s", plans)
 
     def _remove_drained(self, key: PlanKey) -> None:
         try:
@@ -498,6 +538,3 @@ class ManagerControlLoop:
             self._commands.post(lambda _: self._plane.not_removed(key, "the manager failed; see its log"))
         else:
             self._commands.post(lambda now_ms: self._plane.remove_plan(key, now_ms, drain=True))
-
-    def _report_failure(self, key: PlanKey, reason: str) -> None:
-        self._commands.post(lambda now_ms: self._plane.epoch_not_raised(key, reason, now_ms))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -192,19 +192,14 @@ class PlanStore:
             _call(connection, to)
             return _read(connection, to)
 
-    def raise_epoch(self, key: PlanKey, above: int = 0) -> int:
-        """Raise the plan's epoch by one, and above `above`, and return it.
+    def raise_epochs(self, wanted: Sequence[tuple[PlanKey, int]]) -> list[int]:
+        """Raise the epochs of plans by one, each above a number (0: any), and return them; all in one transaction.
 
-        An order to start from some state was not given under epochs up to `above`, which another database counted; it
-        is recorded as given now.
+        An order to start a plan from some state was not given under epochs up to its number, which another database
+        counted; it is recorded as given now.
         """
         with self._writing() as connection:
-            epoch = _count_epoch(connection, key, above)
-            connection.execute(PLANS.update().where(_is_plan(key)).values(epoch=epoch))
-            if above:
-                restorable = sqlalchemy.and_(_is_plan(key), PLANS.c.restore != "")
-                connection.execute(PLANS.update().where(restorable).values(restore_epoch=epoch))
-            return epoch
+            return [_raise_epoch(connection, key, above) for key, above in wanted]
 
     def restart(self, key: PlanKey, restore: str, restore_epoch: int = 0) -> StoredPlan | None:
         """Raise the plan's epoch to start it again, and return the plan; None if it does not exist.
@@ -219,14 +214,15 @@ class PlanStore:
             connection.execute(PLANS.update().where(_is_plan(key)).values(restarted))
             return _read(connection, key)
 
-    def begun(self, key: PlanKey, epoch: int) -> None:
-        """Record that the plan has run under `epoch`: from now on it starts from its newest checkpoint.
+    def all_begun(self, begun: Sequence[tuple[PlanKey, int]]) -> None:
+        """Record that plans have run under these epochs: from now on they start from their newest checkpoints.
 
-        Does nothing if it was changed or restarted since.
+        Does nothing for a plan that was changed or restarted since. All is written in one transaction.
         """
         with self._writing() as connection:
-            ran = sqlalchemy.and_(_is_plan(key), PLANS.c.epoch <= epoch)
-            connection.execute(PLANS.update().where(ran).values(_NEWEST_CHECKPOINT))
+            for key, epoch in begun:
+                ran = sqlalchemy.and_(_is_plan(key), PLANS.c.epoch <= epoch)
+                connection.execute(PLANS.update().where(ran).values(_NEWEST_CHECKPOINT))
 
     def remove(self, key: PlanKey, now_ms: int = 0) -> bool:
         """Remove the plan, and note that it was removed on purpose at `now_ms`; return False when it was not there.
@@ -302,6 +298,15 @@ _NEWEST_CHECKPOINT: dict[str, Any] = {"restore": "", "restore_epoch": 0}
 def _beginning(restore: str, epoch: int) -> dict[str, Any]:
     """Return the columns for a plan that starts from `restore`, as ordered under `epoch`."""
     return {"restore": restore, "restore_epoch": epoch} if restore else _NEWEST_CHECKPOINT
+
+
+def _raise_epoch(connection: Connection, key: PlanKey, above: int) -> int:
+    epoch = _count_epoch(connection, key, above)
+    connection.execute(PLANS.update().where(_is_plan(key)).values(epoch=epoch))
+    if above:
+        restorable = sqlalchemy.and_(_is_plan(key), PLANS.c.restore != "")
+        connection.execute(PLANS.update().where(restorable).values(restore_epoch=epoch))
+    return epoch
 
 
 def _count_epoch(connection: Connection, key: PlanKey, above: int = 0) -> int:

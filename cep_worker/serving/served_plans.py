@@ -166,7 +166,10 @@ class ServedPlans:
         if flow is None:
             logger.info("plan starts: plan=%s epoch=%d", key.topology(), plan.epoch)
             former = self._ending.pop(key, None)
-            outflows = former.outflows if former is not None else None
+            outflows = None
+            if former is not None:
+                outflows = former.outflows
+                self._forget(former)
             flow = PlanFlow(self._around, plan, self._consumers(key), now_ms, outflows, self._note_stirred)
             self.flows[key] = flow
             self._note_stirred(flow)

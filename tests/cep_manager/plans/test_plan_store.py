@@ -36,6 +36,12 @@ def store(database: Database) -> PlanStore:
     return leading_store(database)
 
 
+def raise_epoch(store: PlanStore, above: int = 0) -> int:
+    """Raise the epoch of the one plan."""
+    (epoch,) = store.raise_epochs([(KEY, above)])
+    return epoch
+
+
 def test_what_was_stored_is_there_after_a_restart(store: PlanStore, database: Database, url: str) -> None:
     stored = store.add(KEY, "text", now_ms=5)
     other = store.add(PlanKey(7, "Storms"), "of tenant 7", now_ms=6)
@@ -76,7 +82,7 @@ def test_a_second_plan_of_a_name_is_refused_and_the_first_stays(store: PlanStore
 
 def test_epochs_grow_by_one_and_outlive_their_plan(store: PlanStore) -> None:
     assert store.add(KEY, "text", now_ms=1).epoch == 1
-    assert store.raise_epoch(KEY) == 2
+    assert raise_epoch(store) == 2
     changed = store.change(KEY, "update", "other", None, None, now_ms=9)
     assert changed is not None
     assert (changed.epoch, changed.text, changed.created_ms, changed.updated_ms) == (3, "other", 1, 9)
@@ -84,23 +90,35 @@ def test_epochs_grow_by_one_and_outlive_their_plan(store: PlanStore) -> None:
     assert store.add(KEY, "text", now_ms=20).epoch == 4
 
 
+def test_epochs_of_several_plans_are_raised_in_one_transaction(store: PlanStore) -> None:
+    other = PlanKey(KEY.tenant, "Other")
+    for key in (KEY, other):
+        store.add(key, "text", now_ms=1)
+    assert store.raise_epochs([(KEY, 0), (other, 6), (KEY, 0)]) == [2, 7, 3]
+    assert {plan.key.plan: plan.epoch for plan in store.plans()} == {KEY.plan: 3, "Other": 7}
+    store.restart(KEY, "before")
+    store.restart(other, "before")
+    store.all_begun([(KEY, 4), (other, 7)])
+    assert {plan.key.plan: plan.restore for plan in store.plans()} == {KEY.plan: "", "Other": "before"}
+
+
 def test_where_epochs_of_another_database_are_left_out_a_plan_still_begins_as_it_was_told(store: PlanStore) -> None:
     store.add(KEY, "text", now_ms=1)
-    assert store.raise_epoch(KEY, above=4) == 5
+    assert raise_epoch(store, above=4) == 5
     (plan,) = store.plans()
     assert (plan.restore, plan.restore_epoch) == ("", 0)
     store.restart(KEY, "none")
-    assert store.raise_epoch(KEY) == 7
+    assert raise_epoch(store) == 7
     (plan,) = store.plans()
     assert (plan.restore, plan.restore_epoch) == ("none", 6), "told under 6, and it may have begun since"
-    assert store.raise_epoch(KEY, above=9) == 10
+    assert raise_epoch(store, above=9) == 10
     (plan,) = store.plans()
     assert (plan.epoch, plan.restore, plan.restore_epoch) == (10, "none", 10)
 
 
 def test_epochs_counted_by_several_threads_are_all_different(store: PlanStore) -> None:
     with ThreadPoolExecutor(4) as pool:
-        epochs = list(pool.map(lambda _: store.raise_epoch(KEY), range(20)))
+        epochs = list(pool.map(lambda _: raise_epoch(store), range(20)))
     assert sorted(epochs) == list(range(1, 21))
 
 
@@ -130,7 +148,7 @@ def test_a_change_keeps_what_the_plan_was_until_it_is_settled(store: PlanStore) 
     assert (changed.change, changed.former, changed.epoch, changed.workers) == ("update", FIRST, 2, 2)
     store.settle(KEY, 2, FIRST)
     assert store.plans() == (msgspec.structs.replace(first, counted=2),)
-    assert store.raise_epoch(KEY) == 3, "the epoch of a change that failed is used up"
+    assert raise_epoch(store) == 3, "the epoch of a change that failed is used up"
 
 
 def test_where_a_plan_was_moved_to_is_kept_and_comes_back_with_its_former_form(store: PlanStore) -> None:
@@ -156,7 +174,7 @@ def test_a_change_that_works_is_settled_under_its_own_epoch(store: PlanStore) ->
 def test_an_epoch_counted_while_a_change_was_under_way_holds_when_it_is_settled(store: PlanStore) -> None:
     store.add(KEY, "first", now_ms=5)
     changed_to(store, "second", FIRST)
-    store.raise_epoch(KEY)
+    raise_epoch(store)
     store.settle(KEY, 2, StoredVersion("second", 7, 2))
     assert [plan.epoch for plan in store.plans()] == [3]
 
@@ -182,14 +200,14 @@ NEWEST_CHECKPOINT = ("", 0)
 
 def test_what_a_plan_is_to_begin_from_is_kept_until_it_has_run(store: PlanStore) -> None:
     store.add(KEY, "text", now_ms=5, restore="before")
-    store.raise_epoch(KEY)
+    raise_epoch(store)
     assert restore(store) == ("before", 1), "a submission that was lost is made again"
-    store.begun(KEY, 2)
+    store.all_begun([(KEY, 2)])
     assert restore(store) == NEWEST_CHECKPOINT
     restarted = store.restart(KEY, "later")
     assert restarted is not None
     assert (restarted.epoch, restarted.restore, restarted.restore_epoch) == (3, "later", 3)
-    store.begun(KEY, 2)
+    store.all_begun([(KEY, 2)])
     assert restore(store) == ("later", 3), "what was told of an earlier epoch"
     store.change(KEY, "update", "other", None, None, now_ms=9, restore="none")
     assert restore(store) == ("none", 4)
@@ -212,7 +230,7 @@ def test_what_is_to_begin_from_the_same_as_before_was_told_so_when_it_was_told_f
 def test_a_change_that_came_to_nothing_leaves_nothing_to_begin_from(store: PlanStore) -> None:
     store.add(KEY, "text", now_ms=5)
     store.change(KEY, "update", "other", None, FIRST, now_ms=9, restore="before")
-    store.raise_epoch(KEY)
+    raise_epoch(store)
     store.settle(KEY, 3, FIRST)
     assert restore(store) == NEWEST_CHECKPOINT
 
@@ -299,8 +317,8 @@ WRITES = {
     "set_draining": lambda store: store.set_draining(KEY, ("w1",)),
     "rename": lambda store: store.rename(KEY, "Gales", "text", now_ms=1),
     "restart": lambda store: store.restart(KEY, "before"),
-    "begun": lambda store: store.begun(KEY, 1),
-    "raise_epoch": lambda store: store.raise_epoch(KEY),
+    "all_begun": lambda store: store.all_begun([(KEY, 1)]),
+    "raise_epochs": lambda store: store.raise_epochs([(KEY, 0)]),
     "remove": lambda store: store.remove(KEY),
 }
 
@@ -316,7 +334,7 @@ def test_nothing_that_a_former_leader_writes_comes_about_and_it_is_told_so(datab
             write(former)
     assert leader.plans() == former.plans() == before
     assert [token for token, _ in told] == [1] * len(WRITES)
-    assert leader.raise_epoch(KEY) == 2, "no epoch was counted meanwhile"
+    assert raise_epoch(leader) == 2, "no epoch was counted meanwhile"
 
 
 def test_every_method_that_writes_is_among_those_that_are_refused() -> None:
@@ -346,8 +364,8 @@ def test_the_lease_cannot_be_taken_while_its_holder_writes(database: Database, u
 
 def test_epochs_that_another_database_gave_out_are_left_out(store: PlanStore) -> None:
     store.add(KEY, "first", now_ms=5)
-    assert store.raise_epoch(KEY, above=7) == 8
-    assert store.raise_epoch(KEY, above=3) == 9
+    assert raise_epoch(store, above=7) == 8
+    assert raise_epoch(store, above=3) == 9
     assert [(plan.epoch, plan.counted) for plan in store.plans()] == [(9, 9)]
     store.remove(KEY)
     assert store.add(KEY, "first", now_ms=6).counted == 10

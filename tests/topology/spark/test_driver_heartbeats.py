@@ -286,4 +286,4 @@ def test_topologies_are_looked_at_only_in_turns_in_which_something_can_have_happ
     assert [looks_of_a_turn(), looks_of_a_turn()] == [1, 0], "another stage host holds a slot"
     driver._watch.slots = lambda: (4, 4)
     assert [looks_of_a_turn(), looks_of_a_turn()] == [1, 0], "another executor has joined"
-    assert client.heard[-1].slots_free == runs.slots_total - 1 - 2
+    assert driver._reading.slots_free == runs.slots_total - 1 - 2

@@ -109,7 +109,7 @@ class Desk:
         since_s = time.monotonic()
         while not reached():
             assert time.monotonic() - since_s < PATIENCE_S, (self.endings, self.hosts.reports())
-            self.hosts.turn(self.settings, SLOTS, SLOTS - len(self.hosts.reports()), wanted=False)
+            self.hosts.turn(lambda: self.settings, SLOTS, SLOTS - len(self.hosts.reports()), wanted=False)
             if self.server.socket.poll(5):
                 peer, envelope = self.server.receive()
                 self.server.send(peer, self._answer(envelope.message), envelope.correlation)

@@ -197,6 +197,7 @@ class Driver:
     def _drain(self, client: ControlClient) -> None:
         """Have every topology take its last checkpoint, if it can in time, and end."""
         self._do(self._runs.drain_all())
+        self._use = None
         until_ms = self._clock.monotonic_ms() + self._config.checkpoint.drain_ms + LEAVE_MS
         while self._runs.runs and self._clock.monotonic_ms() < until_ms:
             self._turn(client)
@@ -378,7 +379,8 @@ class Driver:
                 logger.warning("unexpected order: type=%s", message.TYPE)
 
     def _do(self, instructions: list[Instruction]) -> None:
-        self._stirred = self._stirred or bool(instructions)
+        if instructions:
+            self._stirred, self._use = True, None
         for instruction in instructions:
             submission = instruction.submission
             job_id = (submission.key, submission.epoch)

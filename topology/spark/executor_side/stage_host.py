@@ -352,7 +352,7 @@ class StageHost:
             paced_logger.problem("driver", "the driver takes no registration of this host")
         self._next_beat_ms = now_ms + self._heartbeat_ms
         if self._lease_ms:
-            HEARTBEAT_MONITOR.beat(self._lease_ms)
+            HEARTBEAT_MONITOR.beat(self._heartbeat_ms + self._lease_ms)
 
     def _report_of(self, task_id: TaskId, one: _Hosted) -> HostedTask:
         state: HostedState = "running" if one.runs else "starting" if one.begun else "waiting"
