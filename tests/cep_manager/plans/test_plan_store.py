@@ -274,7 +274,7 @@ def test_a_plan_that_takes_the_former_name_of_another_one_is_another_plan(store:
     gales, storms = store.plans()
     assert (gales.key, gales.former_names, storms) == (KEY, (), added), "the name is the new plan's"
     assert store.key_of(KEY.tenant, "Gales") == KEY
-    assert store.raise_epoch(new) == 2
+    assert store.raise_epochs([(new, 0)])[0] == 2
     assert [plan.epoch for plan in store.plans()] == [1, 2]
     store.remove(new)
     store.remove(KEY)
