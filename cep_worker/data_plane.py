@@ -305,7 +305,7 @@ class DataPlane:
             outflow.leave()
         self._turn_until(lambda: not self._undelivered(outflows), deadline_ms)
         if undelivered := self._undelivered(outflows):
-            logger.warning("not everything was delivered within %d ms: waits=%s", self._config.leave_ms, undelivered)
+            logger.warning("undelivered events after %d ms: waits=%s", self._config.leave_ms, undelivered)
         if mirror is not None:
             self._accept_nothing()
             deadline_ms = self._clock.monotonic_ms() + ACKNOWLEDGED_MS

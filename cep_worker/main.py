@@ -43,7 +43,7 @@ def run(config: WorkerConfig, insight: Inspection | None = None) -> None:
     worker = Worker(config, insight=insight, watch=watch, ended=leaving)
     worker.start()
     gc.collect()
-    gc.freeze()  # what is here now stays: collections need not look at it while events wait
+    gc.freeze()  # existing objects stay: garbage collections need not visit them while events wait
     worker.ended.wait()
     worker.stop()
     if watch is not None:

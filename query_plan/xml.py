@@ -65,7 +65,7 @@ def write_xml(plan: QueryPlan) -> str:
         raise QueryPlanXmlError(
             Problem(
                 "text-not-xml",
-                f"the plan {plan.name} contains a character that XML cannot hold",
+                f"the plan {plan.name} contains a character that XML does not allow",
                 "remove control characters from names, strings and scripts",
             )
         ) from refused

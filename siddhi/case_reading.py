@@ -210,7 +210,7 @@ def _check_row(row: Mapping[str, Any], schema: Schema, where: str) -> None:
         raise MalformedCaseError(f"{where}: has {_count(data)}, but {known}")
     for (name, type_), value in zip(schema.attributes, data, strict=True):
         if not _fits(value, type_):
-            raise MalformedCaseError(f"{where}: {name}: {_shown(value)} is no {type_.value}")
+            raise MalformedCaseError(f"{where}: {name}: {_shown(value)} is not {type_.value}")
 
 
 def _count(data: list[Any]) -> str:

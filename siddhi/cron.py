@@ -147,10 +147,10 @@ def parse_cron(text: str) -> CronSchedule:
     fields = text.upper().split()
     if len(fields) not in (6, 7):
         count = f"{len(fields)} field" + ("" if len(fields) == 1 else "s")
-        raise CronError(f"a cron text has 6 or 7 fields, this one {count}")
+        raise CronError(f"a cron expression has 6 or 7 fields, this one has {count}")
     seconds, minutes, hours, days, months, weekdays, *years = fields
     if (days == "?") is (weekdays == "?"):
-        hint = "put ? in the place of the one that does not matter"
+        hint = "write ? for the one that you do not need"
         raise CronError("either the day of the month or the day of the week must be ?", hint)
     month_days, before_last = ("?", None) if days == "?" else _days_of_month(days)
     parts = [
@@ -164,7 +164,7 @@ def parse_cron(text: str) -> CronSchedule:
     ]
     schedule = CronSchedule(text, " ".join(parts), before_last)
     if schedule.next_after(-1) is None:
-        raise CronError(f"'{text}' names no time that ever comes", "look at the days and months: some do not meet")
+        raise CronError(f"'{text}' never matches a time", "check the days and months: they never occur together")
     return schedule
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 DEEPEST = 64
 """So many lists and maps may are nested in each other, the outermost included."""
-TOO_DEEP = f"more than {DEEPEST} lists and maps are nested in each other"
+TOO_DEEP = f"more than {DEEPEST} nested lists and maps"
 _NESTING = frozenset({list, dict, tuple, set, frozenset})
 
 

@@ -1,4 +1,4 @@
-"""Acknowledgements: who still holds a frame, and up to which number all frames of a link are done."""
+"""Acknowledgements: which stages still process a frame, and up to which number all frames of a link are processed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 class Ack:
     """Calls `settled` once, when as many holders have settled as were announced.
 
-    The receiver makes one for each frame that it takes in; every holder of the frame's rows, or of what came of them,
+    The receiver creates one for each frame that it accepts; every holder of the frame's rows, or of what came of them,
     settles when they have gone on to a worker or into an engine's state. Only then is the frame acknowledged: whatever
     is held anywhere in the topology counts against the window of the worker that sent it.
     """
@@ -27,7 +27,7 @@ class Ack:
         """Release one holder.
 
         Raises:
-            ValueError: All holders have settled already; a frame would be acknowledged that somebody holds.
+            ValueError: All holders have settled already; a frame would be acknowledged that a stage still processes.
         """
         if self.holders < 1:
             raise ValueError("an acknowledgement was settled more often than it has holders")

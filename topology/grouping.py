@@ -20,8 +20,8 @@ NULL_HASH: Final = zlib.crc32(b"null")
 
 BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
 KeySharer = Callable[[pa.RecordBatch, int], Iterable[tuple[int, BoolArray]]]
-"""Shares the rows of a batch out to so many instances by a key that must be computed: for each instance that gets rows,
-a mask of them."""
+"""Distributes the rows of a batch to a number of instances by a computed key: for each instance that gets rows, a mask
+of them."""
 NO_KEYS: Final[Mapping[str, KeySharer]] = {}
 
 

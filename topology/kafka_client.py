@@ -13,20 +13,21 @@ from query_plan.connectors.options import path_of
 
 EXTRA = "pip install 'cep-on-spark[kafka]'"
 QUIET = 0
-"""librdkafka's level of messages to stderr: what matters comes as an error."""
+"""librdkafka's level of messages to stderr: important problems are raised as errors."""
 
 _ADVICE = {
-    "_AUTHENTICATION": "the broker refused who we are: check sasl.mechanism, sasl.username and the password",
-    "SASL_AUTHENTICATION_FAILED": "the broker refused who we are: check sasl.mechanism, sasl.username and the password",
+    "_AUTHENTICATION": "authentication failed: check sasl.mechanism, sasl.username and the password",
+    "SASL_AUTHENTICATION_FAILED": "authentication failed: check sasl.mechanism, sasl.username and the password",
     "_SSL": "TLS failed: check security.protocol, ssl.ca.location and the broker's certificate",
-    "_RESOLVE": "the host of a broker is not known: check bootstrap.servers",
+    "_RESOLVE": "unknown host of a broker: check bootstrap.servers",
     "_TRANSPORT": "no connection to a broker: check bootstrap.servers and security.protocol",
     "_ALL_BROKERS_DOWN": "no broker answers: check that they run, and bootstrap.servers",
     "_TIMED_OUT": "no broker answered in time: check that they run, and bootstrap.servers",
     "TOPIC_AUTHORIZATION_FAILED": "the user may not read or write the topic: grant it to sasl.username",
     "GROUP_AUTHORIZATION_FAILED": "the user may not join the consumer group: grant it to sasl.username",
     "CLUSTER_AUTHORIZATION_FAILED": "the user may not write with idempotence: grant it to sasl.username",
-    "INCONSISTENT_GROUP_PROTOCOL": "group.id is used by consumers that share partitions in another way: choose another",
+    "INCONSISTENT_GROUP_PROTOCOL": "group.id is used by consumers with another partition assignment: choose "
+    "another one",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "the user may not write in transactions: grant Write and Describe on the "
     "transactional id and Read on the group, both with the prefix cep/, to sasl.username",
     "INVALID_TRANSACTION_TIMEOUT": "transaction.timeout.ms is more than the brokers' transaction.max.timeout.ms",
@@ -41,7 +42,7 @@ _ADVICE = {
     "RECORD_LIST_TOO_LARGE": "the message is larger than the topic's segment.bytes",
     "INVALID_RECORD": "the broker refused the message: a compacted topic needs a key",
     "NOT_ENOUGH_REPLICAS": "too few replicas of the partition are in sync: start the missing brokers",
-    "_MSG_TIMED_OUT": "the brokers did not take the message in time",
+    "_MSG_TIMED_OUT": "the brokers did not acknowledge the message in time",
 }
 """What errors mean and what to do, by their names in librdkafka."""
 WEAK = ("_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TRANSPORT")

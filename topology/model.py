@@ -38,8 +38,8 @@ class Component:
 class Consumer:
     """A component that takes `groupings`' streams from another one.
 
-    `every_ticket` says that it needs every ticket, also one that carries no rows for it; `every_instance` that each
-    of its instances does.
+    with `every_ticket` it needs every ticket, even one without rows for it; `every_instance` that each of its instances
+    does.
     """
 
     component: Component
@@ -60,7 +60,7 @@ class Topology:
 
     @cached_property
     def components(self) -> tuple[Component, ...]:
-        """All components; a consumer never stands before its producers."""
+        """All components; a consumer never precedes its producers."""
         plan = self.plan
         processors = [Component(stage.name, PROCESSOR, stage.parallel) for stage in plan.processors]
         return (
@@ -102,7 +102,7 @@ class Topology:
         return component.kind == PROCESSOR and component.parallel > 1 and kinds == {GroupingKind.SHUFFLE}
 
     def consumers(self, producer: Component) -> tuple[Consumer, ...]:
-        """Return who takes streams from `producer`, in flow order."""
+        """Return the consumers of streams of `producer`, in flow order."""
         found = []
         for component in self.components:
             groupings = {
@@ -117,7 +117,7 @@ class Topology:
         return tuple(found)
 
     def producers(self, consumer: Component) -> tuple[str, ...]:
-        """Return the instances from which bundles come to `consumer`."""
+        """Return the instances that send bundles to `consumer`."""
         names = {link.producer for link in self.plan.links() if link.consumer == consumer.name}
         return tuple(name for one in self.components if one.name in names for name in one.instances())
 

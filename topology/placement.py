@@ -24,8 +24,8 @@ class PlacedStage:
 class StageLink:
     """A link over which events go from stage `producer` to stage `consumer`.
 
-    `pairwise` says that instance i of one sends all its events to instance i of the other; otherwise every instance
-    sends a share to each.
+    `pairwise`: instance i of one sends all its events to instance i of the other; otherwise every instance sends a
+    share to each.
     """
 
     producer: str

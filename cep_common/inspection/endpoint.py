@@ -109,7 +109,7 @@ class InspectionEndpoint(threading.Thread):
             return encode(answer_to(message, run, self._insight), envelope.correlation)
         except Exception as error:
             logger.exception("a manager's question could not be answered: question=%s", message.TYPE)
-            reason = f"{type(error).__name__}, of which this process's own log tells; please report it"
+            reason = f"{type(error).__name__}, see this process's log; please report it"
             return encode(Rejected("internal", reason), envelope.correlation)
 
 

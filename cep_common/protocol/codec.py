@@ -66,6 +66,6 @@ def decode(frames: Sequence[bytes]) -> Envelope:
 def _short_text(header: bytes, start: int) -> tuple[bytes, int]:
     """Return the bytes behind a length byte at `start`, and where they end."""
     if start >= len(header):
-        raise DecodeError("a message that ends within its header")
+        raise DecodeError("a message that ends inside its header")
     end = start + 1 + header[start]
     return header[start + 1 : end], end

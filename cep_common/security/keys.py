@@ -52,7 +52,7 @@ class Keyring:
         """
         role, bounded, name = user.partition(":")
         if role not in set(Role):
-            return "the key is not known"
+            return "the key is unknown"
         if not bounded:
             return ""
         client = self.clients.named(name)

@@ -33,7 +33,7 @@ class DrawnInstance(msgspec.Struct, frozen=True):
 def component_layers(compiled: CompiledPlan) -> dict[str, int]:
     """Return the layer of each stage: one more than the deepest stage that feeds it; receivers stand in layer 1.
 
-    Stages that feed each other in a circle stand where the query plan's order puts them.
+    Stages that feed each other in a cycle stand where the query plan's order puts them.
     """
     layers: dict[str, int] = {}
     written: dict[str, int] = {}

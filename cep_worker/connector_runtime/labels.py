@@ -97,11 +97,11 @@ class ConnectorLabels:
         try:
             write_checked(path, labels)
         except OSError as error:
-            paced_logger.problem(str(path), "labels of %ss cannot be saved, after an edit and a restart a %s may take "
-                                 "another one's place: file=%s reason=%s", self._direction, self._direction, path,
+            paced_logger.problem(str(path), "labels of %ss cannot be saved, after an edit and a restart a %s "
+"may get the label of another one: file=%s reason=%s", self._direction, self._direction, path,
                                  error.strerror)  # fmt: skip
         else:
-            paced_logger.over(str(path), "labels of %ss are saved again: file=%s", self._direction, path)
+            paced_logger.over(str(path), "labels of %ss can be saved again: file=%s", self._direction, path)
 
     def _path(self, key: PlanKey) -> Path | None:
         if self._folder is None:

@@ -237,7 +237,9 @@ class SinkSupervisor:
             names = ", ".join(running.label for running in there) or "none"
             attempt.refuse(InputError("no-sink", f"{stream} of {key.plan} has no sink {sink} now; it has: {names}"))
         elif not (threaded := threaded_in(found.sink)):
-            attempt.refuse(InputError("no-sink", found.error or f"the sink {sink} of {stream} takes nothing again"))
+            attempt.refuse(
+                InputError("no-sink", found.error or f"the sink {sink} of {stream} does not accept events again")
+            )
         elif not threaded[0].has_room():
             attempt.refuse(InputError("no-room", f"the sink {sink} of {stream} is busy; replay the entry again"))
         else:

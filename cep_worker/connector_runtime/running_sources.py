@@ -133,7 +133,7 @@ class SourceSupervisor:
             )
         elif not isinstance(found.source, ReplayableSource):
             attempt.refuse(
-                InputError("no-source", found.error or f"the source {label} of {stream} takes nothing again")
+                InputError("no-source", found.error or f"the source {label} of {stream} does not accept events again")
             )
         else:
             found.source.replay(batch, attempt)

@@ -135,7 +135,7 @@ class ControlLoop:
 
     def run(self) -> None:
         """Speaks with the managers until `stop`; that it leaves is the last that a worker tells them."""
-        raise_priority(self._config.registry.priority)  # heartbeats go out from this thread
+        raise_priority(self._config.registry.priority)  # this thread sends heartbeats
         try:
             while not self._stopping:
                 self._woken.clear()
@@ -182,7 +182,7 @@ class ControlLoop:
             self._note(error)
         else:
             self._problem = ""
-            paced_logger.over("manager", "a manager answers again: manager=%s", self._client.manager().url())
+            paced_logger.over("manager", "a manager responds again: manager=%s", self._client.manager().url())
 
     def _take_leave(self) -> None:
         """Tell the managers that the worker shuts down in order."""
@@ -288,15 +288,18 @@ class ControlLoop:
                 self._ownership.adopt(system)
             followed = self._ownership.serves(system)
         except OSError as error:
-            paced_logger.problem("system", "cannot save which system is served: reason=%s", error, level=logging.ERROR)
+            paced_logger.problem(
+                "system", "cannot save the identity of the managers' system: reason=%s", error, level=logging.ERROR
+            )
             return False
         if followed:
-            paced_logger.over("system", "the managers' system is served: system=%s", system)
+            paced_logger.over("system", "following the managers' system: system=%s", system)
             return True
         paced_logger.problem(
-            "system", "the manager is of another system, its plans are refused and what was accepted stays: "
-            "manager=%s its_system=%s served_system=%s; start the manager on the database that it had before, or let "
-            "this worker serve the other system with `cep wal adopt`",
+            "system", "the manager is of another system, its plans are refused and accepted events are kept: "
+            "manager=%s its_system=%s served_system=%s; start the manager on its former database, or let this "
+"worker serve the other system "
+            "with `cep wal adopt`",
             self._client.manager().url(), system, self._ownership.system, level=logging.ERROR,
         )  # fmt: skip
         self._client.leave()

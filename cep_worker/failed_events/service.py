@@ -50,7 +50,7 @@ class EntrySelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Raises InputError when both are asked for, or nothing is.
         """
         if self.all == bool(self.ids):
-            raise InputError("bad-request", "give ids, or all: true")
+            raise InputError("bad-request", "specify ids, or all: true")
         return None if self.all else self.ids
 
 
@@ -258,7 +258,7 @@ def fitting(events: pa.RecordBatch, schema: StreamSchema) -> pa.RecordBatch:
     """
     problem = conversion_problem(attributes_of(events.schema), schema.attributes)
     if problem:
-        what = f"the attributes of {schema.stream} are others than when the events failed"
+        what = f"the attributes of {schema.stream} have changed since the events failed"
         raise InputError("schema-mismatch", f"{what}: {problem}")
     return converted(events, schema.attributes)
 
@@ -268,8 +268,11 @@ def inflow_of(imported: StreamDirectory, key: PlanKey, stream: str) -> EventStre
 
     Raises InputError.
     """
-    reason = "no source feeds it, queries of the plan do: replay where those events come from, or discard the entry"
-    nowhere = InputError("no-inflow", f"{stream} of {key.plan} takes no events from outside: {reason}")
+    reason = (
+        "its events come from queries of the plan, not from a source: replay the events of the queries' "
+        "input, or discard the entry"
+    )
+    nowhere = InputError("no-inflow", f"{stream} of {key.plan} accepts no external events: {reason}")
     try:
         return imported.own(key, stream)
     except InputError as error:

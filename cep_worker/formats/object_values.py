@@ -10,8 +10,8 @@ import pyarrow as pa
 from siddhi.column_names import attribute_name
 from siddhi.nesting import DEEPEST, ObjectError, read_object
 
-WRONG_JSON = f"must be JSON with at most {DEEPEST} lists and maps within each other"
-WRONG_OBJECT = f"must be object: JSON in base64, at most {DEEPEST} lists and maps within each other"
+WRONG_JSON = f"must be JSON with at most {DEEPEST} nested lists and maps"
+WRONG_OBJECT = f"must be object: JSON in base64, at most {DEEPEST} nested lists and maps"
 
 
 def is_readable(value: bytes) -> bool:

@@ -47,7 +47,9 @@ class TextColumns:
         types = dict(schema.attributes)
         named = timestamp or usual_timestamp(schema)
         if timestamp is not None and timestamp not in types:
-            raise InputError("wrong-timestamp", f"{timestamp} is not an attribute; with this mapper it must be one")
+            raise InputError(
+                "wrong-timestamp", f"{timestamp} is not an attribute; with this mapper it must be an attribute"
+            )
         if named in types and types[named] not in ("int", "long"):
             raise InputError("wrong-timestamp", f"{named} is {types[named]}; a timestamp must be long or int")
         self._schema = schema
@@ -143,7 +145,7 @@ def _read_value(kind: str, text: str) -> Any:
 def _read_integer(kind: str, text: str) -> int | None:
     number = parse_integer(text, _BITS[kind])
     if number is None and text.lstrip("+-").isdecimal() and len(text) - len(text.lstrip("+-")) <= 1:
-        raise ValueError(f"is out of the range of {kind}")
+        raise ValueError(f"is out of range for {kind}")
     return number
 
 
@@ -151,11 +153,11 @@ def _read_floating(kind: str, text: str) -> float | None:
     try:
         number = parse_floating(text)
     except OverflowError:  # as a hexadecimal number
-        raise ValueError(f"is out of the range of {kind}") from None
+        raise ValueError(f"is out of range for {kind}") from None
     if number is None or text.endswith(("NaN", "Infinity")):
         return number
     if abs(number) == float("inf") or (kind == "float" and abs(number) >= _LARGEST_FLOAT):
-        raise ValueError(f"is out of the range of {kind}")
+        raise ValueError(f"is out of range for {kind}")
     return number
 
 

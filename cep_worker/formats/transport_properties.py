@@ -47,7 +47,7 @@ def split_attributes(connector: Connector, schema: StreamSchema, where: str) -> 
     properties = {name: header for name, path in named.items() if (header := transport_property(path)) is not None}
     for name, header in properties.items():
         if not header or header.lower() in SECRET:
-            what = "shows who the sender is, and is not handed on" if header else "names no property"
+            what = "contains credentials and is not available" if header else "names no property"
             raise ConfigError(f"{where}: @attributes: {name}: trp:{header} {what}")
     if len(properties) == len(names):
         raise ConfigError(f"{where}: @attributes: at least one attribute must come from the body")

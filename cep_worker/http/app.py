@@ -198,7 +198,7 @@ def _kept_routes(app: Flask, gateway: Gateway) -> None:
 def _accept(gateway: Gateway, source: HttpSource, wait_ms: int) -> Response:
     """Accept all events of the request, or none."""
     if gateway.leaving():
-        raise RoomError("leaving", "the worker is leaving; send the events to another one or again later")
+        raise RoomError("leaving", "the worker is shutting down; send the events to another worker, or later")
     reader = source.reader()
     body = body_stream(request, current_app.config["MAX_CONTENT_LENGTH"])
     given = request.headers.get("Idempotency-Key")

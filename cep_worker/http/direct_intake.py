@@ -345,7 +345,7 @@ class DirectIntake:
             else:
                 self._answer(posts, failure)
         else:
-            logger.error("events could not be taken: posts=%d", len(posts), exc_info=failure)
+            logger.error("events could not be accepted: posts=%d", len(posts), exc_info=failure)
             self._answer(posts, _defect())
         self._schedule(lane, loop)
 

@@ -84,7 +84,7 @@ class AnsweredRequests:
             if known.body != key.body:
                 raise InputError("key-reused", "a request with this Idempotency-Key had another body; use a new key")
             if known.events is None:
-                raise RoomError("in-progress", "a request with this Idempotency-Key is being processed; ask again")
+                raise RoomError("in-progress", "a request with this Idempotency-Key is being processed; try again")
             return known.events
 
     def done(self, key: RequestKey, events: int) -> None:

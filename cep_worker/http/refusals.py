@@ -49,7 +49,7 @@ class RoomError(InputError):
 
 def over_limit(tenant: int, limited_ms: int) -> RoomError:
     """Return the refusal of events beyond a tenant's quota."""
-    message = f"tenant {tenant} sends more events than it may; send these again later"
+    message = f"tenant {tenant} exceeds its limit of events per second; send these again later"
     return RoomError("over-limit", message, math.ceil(limited_ms / 1_000))
 
 

@@ -20,14 +20,14 @@ SOURCE_PATH = re.compile(r"(?P<before>(?:t/(?P<tenant>-?[0-9]{1,9})/)?)(?P<plan>
 
 def nothing_at(imported: StreamDirectory, path: str) -> InputError:
     """Return why no source takes what is posted to `path`, and which one does where its plan was renamed."""
-    nothing = f"nothing takes events at /{path}"
+    nothing = f"no stream accepts events at /{path}"
     found = SOURCE_PATH.fullmatch(path)
     if found is not None:
         tenant = int(found["tenant"] or SUPER_TENANT)
         if present := imported.present_name(tenant, found["plan"]):
             renamed = f"plan {found['plan']} was renamed, post to /{found['before']}{present}/{found['stream']}"
             return InputError("unknown-path", f"{nothing}: {renamed}")
-    return InputError("unknown-path", f"{nothing}; streams take them at /events/<stream>")
+    return InputError("unknown-path", f"{nothing}; use /events/<stream>")
 
 
 class UnknownPaths:

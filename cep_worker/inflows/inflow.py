@@ -301,10 +301,10 @@ class Inflow:
         return self._out.take_out() if self._log is None else []
 
     def give_up(self, reason: str) -> None:
-        """End the link and keep all that it has not taken over among the failed events: the stream is gone."""
+        """End the link and keep all that it has not taken over among the failed events: the stream no longer exists."""
         for events in self._out.take_out():
             if self._failed(events, reason) and self._log is not None:
-                self._log.note_lost(events.num_rows, "the stream is gone")
+                self._log.note_lost(events.num_rows, "the stream no longer exists")
 
     def adopt(self, events: pa.RecordBatch, now_ms: int) -> None:
         """Take over events that were accepted for the stream when it had other attributes, or another delivery."""
@@ -341,7 +341,7 @@ class Inflow:
             try:
                 self._log.keep_former(LastReceiver(self.epoch, self._former))
             except OSError as error:  # a full disk; what was sent may come twice if the worker dies now
-                logger.warning("the receiver cannot be noted: stream=%s reason=%s", self.binding.stream, error.strerror)
+                logger.warning("the receiver cannot be saved: stream=%s reason=%s", self.binding.stream, error.strerror)
 
     def _promise(self) -> None:
         self._out.promise(self._watermark.watermark_ms, self._watermark.idle)

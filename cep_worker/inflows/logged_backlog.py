@@ -203,7 +203,7 @@ class LoggedBacklog:
             logger.warning(text, log.identity.stream, max(position, log.unneeded), log.secured)
         if position < log.unneeded:
             # How many events those positions held is no longer known: some were lost, which must not go unnoticed.
-            self._unreadable(1, "they were held by checkpoints alone, which cannot be read", "before the log's first")
+            self._unreadable(1, "they were only in checkpoints, which cannot be read", "before the log's first")
         return max(position, log.unneeded)
 
     def sent(self, sequence: int, frame: ReadyFrame) -> None:
@@ -348,10 +348,10 @@ class LoggedBacklog:
             if batch.num_rows > 1 and not conversion_problem(had, log.identity.attributes):
                 alone = self._append_again(converted(batch, log.identity.attributes), found[0].watermark_ms)
             if alone < batch.num_rows:
-                text = "poison: the topology ended each time that it worked on this"
+                text = "poison: the topology ended each time it processed this event"
                 lost = self._keep_failed(batch.slice(alone), text)
                 if lost:
-                    log.note_lost(lost, f"given up at {position}")
+                    log.note_lost(lost, f"dropped at {position}")
             logger.error("events end their topology: stream=%s position=%d given_up=%d one_by_one=%d",
                          log.identity.stream, position, batch.num_rows - alone, alone)  # fmt: skip
         self._given_up |= {position}

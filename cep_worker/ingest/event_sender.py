@@ -31,7 +31,7 @@ LOOK_EVERY_MS = 10
 """While there is room, a sender takes in answers only so often."""
 
 STEP_MS = 100
-"""How often a wait looks at the link's health."""
+"""How often a waiting call checks the link's health."""
 
 MOST_SCHEMA_BYTES = 2**20
 
@@ -201,7 +201,9 @@ class EventSender:
             raise PeerError(f"the worker at {self._where()} did not answer; {about_silence(self._context)}")
         if link.state is LinkState.LOST:
             open_rows = link.outbox.in_flight_rows
-            raise PeerError(f"the worker at {self._where()} is gone; {open_rows} events were not acknowledged")
+            raise PeerError(
+                f"the connection to the worker at {self._where()} was lost; {open_rows} events were not acknowledged"
+            )
 
     def _where(self) -> str:
         return f"{self._link.endpoint.host}:{self._link.endpoint.port}"

@@ -138,7 +138,9 @@ class LinkIngress:
         if self._server is None:
             return
         for peer, client in list(self._clients.items()):
-            self._server.drop(client.link, "leaving", "the worker is leaving; send what is not acknowledged again")
+            self._server.drop(
+                client.link, "leaving", "the worker is shutting down; send the unacknowledged events again"
+            )
             self._forget(peer)
         self._event_loop.unwatch(self._server.socket)
         self._server.flush()
@@ -151,7 +153,7 @@ class LinkIngress:
         if refusal is None and ":" in user:
             open_links = sum(client.link.user == user for client in self._clients.values())
             if open_links >= max(1, self._most_links // KEY_SHARE):
-                return Rejected("too-many-links", f"{open_links} links of this key are open already")
+                return Rejected("too-many-links", f"{open_links} links with this key are already open")
         return refusal
 
     def _not_allowed(self, user: str, opening: OpenLink) -> Rejected | None:
@@ -176,7 +178,7 @@ class LinkIngress:
 
     def _accept(self, opening: OpenLink) -> Rejected | None:
         if len(self._clients) >= self._most_links:
-            return Rejected("too-many-links", f"{self._most_links} links are open already")
+            return Rejected("too-many-links", f"{self._most_links} links are already open")
         if opening.key is not None:
             return Rejected("wrong-endpoint", "this is a worker's ingress; links of a plan go to its stages")
         try:
@@ -261,8 +263,8 @@ class LinkIngress:
 
     def _refuse_more(self, client: _IngressClient) -> None:
         """End a link that sends more than can wait; its client has what was not acknowledged."""
-        reason = f"{client.parked_bytes} bytes wait for room already; send what is not acknowledged again, later"
-        logger.warning("client sends more than can wait: sender=%s bytes=%d", client.link.opening.sender,
+        reason = f"{client.parked_bytes} bytes are already waiting for room; send the unacknowledged events again later"
+        logger.warning("client exceeds its limit of waiting bytes: sender=%s bytes=%d", client.link.opening.sender,
                        client.parked_bytes)  # fmt: skip
         self._forget(client.link.peer)
         if self._server is not None:
@@ -292,7 +294,7 @@ class LinkIngress:
                 for route in client.routes.values():
                     route.rest()
             case message:
-                server.refuse_frame(client.link, "unexpected", f"a {message.TYPE} does not belong here")
+                server.refuse_frame(client.link, "unexpected", f"a {message.TYPE} is not expected here")
         self._disk_sync.when_safe(partial(self._done, client.link, frame.sequence))
         return True
 

@@ -25,7 +25,7 @@ class PlanRoutes:
         """Return a route with the tenant's rate limit to all active plans that import the stream.
 
         Raises:
-            InputError: the stream is gone, no plan of it is active, or the attributes do not fit.
+            InputError: the stream no longer exists, no plan of it is active, or the attributes do not fit.
         """
         limit = self._limits.of(stream.tenant(), self._monotonic_ms())
         return Route(source, offered.attributes, self._inflows(stream), limit)
@@ -47,8 +47,10 @@ class PlanRoutes:
                 if stream.carries or self._served.flows[member.key].plan.intake
             ]
         except KeyError as error:
-            raise InputError("unknown-stream", f"{name} is gone: its plan has been undeployed") from error
+            raise InputError("unknown-stream", f"{name} no longer exists: its plan has been undeployed") from error
         if not inflows:
             plans = ", ".join(sorted({member.key.plan for member in stream.members}))
-            raise InputError("inactive", f"{name} takes no events now: {plans} was deactivated; send them again later")
+            raise InputError(
+                "inactive", f"{name} accepts no events now: {plans} was deactivated; send them again later"
+            )
         return inflows

@@ -54,8 +54,8 @@ class SubmissionQueue:
     ) -> Future[None]:
         """Submit `batch`, of the stream's schema; the future is done when the worker can no longer lose it.
 
-        It fails with InputError when the stream is gone, the log is full, or the batch is too large. A batch that may
-        be sent again has an `origin` and is taken once. Any thread may call it.
+        The future fails with InputError if the stream no longer exists, the log is full, or the batch is too large. A
+        batch that may be sent again has an `origin` and is accepted once. Any thread may call this method.
         """
         taken: Future[None] = Future()
         submission = _Submission(source, stream, batch, taken, origin)
@@ -65,7 +65,7 @@ class SubmissionQueue:
     def newest(self, stream: EventStream, origins: Sequence[bytes]) -> Future[list[int | None]]:
         """Return the numbers of the newest batches that the stream's inflows have taken from each of `origins`.
 
-        The future fails with InputError when the stream is gone or inactive. Any thread may call it.
+        The future fails with InputError when the stream no longer exists or inactive. Any thread may call it.
         """
         found: Future[list[int | None]] = Future()
 

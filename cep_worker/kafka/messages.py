@@ -234,7 +234,7 @@ class StoredMessages:
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         if not batch.schema.equals(arrow_schema(_STORED)):
-            raise ValueError("the entry holds no messages of Kafka")
+            raise ValueError("the entry contains no Kafka messages")
         times = batch.column(0).to_pylist()
         rows = zip(times, *(column.to_pylist() for column in batch.columns[2:]), strict=True)
         self._messages = [

@@ -112,7 +112,7 @@ def in_range(position: Position, low: int, high: int, reset: Reset) -> Start:
         lost = target - offset
         why = f"{lost} messages were deleted before they were read (retention)"
         return Start(Position(generation, target), lost, f"{gone}: {why}; it continues at {target}")
-    why = "the topic was made again or truncated"
+    why = "the topic was created again or truncated"
     return Start(Position(generation + 1, target), 0, f"{gone}: {why}; it continues at {target}")
 
 

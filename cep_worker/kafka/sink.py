@@ -378,7 +378,7 @@ class _KafkaWriter:
     def _reason(self, error: Any) -> str:
         purged = error.name() in ("_PURGE_QUEUE", "_PURGE_INFLIGHT")
         if purged:
-            return self._errors.text or "the brokers did not take the message in time"
+            return self._errors.text or "the brokers did not acknowledge the message in time"
         if error.name() in ("_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION"):
             self._known.clear()
         return self._errors.text if error.name() == "_TRANSPORT" and self._errors.text else explained(error)

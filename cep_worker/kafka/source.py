@@ -440,7 +440,7 @@ class KafkaSource:
         kept = self._context.errors.keep(origin, failed)
         self.dropped_events += len(refused)
         lost = f"; {kept.lost} of them are lost: {kept.problem}" if kept.lost else " (cep errors)"
-        self._report_skipped(f"{failed[-1].reason}; messages that are no events so far: {self.dropped_events}{lost}", 0)
+        self._report_skipped(f"{failed[-1].reason}; invalid messages so far: {self.dropped_events}{lost}", 0)
 
     def _replay_all(self) -> None:
         while not self._replays.empty():

@@ -60,10 +60,10 @@ class Targets:
     def _target(self, row: Row) -> Target:
         topic = self._topic.fill(row).decode()
         if not is_topic(topic):
-            raise TargetError(f"topic: {topic[:80]!r}, which the event makes of it, is not a name of a topic")
+            raise TargetError(f"topic: {topic[:80]!r}, computed from the event, is not a valid name of a topic")
         written = self._partition.fill(row).decode().strip()
         if written and not (written.isascii() and written.isdecimal() and len(written) <= 9):
-            raise TargetError(f"partition.no: {written[:20]!r}, which the event makes of it, is not a partition")
+            raise TargetError(f"partition.no: {written[:20]!r}, computed from the event, is not a partition")
         key = None if self._key is None else self._key.fill(row)
         if self._key_alone and len(self._key_alone) == 1 and row.get(self._key_alone[0]) is None:
             key = None

@@ -355,7 +355,7 @@ def _known_to_fail(message: tuple[Target, bytes, Headers], place: Row, refusals:
     """Return whether a message like this was refused before; it is excluded then."""
     target, payload, _ = message
     if len(payload) >= refusals.limits.get(target.topic, len(payload) + 1):
-        refusals.excluded[place] = f"the message is larger than topic {target.topic} takes ({len(payload)} bytes)"
+        refusals.excluded[place] = f"the message is too large for topic {target.topic} ({len(payload)} bytes)"
     elif target.key is None and target.topic in refusals.keyed:
         refusals.excluded[place] = f"topic {target.topic} refuses messages without a key"
     else:

@@ -54,5 +54,5 @@ def below(root: Path, name: str) -> Path:
     """Return the path below `root` that a peer named. Raises ValueError when it would lie elsewhere."""
     parts = name.split("/")
     if not name or any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise ValueError(f"not a path below the mirrored folder: {name[:80]!r}")
+        raise ValueError(f"not a path in the mirrored folder: {name[:80]!r}")
     return root.joinpath(*parts)

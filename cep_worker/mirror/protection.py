@@ -53,7 +53,7 @@ class Protection:
     def __init__(self, now_ms: int) -> None:
         self.state = State.LEAVING
         self.since_ms = now_ms
-        self.reason = "no passive node has been reached yet"
+        self.reason = "no passive node has connected yet"
         self.number = 0
         self.in_sync = False
         """What was asked for last."""

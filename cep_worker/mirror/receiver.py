@@ -221,7 +221,7 @@ class MirrorReceiver:
         try:
             self._copy.apply(pending)
         except (OSError, ValueError) as error:
-            logger.error("the active node's events cannot be kept: reason=%s", error)  # noqa: TRY400 - the text says it all
+            logger.error("the active node's events cannot be stored: reason=%s", error)  # noqa: TRY400 - the text says it all
             self._session = ""
             self._send(peer, MirrorApplied(session, number, self.token, str(error)))
             return

@@ -190,7 +190,7 @@ class MirrorSender:
             wanted = self._changes.wanted.wait(BEAT_S) if not self._pending else True
             self._changes.wanted.clear()
             if self._peer() != peer:
-                raise LostError("the other node is reached elsewhere now")
+                raise LostError("the other node has a new address")
             if wanted or not self._stopping.is_set():
                 self._batch()
             self._follow_role()
@@ -201,7 +201,9 @@ class MirrorSender:
                     return
                 if time.monotonic() > flush_until:
                     lacks = ", ".join(self._name(path) for path in self._pending)
-                    logger.warning("the passive node did not take everything within %.0f s: files=%s", FLUSH_S, lacks)
+                    logger.warning(
+                        "the passive node did not receive everything within %.0f s: files=%s", FLUSH_S, lacks
+                    )
                     return
 
     def _open(self, peer: Endpoint) -> list[MirroredFile]:
@@ -365,7 +367,7 @@ class MirrorSender:
         if protected:
             logger.error("NOT PROTECTED: accepted events are on this node only: reason=%s", reason)
         else:
-            paced_logger.problem("mirror", "the passive node is not reached: reason=%s", reason)
+            paced_logger.problem("mirror", "the passive node cannot be reached: reason=%s", reason)
         self._do(instructions)
 
     def _follow_role(self) -> None:

@@ -155,7 +155,7 @@ class _EgressTap:
         if self._fit.is_whole(batch):
             self._listener.append(batch, body, receipt)
         elif problem := self._fit.problem(batch):
-            logger.error("results cannot go to a listener, their stream was edited: stream=%s events=%d reason=%s",
+            logger.error("results cannot be sent to a listener, their stream was edited: stream=%s events=%d reason=%s",
                          self._listener.name, batch.num_rows, problem)  # fmt: skip
             receipt.settle()
         else:
@@ -214,7 +214,7 @@ class Egress:
                 self._refuse(listener, error.reason_code, error.message)
                 continue
             if stream.schema != listener.stream.schema:
-                self._refuse(listener, "schema-changed", f"{listener.name} has other attributes now; subscribe again")
+                self._refuse(listener, "schema-changed", f"{listener.name} now has other attributes; subscribe again")
             else:
                 listener.stream = stream
         self._tap()
@@ -261,7 +261,7 @@ class Egress:
         if self._socket is None:
             return
         for listener in list(self._listeners.values()):
-            self._refuse(listener, "leaving", "the worker is leaving")
+            self._refuse(listener, "leaving", "the worker is shutting down")
         self._event_loop.unwatch(self._socket)
         self._socket.close(linger=200)
         self._socket = None
@@ -282,7 +282,7 @@ class Egress:
     def _take(self, peer: bytes, user: str, message: Message) -> None:
         listener = self._listeners.get(peer)
         if listener is not None and listener.user != user:  # somebody else under its routing id
-            self._send(peer, encode(Rejected("not-authorised", "the subscription is one of another key")))
+            self._send(peer, encode(Rejected("not-authorised", "the subscription has another key")))
             return
         match message:
             case Subscribe():
@@ -300,7 +300,7 @@ class Egress:
             case _ if listener is None:
                 self._send(peer, encode(Rejected("link-unknown", "subscribe first")))
             case _:
-                self._send(peer, encode(Rejected("frame-unexpected", f"a {message.TYPE} does not belong here")))
+                self._send(peer, encode(Rejected("frame-unexpected", f"a {message.TYPE} is not expected here")))
 
     def _not_allowed(self, user: str, asked: Subscribe) -> str:
         return refusal_of(self._context, user, "listen", asked.tenant, asked.event_stream)
@@ -312,11 +312,11 @@ class Egress:
         if ":" in user and peer not in self._listeners:
             of_key = sum(listener.user == user for listener in self._listeners.values())
             if of_key >= max(1, self._config.listeners // KEY_SHARE):
-                reason = f"{of_key} listeners of this key are served already"
+                reason = f"{of_key} listeners with this key are already connected"
                 self._send(peer, encode(Rejected("too-many-listeners", reason)))
                 return
         if peer not in self._listeners and len(self._listeners) >= self._config.listeners:
-            reason = f"{self._config.listeners} listeners are served already"
+            reason = f"{self._config.listeners} listeners are already connected"
             self._send(peer, encode(Rejected("too-many-listeners", reason)))
             return
         try:

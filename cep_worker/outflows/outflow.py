@@ -202,7 +202,9 @@ class Outflow:
             return Rejected(STALE_ATTEMPT, f"attempt {opening.attempt} where {newest} has begun")
         for stream in opening.streams:
             if self._schemas.get(stream.stream) != stream.attributes:
-                return Rejected("schema-mismatch", f"{stream.stream} is no exported stream, or of other attributes")
+                return Rejected(
+                    "schema-mismatch", f"{stream.stream} is not an exported stream, or has other attributes"
+                )
         prepared_to = self._prepared.prepared_to(opening) if self._prepared is not None else opening.position
         # Acknowledged results are gone from the topology, so missing ones can only be computed again. Going on would
         # leave an unnoticed gap.
@@ -284,7 +286,7 @@ class Outflow:
         """Return whether the frame has been handled; False when there is no room for it."""
         message = frame.message
         if not isinstance(message, Data | MarkIdle | MarkCheckpoint):
-            self._server.refuse_frame(frame.link, "unexpected", f"a {message.TYPE} does not belong here")
+            self._server.refuse_frame(frame.link, "unexpected", f"a {message.TYPE} is not expected here")
         elif self._prepared is not None and not isinstance(message, MarkIdle):
             return self._hold(self._prepared, frame, message, now_ms)
         elif (behind := self._kept_before(frame.link)) is not None and not isinstance(message, MarkIdle):
@@ -347,7 +349,7 @@ class Outflow:
             if not logs.has_room() or logs.holds(link.opening):
                 return
             where = self._plan.key.topology(), link.opening.sender
-            text = "consumers do not take results, they are kept on the disk: plan=%s publisher=%s"
+            text = "consumers do not accept results, which are kept on the disk: plan=%s publisher=%s"
             paced_logger.problem(f"spill {where}", text, *where)
             if fresh:
                 durable = partial(self._kept, [one.frame for one in fresh])

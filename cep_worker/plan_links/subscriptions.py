@@ -181,7 +181,7 @@ class SubscriptionFeed:
         if problems:
             topic = self.subscription.topic
             self.problem = (
-                f"{topic.kind} {topic.name}: what {offered.stream} gives does not fit {wanted.stream}: "
+                f"{topic.kind} {topic.name}: the events of {offered.stream} do not match {wanted.stream}: "
                 f"{'; '.join(problems)}"
             )
         return not problems

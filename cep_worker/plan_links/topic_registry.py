@@ -108,7 +108,7 @@ class TopicPublisher:
             if feed is None:
                 feed = SubscriptionFeed(self.source, self.offered, subscription, make_route, disk_sync, failed)
                 if not feed.problem:
-                    logger.info("plan is fed: %s=%s from=%s to=%s", self.topic.kind, self.topic.name,
+                    logger.info("plans are connected: %s=%s from=%s to=%s", self.topic.kind, self.topic.name,
                                 self.offered.stream, subscription.stream.schema.stream)  # fmt: skip
             else:
                 before.remove(feed)
@@ -127,7 +127,9 @@ class TopicPublisher:
     def tick(self, now_ms: int) -> None:
         """Let time pass for all topics."""
         stalled = [feed.subscription.stream.schema.stream for feed in self.feeds if feed.stalls(now_ms)]
-        self.stall = f"{self.offered.stream} waits for {', '.join(stalled)}, which takes no more" if stalled else ""
+        self.stall = (
+            f"{self.offered.stream} waits for {', '.join(stalled)}, which accepts no more events" if stalled else ""
+        )
 
     def close(self) -> None:
         """Stop publishing and drop what waits."""

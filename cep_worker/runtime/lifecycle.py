@@ -25,5 +25,5 @@ class Lifecycle:
     def not_ready(self) -> str:
         """Return why the worker cannot serve plans now, or an empty text."""
         if self.leaving:
-            return "the worker is leaving"
-        return "" if self.registered else "no manager takes the worker's heartbeats"
+            return "the worker is shutting down"
+        return "" if self.registered else "no manager accepts the worker's heartbeats"

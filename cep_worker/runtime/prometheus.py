@@ -27,10 +27,10 @@ PARTITION = (*STREAM, "topic", "partition")
 
 def worker_metrics(metrics: WorkerMetrics) -> Iterator[Metric]:
     """Return all families of a worker."""
-    yield gauge("cep_stopping", "1 while the worker is leaving", (), [((), metrics.leaving)])
+    yield gauge("cep_stopping", "1 while the worker is shutting down", (), [((), metrics.leaving)])
     yield counter(
         "cep_accepted_events_total",
-        "Events that the worker has taken in for plans of the tenant",
+        "Events that the worker accepted for plans of the tenant",
         ("tenant",),
         (((tenant,), events) for tenant, events in metrics.taken),
     )
@@ -77,15 +77,15 @@ _WALS: tuple[MetricFamily[WalMetrics], ...] = (
     ),
     MetricFamily(
         "cep_wal_recycled_bytes",
-        "Bytes of files that held accepted events and will be written over",
+        "Bytes of spare files that will be reused for accepted events",
         lambda one: one.spare_bytes,
     ),
     MetricFamily(
         "cep_wal_damaged_bytes",
-        "Bytes of damaged files that were set aside and stay until somebody removes them",
+        "Bytes of damaged files that were set aside and stay until they are removed",
         lambda one: one.damaged_file_bytes,
     ),
-    MetricFamily("cep_wal_full", "1 while nothing more can be stored, and sources wait", lambda one: one.full),
+    MetricFamily("cep_wal_full", "1 while the log is full and sources wait", lambda one: one.full),
     MetricFamily(
         "cep_wal_lost_events_total",
         "Accepted events that could not be read from the disk again",
@@ -97,10 +97,10 @@ _PREPARED: tuple[MetricFamily[PreparedResultsMetrics], ...] = (
     MetricFamily(
         "cep_prepared_results", "Results on disk that wait for their checkpoint or for sinks", lambda one: one.events
     ),
-    MetricFamily("cep_prepared_results_bytes", "Bytes of the files that hold them", lambda one: one.size_bytes),
+    MetricFamily("cep_prepared_results_bytes", "Bytes of the files of prepared results", lambda one: one.size_bytes),
     MetricFamily(
         "cep_prepared_results_oldest_seconds",
-        "For how long the oldest of them have waited",
+        "Age of the oldest prepared results",
         lambda one: one.oldest_ms / 1_000,
     ),
     MetricFamily(
@@ -110,7 +110,7 @@ _PREPARED: tuple[MetricFamily[PreparedResultsMetrics], ...] = (
     ),
     MetricFamily(
         "cep_prepared_results_damaged_bytes",
-        "Bytes of damaged files that were set aside and stay until somebody removes them",
+        "Bytes of damaged files that were set aside and stay until they are removed",
         lambda one: one.damaged_file_bytes,
     ),
 )
@@ -125,7 +125,7 @@ def _outflows(metrics: WorkerMetrics) -> Iterator[Metric]:
     )
     yield counter(
         "cep_outflow_received_events_total",
-        "Events got from the topology in its present epoch",
+        "Events received from the topology in its current epoch",
         STREAM,
         (((*_of(plan.key), one.stream), one.received_events) for plan in metrics.plans for one in plan.outflow),
     )
@@ -144,7 +144,7 @@ def _connectors(connectors: tuple[ConnectorMetrics, ...]) -> Iterator[Metric]:
         )
         yield gauge(
             f"cep_{direction}s_failing",
-            f"The {direction}s of the stream with which something is wrong now",
+            f"The {direction}s of the stream that currently have an error",
             CONNECTOR,
             _together((one, one.failing) for one in mine),
         )
@@ -159,7 +159,7 @@ def _connectors(connectors: tuple[ConnectorMetrics, ...]) -> Iterator[Metric]:
     )
     yield counter(
         "cep_sink_dropped_events_total",
-        "Events that the sinks could not deliver for good",
+        "Events that the sinks dropped because they could not be delivered",
         CONNECTOR,
         _together((one, one.dropped_events) for one in sinks),
     )
@@ -168,7 +168,7 @@ def _connectors(connectors: tuple[ConnectorMetrics, ...]) -> Iterator[Metric]:
 _PARTITIONS: tuple[MetricFamily[PartitionReport], ...] = (
     MetricFamily(
         "cep_kafka_source_lag",
-        "Messages of the partition that the worker, which reads it, has not taken yet",
+        "Messages of the partition that the worker has not read yet",
         lambda one: one.lag,
     ),
     MetricFamily(
@@ -206,7 +206,7 @@ def _topics_written(sinks: list[ConnectorMetrics]) -> Iterator[Metric]:
                 transactions[one.tenant, one.plan, one.stream, outcome] += number
     yield counter(
         "cep_kafka_sink_messages_total",
-        "Messages of the sinks that the brokers have",
+        "Messages of the sinks that the brokers have acknowledged",
         (*STREAM, "topic"),
         messages.items(),
     )

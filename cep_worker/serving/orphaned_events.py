@@ -101,7 +101,7 @@ class OrphanedEventService:
         with self._lock:
             folders, one = self._find(tenant, id_)
             if one.kind != "log":
-                problem = "results belong to the deployment that made them, and continue by themselves when it is back"
+                problem = "results belong to the deployment that produced them, and are delivered when it is back"
                 raise InputError("cannot-restore", f"{id_}: {problem}; else discard them")
             imported = self._offers.imported()
             stream = inflow_of(imported, imported.named(one.key), one.stream)
@@ -136,14 +136,14 @@ class OrphanedEventService:
         try:
             return self._wal.orphans, self._prepared.orphans()
         except OSError as error:
-            raise InputError(UNAVAILABLE, f"what is set aside cannot be read: {error.strerror}") from error
+            raise InputError(UNAVAILABLE, f"orphaned data cannot be read: {error.strerror}") from error
 
     def _find(self, tenant: int, id_: str) -> tuple[OrphanedFolders, OrphanedFolder]:
         for folders in self._folders():
             one = folders.find(id_)
             if one is not None and one.tenant == tenant:
                 return folders, one
-        raise InputError(UNKNOWN_ID, f"nothing with the id {id_[:40]} is set aside here")
+        raise InputError(UNKNOWN_ID, f"there is no orphaned data with the id {id_[:40]} here")
 
     def _restore(self, one: OrphanedFolder, log: StreamLog, stream: EventStream) -> RestoreResult:
         deadline = time.monotonic() + RESTORE_S
@@ -183,4 +183,4 @@ class OrphanedEventService:
 
 
 def _unavailable(one: OrphanedFolder, error: OSError) -> InputError:
-    return InputError(UNAVAILABLE, f"what is set aside as {one.id} cannot be used: {error.strerror or error}")
+    return InputError(UNAVAILABLE, f"orphaned data {one.id} cannot be used: {error.strerror or error}")

@@ -175,7 +175,7 @@ class PlanFlow:
         waiting = {stream: inflow.take_out() for stream, inflow in before.items() if stream in bound}
         for stream, inflow in before.items():  # their logs must be closed before they are opened again
             if stream not in bound:
-                inflow.give_up(f"{stream} is not imported by {self.plan.key.plan} any more")
+                inflow.give_up(f"{stream} is no longer imported by {self.plan.key.plan}")
             inflow.close()
         self.inflows = {
             binding.stream: kept.get(binding.stream) or self._open_inflow(binding, now_ms)

@@ -265,9 +265,11 @@ class PlanOutflows:
         Stored results are delivered or undone by the checkpoints of their own topology.
         """
         given, prepared = self._plan.epoch, self.needs_epoch()
-        self._error = f"epoch {given} was given out before, {prepared} or later is free: the manager is asked for one"
+        self._error = (
+            f"epoch {given} was used before, {prepared} or later is free: requesting a new one from the manager"
+        )
         if self._error != problem_before:
-            logger.warning("results are not taken yet: plan=%s reason=%s", self._plan.key.topology(), self._error)
+            logger.warning("results are not accepted yet: plan=%s reason=%s", self._plan.key.topology(), self._error)
             self._around.changed()
 
     def _open_prepared(self) -> None:

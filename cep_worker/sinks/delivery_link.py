@@ -89,7 +89,7 @@ class DeliveryLink:
             self._tried_ms = now_ms
             if reason := self._refuse():
                 self.last_error = reason
-                paced_logger.problem(self._endpoint.url(), "sink is not linked: reason=%s", reason)
+                paced_logger.problem(self._endpoint.url(), "sink is not connected: reason=%s", reason)
                 return
             self._link = link = LinkSender(self._context, SocketKind.INGRESS, self._endpoint, self._opening, now_ms)
             for socket in link.sockets:
@@ -123,7 +123,7 @@ class DeliveryLink:
         if link.state is LinkState.OPEN and not self._reported_open:
             self._reported_open = True
             self.last_error = ""
-            logger.info("sink is linked: stream=%s peer=%s", self._opening.streams[0].stream, self._endpoint.url())
+            logger.info("sink is connected: stream=%s peer=%s", self._opening.streams[0].stream, self._endpoint.url())
             self._settle([self._waiting.popleft() for _ in range(self._known(link.position))])
         self._settle([self._sent.popleft()[1] for _ in range(self._taken_over(link))])
         for refusal in link.refusals:

@@ -214,7 +214,7 @@ class RoundRobinSink:
 
     def _move(self, one: _Destination, other: _Destination, error: str, now_ms: int) -> None:
         """Let `other` deliver what `one` has not delivered."""
-        logger.warning("destination fails, the others get its events: sink=%s destination=%d events=%d reason=%s",
+        logger.warning("destination failed, its events go to the others: sink=%s destination=%d events=%d reason=%s",
                        self._where, one.number + 1, one.sink.waiting_events(), error)  # fmt: skip
         one.away_ms, one.problem = now_ms + AGAIN_MS, error
         try:

@@ -100,7 +100,7 @@ class _MailTemplates:
             letter.set_content(body, subtype=subtype, charset="utf-8")
             addresses = _recipients(letter)
         except UNREADABLE as error:
-            raise WriteError(f"the event makes no valid mail: {error}") from error
+            raise WriteError(f"the event is not a valid mail: {error}") from error
         letter["Message-ID"] = _message_id(letter, body, identity)
         if not addresses:
             raise WriteError("the event has no mail recipient")
@@ -166,9 +166,9 @@ class _MailServer:
             return {**dict.fromkeys(recipients, unasked), **error.recipients}
         except smtplib.SMTPNotSupportedError as error:
             where = f"{self._options.host}:{self._options.port}"
-            raise WriteError(f"{where} takes no addresses with other letters than ASCII ones (SMTPUTF8)") from error
+            raise WriteError(f"{where} accepts only ASCII addresses (no SMTPUTF8)") from error
         except UNREADABLE as error:
-            raise WriteError(f"the event makes no valid mail: {error}") from error
+            raise WriteError(f"the event is not a valid mail: {error}") from error
 
     def hang_up(self) -> None:
         """Close the connection; the next mail opens another one."""
@@ -230,7 +230,7 @@ class _MailServer:
             encrypted = True
         if self._options.auth == "true":
             if not encrypted:
-                raise smtplib.SMTPNotSupportedError("it offers no TLS, and the password is not shown without")
+                raise smtplib.SMTPNotSupportedError("it does not offer TLS, and the password is not sent without it")
             link.login(self._options.username or self._options.address, self._password)
 
 
@@ -298,7 +298,7 @@ class _EmailWriter:
         if problem:
             paced_logger.problem(host, "mail failed: host=%s reason=%s", host, problem)
         else:
-            paced_logger.over(host, "mail is taken again: host=%s", host)
+            paced_logger.over(host, "mail is accepted again: host=%s", host)
 
     def _try(self, letter: EmailMessage, recipients: list[str]) -> tuple[_Answers, str]:
         """Return what the server says about those for whom it has not taken the mail, or why it has not been asked."""
@@ -310,7 +310,7 @@ class _EmailWriter:
             return dict.fromkeys(recipients, (error.smtp_code, said)), ""
         except smtplib.SMTPAuthenticationError as error:
             who = self._options.username or self._options.address
-            return {}, f"{where} does not let {who} in: {error.smtp_code}"
+            return {}, f"{where} refuses the login of {who}: {error.smtp_code}"
         except smtplib.SMTPException as error:
             return {}, f"{type(error).__name__} at {where}: {error}"
         except OSError as error:
@@ -337,7 +337,7 @@ def email_sink(context: SinkContext) -> EventSink:
     if options.auth == "true" and not password:
         raise ConfigError(f"{context.where()}: needs password.file (or password), or auth='false'")
     if options.auth == "true" and not f"{options.username or options.address}{password}".isascii():
-        raise ConfigError(f"{context.where()}: username, password: other letters than ASCII ones cannot be sent")
+        raise ConfigError(f"{context.where()}: username, password: only ASCII characters are supported")
     letters = _MailTemplates(options, context)
     mapper = sink_mapper(context.connector, context.schema, default="text")
     writer = _EmailWriter(options, letters, _MailServer(options, password, context.guard), mapper)

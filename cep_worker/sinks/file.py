@@ -66,7 +66,9 @@ class _FileWriter:
         self._try(lambda: groups.commit(group), stopping)
         if groups.missing_bytes:
             missing, groups.missing_bytes = groups.missing_bytes, 0
-            raise WriteError(f"{self._path}: {missing} bytes of delivered results are missing from it, it was cut", ())
+            raise WriteError(
+                f"{self._path}: {missing} bytes of delivered results are missing from it, it was truncated", ()
+            )
 
     def close(self) -> None:
         self._file.close()
@@ -81,7 +83,7 @@ class _FileWriter:
             try:
                 self._groups = FileGroups(self._path)
             except BlockingIOError as error:
-                raise OSError(f"{self._path} is written by another sink that delivers exactly once") from error
+                raise OSError(f"{self._path} is already written by another sink with exactly-once delivery") from error
         return self._groups
 
     def _write_all(self, text: memoryview, write: Callable[[memoryview], int], stopping: threading.Event) -> None:
@@ -103,7 +105,7 @@ class _FileWriter:
     def _report(self, problem: str) -> None:
         self.problem = problem
         if problem:
-            paced_logger.problem(str(self._path), "file cannot be written, tried again: reason=%s", problem)
+            paced_logger.problem(str(self._path), "file cannot be written, retrying: reason=%s", problem)
         else:
             paced_logger.over(str(self._path), "file can be written again: file=%s", self._path)
 

@@ -153,7 +153,7 @@ class FileGroups:
         if pending is None:
             return
         if self._staging.seek(0, os.SEEK_END) != pending.size:
-            raise OSError(f"{self._staging.name} is not what {self._commits_path} says")
+            raise OSError(f"{self._staging.name} does not match {self._commits_path}")
         self._staging.seek(0)
         with self._path.open("ab") as file:
             file.truncate(min(pending.length, file.seek(0, os.SEEK_END)))
@@ -207,4 +207,4 @@ def _read(path: Path) -> CommittedGroups:
     except FileNotFoundError:
         return CommittedGroups()
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise OSError(f"{path} cannot be understood: {error}") from error
+        raise OSError(f"{path} cannot be parsed: {error}") from error

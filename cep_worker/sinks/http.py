@@ -158,14 +158,14 @@ class _HttpWriter:
         if problem:
             self._log.problem("schema", "events wait for their schema: reason=%s", problem)
         else:
-            self._log.over("schema", "the schema is there")
+            self._log.over("schema", "the schema is available")
 
     def _report(self, target: _HttpTarget, problem: str) -> None:
         self.problem = problem
         if problem:
-            self._log.problem("hook", "web hook failed: url=%s reason=%s", target.shown(), problem)
+            self._log.problem("hook", "webhook failed: url=%s reason=%s", target.shown(), problem)
         else:
-            self._log.over("hook", "web hook answers again: url=%s", target.shown())
+            self._log.over("hook", "webhook responds again: url=%s", target.shown())
 
     def _try(self, target: _HttpTarget, payload: bytes, headers: dict[str, str]) -> None:
         """Send `payload` once.
@@ -182,7 +182,7 @@ class _HttpWriter:
         except ReachError as error:  # what the host's name means now; it may mean something else next time
             raise RetryableError(error.message) from error
         except (requests.exceptions.InvalidHeader, requests.exceptions.InvalidURL, UnicodeError) as error:
-            raise WriteError(f"the event makes no valid request: {error}") from error
+            raise WriteError(f"the event is not a valid request: {error}") from error
         except requests.RequestException as error:
             raise RetryableError(f"{type(error).__name__} at {target.shown()}") from error
         if 200 <= status < 300:

@@ -61,7 +61,9 @@ class OAuthTokens:
             self._token = str(answer["access_token"])
             if not (self._token.isascii() and self._token.isprintable()):
                 self._token = ""
-                raise TokenError(f"{shown_url(self._options.token_url)} gives an access_token that no header can hold")
+                raise TokenError(
+                    f"{shown_url(self._options.token_url)} returned an access_token that is not a valid header value"
+                )
             self._refresh_token = str(answer.get("refresh_token") or self._refresh_token)
             lasts_s = _seconds(answer.get("expires_in"))
             self._ends_s = time.monotonic() + max(lasts_s - EARLY_S, lasts_s / 2)
@@ -99,7 +101,7 @@ class OAuthTokens:
         except requests.RequestException as error:
             raise TokenError(f"{type(error).__name__} at {shown_url(options.token_url)}") from error
         if not isinstance(found, dict) or not found.get("access_token"):
-            raise TokenError(f"{shown_url(options.token_url)} gives no access_token")
+            raise TokenError(f"{shown_url(options.token_url)} returned no access_token")
         return found
 
 

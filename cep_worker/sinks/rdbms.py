@@ -214,9 +214,9 @@ def rdbms_sink(context: SinkContext) -> EventSink:
     """
     options = read_options(RdbmsOptions, context.connector.options, context.where())
     if context.connector.mapper not in ("", "passThrough") or context.connector.mapper_options:
-        raise ConfigError(f"{context.where()}: attributes are columns; leave @map out")
+        raise ConfigError(f"{context.where()}: attributes are written to columns; remove @map")
     if options.timestamp_column in dict(context.schema.attributes):
-        advice = "is an attribute, which has that column itself; choose another name"
+        advice = "is the column of an attribute; choose another name"
         raise ConfigError(f"{context.where()}: timestamp.column: {options.timestamp_column} {advice}")
     try:
         engine = open_database(options.url, options.password_file)

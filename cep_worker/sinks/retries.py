@@ -63,7 +63,7 @@ def deliver_with_retries(
         except RetryableError as error:
             report(error.message)
             if policy.retries is not None and tries >= policy.retries:
-                raise WriteError(f"given up after {tries + 1} tries: {error.message}") from error
+                raise WriteError(f"dropped after {tries + 1} attempts: {error.message}") from error
             if stopping.wait(policy.wait_s(tries)):
                 raise WriteError(f"the sink ended before delivery: {error.message}") from error
             tries += 1

@@ -119,7 +119,7 @@ def _refuse(guard: Guard | None, endpoint: Endpoint) -> str:
     except ReachError as error:
         return error.message
     except OSError as error:
-        return f"{endpoint.host} is not known: {error.strerror}"
+        return f"unknown host {endpoint.host}: {error.strerror}"
     return ""
 
 
@@ -127,7 +127,7 @@ def zeromq_sink(context: SinkContext) -> EventSink:
     """Return a sink that sends over ZeroMQ."""
     options = read_options(ZeromqSinkOptions, context.connector.options, context.where())
     if context.connector.mapper not in ("", "passThrough") or context.connector.mapper_options:
-        raise ConfigError(f"{context.where()}: events travel as Arrow batches; leave @map out")
+        raise ConfigError(f"{context.where()}: events are sent as Arrow batches; remove @map")
     try:
         return ZeromqSink(context, options)
     except ValueError as error:

@@ -137,7 +137,7 @@ class FileSource(UncountedSource):
             self._thread.join(_ENDING_S)
 
     def _run(self) -> None:
-        logger.info("file is followed: path=%s position=%s", self._path, self._position.path)
+        logger.info("following file: path=%s position=%s", self._path, self._position.path)
         while not self._ending.is_set():
             try:
                 if self._position.take():
@@ -233,7 +233,7 @@ class FileSource(UncountedSource):
         if refused:
             number, problem = refused[0]
             self._refused += len(refused)
-            self._report_skipped(f"{self._path}, line {number}: {problem}; lines left out so far: {self._refused}")
+            self._report_skipped(f"{self._path}, line {number}: {problem}; skipped lines so far: {self._refused}")
 
     def _report_skipped(self, problem: str) -> None:
         self._left_out = problem

@@ -101,7 +101,7 @@ class FilesSource(FileSource):
             position.path.unlink(missing_ok=True)
         except OSError as error:
             self._done[path] = before  # it has been read, and is not read again
-            self._report_problem(f"{path} has been read, and {action} fails: {error.strerror or error}")
+            self._report_problem(f"{path} has been read, but {action} failed: {error.strerror or error}")
 
     def _read_pieces(self, path: Path, position: ReadPosition) -> bool:
         """Return whether the file has been read to its end."""

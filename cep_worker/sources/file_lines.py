@@ -197,7 +197,7 @@ def open_regular(path: Path) -> BinaryIO:
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", closefd=True)
     if not S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise OSError(f"{path} is no regular file")
+        raise OSError(f"{path} is not a regular file")
     return file
 
 

@@ -59,7 +59,7 @@ class ReadPosition:
         try:
             return msgspec.json.decode(data, type=FilePosition)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{self.path} is damaged; without it the file is read from its beginning") from error
+            raise ValueError(f"{self.path} is damaged; remove it to read the file from its beginning") from error
 
     def save(self, position: FilePosition) -> None:
         """Save the position durably.

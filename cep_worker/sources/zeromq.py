@@ -52,7 +52,7 @@ def zeromq_source(context: SourceContext) -> ZeromqSource:
     connector = context.declared.connector
     options = read_options(ZeromqSourceOptions, connector.options, context.where())
     if connector.mapper not in ("", "passThrough") or connector.mapper_options:
-        raise ConfigError(f"{context.where()}: events travel as Arrow batches; leave @map out")
+        raise ConfigError(f"{context.where()}: events are sent as Arrow batches; remove @map")
     try:
         return ZeromqSource(context, options)
     except ValueError as error:

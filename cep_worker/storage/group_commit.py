@@ -145,7 +145,7 @@ class BackgroundSync(DiskSync):
         try:
             task()
         except OSError as error:
-            paced_logger.problem("disk", "the log's disk fails: reason=%s", error, level=logging.ERROR)
+            paced_logger.problem("disk", "the log's disk failed: reason=%s", error, level=logging.ERROR)
 
 
 class GroupCommit(BackgroundSync):

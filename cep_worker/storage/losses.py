@@ -134,7 +134,7 @@ def read_lost(folder: Path) -> LossRecord:
         return LossRecord()
     found = read_checked(path, LossRecord)
     if found is None:
-        logger.error("the count of lost events is damaged, and so is its copy; 1 is reported at least: file=%s", path)
+        logger.error("the count of lost events is damaged, and so is its copy; at least 1 is reported: file=%s", path)
     return found or LossRecord(1)
 
 

@@ -156,7 +156,7 @@ class OrphanedFolders:
             self.path(one).rename(place)
             del self._entries[one.id]
             sync_folders(place.parent)
-        logger.warning("what was set aside continues, its plan is back: id=%s kind=%s plan=%s events=%d",
+        logger.warning("orphaned data is used again, its plan is back: id=%s kind=%s plan=%s events=%d",
                        one.id, self._kind, key.topology(), one.events)  # fmt: skip
         return True
 
@@ -172,7 +172,7 @@ class OrphanedFolders:
             self.path(one).rename(doomed)
         shutil.rmtree(doomed)
         say = logger.error if one.events else logger.info
-        say("what was set aside is deleted: id=%s kind=%s plan=%s events=%d reason=%s",
+        say("orphaned data deleted: id=%s kind=%s plan=%s events=%d reason=%s",
             one.id, self._kind, one.key.topology(), one.events, reason)  # fmt: skip
 
     def note_events(self, one: OrphanedFolder, events: int) -> None:
@@ -196,7 +196,7 @@ class OrphanedFolders:
                 try:
                     self.delete(one, f"it was set aside for {self._keep_ms} ms (wal.orphan_retention_ms)")
                 except OSError as error:
-                    logger.error("what was set aside cannot be deleted: id=%s reason=%s", one.id, error.strerror)  # noqa: TRY400 - the text says it all
+                    logger.error("orphaned data cannot be deleted: id=%s reason=%s", one.id, error.strerror)  # noqa: TRY400 - the text says it all
 
     def _read(self) -> None:
         for path in sorted(self._folder.iterdir()):

@@ -34,20 +34,20 @@ class KnownNames:
 
 UNKNOWN = warning_rule(
     "annotation-unknown",
-    "an annotation, or an option of it, is unknown at this place; it has no effect",
-    "write the name that is meant, or take it out",
+    "an annotation or one of its options is unknown here; it has no effect",
+    "correct the name, or remove it",
 )
 WITHOUT_EFFECT = warning_rule(
     "annotation-without-effect",
     "an annotation or option of Siddhi has no effect here",
-    "take it out, or do what the message says instead",
+    "remove it, or use the alternative in the message",
 )
 REPEATED = warning_rule(
     "annotation-key-repeated", "a source, sink, mapper or store has an option twice; the last one counts", "keep one"
 )
 
-_IN_ORDER = "events are processed in the order in which they come in any case"
-_NO_BUFFER = "streams need no buffers of their own; @dist(parallel='…') on a query runs it in parallel"
+_IN_ORDER = "events are always processed in the order in which they arrive"
+_NO_BUFFER = "streams need no separate buffers; @dist(parallel='…') on a query runs it in parallel"
 _REPORTER = "statistics go to the manager, which shows and exports them"
 _DIST = KnownNames("dist", judged=True, values=None)
 _MAP = KnownNames(
@@ -108,7 +108,7 @@ _AGGREGATION = (
     KnownNames("store", judged=True, values=None, flat=True),
     KnownNames("purge", ("enable", "interval"), nested=(KnownNames("retentionPeriod", judged=True, values=None),)),
     KnownNames("PrimaryKey", judged=True, values=None),
-    KnownNames("PartitionById", idle="one instance keeps the whole aggregation"),
+    KnownNames("PartitionById", idle="one instance has the whole aggregation"),
     _DIST,
 )
 _QUERY = (
@@ -172,7 +172,7 @@ def _judged(
     if known is None:
         if not (owner and owner.flat and annotation.elements):
             where = f"@{owner.name}" if owner else place
-            message = f"{written} of {where} is not known and has no effect"
+            message = f"{written} of {where} is unknown and has no effect"
             yield UNKNOWN.broken(message, _meant(annotation, there), annotation.span)
         return
     if known.idle:
@@ -244,7 +244,7 @@ def _repeated(annotation: ast.Annotation) -> Iterator[Finding]:
     for element in reversed(annotation.elements):
         key = (element.key or "").casefold()
         if key and key in seen:
-            message = f"'{element.key}' is given again further on in @{annotation.name}; this value has no effect"
+            message = f"'{element.key}' is repeated later in @{annotation.name}; this value has no effect"
             yield REPEATED.broken(message, "keep one of them", element.span)
         seen.add(key)
     for nested in annotation.annotations:

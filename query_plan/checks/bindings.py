@@ -20,21 +20,21 @@ IMPORT_EMPTY = error_rule("import-empty", "`@Import` names no event stream", "wr
 EXPORT_EMPTY = error_rule("export-empty", "`@Export` names no event stream", "write `@Export('Name:1.0.0')`")
 IMPORT_MALFORMED = error_rule(
     "import-malformed",
-    "`@Import` does not say `name:version`",
+    "`@Import` is not `name:version`",
     "write `@Import('Name:1.0.0')`; a name has letters, digits, `_`, `-`, `.`",
 )
 EXPORT_MALFORMED = error_rule(
     "export-malformed",
-    "`@Export` does not say `name:version`",
+    "`@Export` is not `name:version`",
     "write `@Export('Name:1.0.0')`; a name has letters, digits, `_`, `-`, `.`",
 )
 ARBITRARY_DATA = warning_rule(
     "arbitrary-data-unsupported",
-    "a stream asks for attributes that no definition names; its events go without them",
+    "a stream uses attributes that no definition has; its events do not have them",
     "define every attribute that the plan uses",
 )
 IMPORTED_AND_EXPORTED = error_rule(
-    "imported-and-exported", "the plan would feed itself from outside", "export another stream, filled by a query"
+    "imported-and-exported", "the plan would feed itself", "export another stream, filled by a query"
 )
 WITHOUT_QUERIES = warning_rule(
     "plan-without-queries", "the plan has no query; it only keeps what it defines", "add a query"
@@ -57,7 +57,7 @@ RESULT_UNUSED = warning_rule(
 )
 DEFAULT_BINDINGS = warning_rule(
     "bindings-by-default",
-    "no stream says that it is imported or exported, or an app not where its events come from; the planner chooses",
+    "no stream is declared as imported or exported, or the input of an app is not declared; the planner chooses",
     "write `@Import` and `@Export`, or `@source` and `@sink`",
 )
 
@@ -124,15 +124,15 @@ def default_bindings_are_announced(plan: Survey) -> Iterator[Finding]:
         written = [binding.stream.id for binding in plan.bindings.exported]
         exported = _some([name for name in written if name in plan.app.streams])
         yield DEFAULT_BINDINGS.broken(
-            f"no stream says that it is imported or exported; the plan takes in {imported} and gives out {exported}",
-            "to choose yourself, write @Import('Name:1.0.0') and @Export('Name:1.0.0') in front of definitions",
+            f"no stream is declared as imported or exported; the plan imports {imported} and exports {exported}",
+            "to choose explicitly, write @Import('Name:1.0.0') and @Export('Name:1.0.0') in front of definitions",
             None,
         )
         return
     for name in taken_in_by_rule(plan.app, plan.members):
         yield DEFAULT_BINDINGS.broken(
-            f"nothing says where the events of {name} come from; the plan takes in what is sent to it by this name",
-            f"to say it, write @source(…) or @Import('{name}:1.0.0') in front of its definition",
+            f"the source of {name} is not declared; the plan accepts events that are sent to this name",
+            f"to declare it, write @source(…) or @Import('{name}:1.0.0') in front of its definition",
             _definition_span(plan, name),
         )
 
@@ -158,7 +158,7 @@ def exported_streams_are_produced(plan: Survey) -> Iterator[Finding]:
     for name in plan.app.streams:
         if name in plan.exported - produced:
             yield EXPORTED_UNPRODUCED.broken(
-                f"{name} is exported, but no query inserts into it: nothing will come out",
+                f"{name} is exported, but no query inserts into it: it will have no events",
                 f"add a query that ends with insert into {name}, or remove {_annotated(plan, name, EXPORTING)}",
                 _binding_span(plan, name, EXPORTING),
             )
@@ -186,7 +186,7 @@ def imported_streams_are_read(plan: Survey) -> Iterator[Finding]:
         if name in plan.imported - read:
             yield IMPORTED_UNREAD.broken(
                 f"{name} is imported, but no query reads it",
-                f"remove {_annotated(plan, name, IMPORTING)} so that its events stay away",
+                f"remove {_annotated(plan, name, IMPORTING)} if its events are not needed",
                 _binding_span(plan, name, IMPORTING),
             )
 

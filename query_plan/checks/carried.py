@@ -11,9 +11,10 @@ from siddhi.language import ast
 
 STAYS_DIRECT = warning_rule(
     "stream-stays-direct",
-    "the plan's transport is Kafka, but a stream goes directly from group to group: a group reads what it and others"
-    " write, or the plan has a source and a sink of its own for it",
-    "write to streams of different names if a topic is to carry each",
+    "the plan's transport is Kafka, but a stream connects groups directly: a group reads a stream that it and "
+    "others write, or the plan has "
+    "both a source and a sink for it",
+    "write to streams of different names to use a topic for each",
 )
 TOPIC_TOO_LONG = error_rule(
     "topic-name-too-long",
@@ -32,9 +33,10 @@ def carried_streams_are_all(plan: Survey) -> Iterator[Finding]:
     known = {one.stream for one in plan.carried}
     for name in direct_streams(plan.header, plan.groups, plan.bindings, known):
         yield STAYS_DIRECT.broken(
-            f"{name} goes directly from group to group, not by a topic: what a source or another group adds to it"
-            " could not be distinguished from events that come back from the topic",
-            "write to streams of different names if a topic is to carry each",
+            f"{name} connects groups directly, without a topic: events of a source or another group could not "
+            "be distinguished from events "
+            "that return from the topic",
+            "write to streams of different names to use a topic for each",
             _span(plan, name),
         )
 

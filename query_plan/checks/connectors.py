@@ -18,13 +18,13 @@ from siddhi.language import ast
 
 WITHOUT_TYPE = error_rule(
     "connector-without-type",
-    "`@source` or `@sink` says neither its type nor, by `ref`, which configuration has it",
+    "`@source` or `@sink` has neither a `type` nor a `ref` to the configuration",
     "write `type='…'` and the options there, or `ref='…'`",
 )
 UNKNOWN_TYPE = warning_rule(
     "connector-type-unknown",
     "no worker has sources or sinks of this type; the plan runs without it",
-    "use a known type, or bring events in and results out by HTTP or ZeroMQ, which needs no declaration",
+    "use a known type, or send events and receive results over HTTP or ZeroMQ, which needs no declaration",
 )
 UNKNOWN_MAPPER = warning_rule(
     "mapper-type-unknown",
@@ -34,7 +34,7 @@ UNKNOWN_MAPPER = warning_rule(
 UNKNOWN_OPTION = warning_rule(
     "connector-option-unknown",
     "an option of the source, sink or mapper is unknown; the plan runs without that source or sink",
-    "take the option out, or write a known one",
+    "remove the option, or use a known one",
 )
 MISSING_OPTION = warning_rule(
     "connector-option-missing",
@@ -43,7 +43,7 @@ MISSING_OPTION = warning_rule(
 )
 WRONG_OPTION = error_rule(
     "connector-option-wrong",
-    "an option of a source, sink or mapper has a value that it cannot have, or one that another option forbids",
+    "an option of a source, sink or mapper has an invalid value, or one that another option excludes",
     "see the tables of [connectors](connectors.md)",
 )
 IDLE_OPTION = warning_rule(
@@ -88,7 +88,7 @@ def _finding(
     span = spans.get(fault.option, written.span)
     type_ = annotation.value("type") or ""
     if found.about_type and not found.in_map and not type_.strip():
-        message = f"@{kind} of {definition.id} does not say its type"
+        message = f"@{kind} of {definition.id} has no type"
         return WITHOUT_TYPE.broken(
             message, f"write @{kind}(type='…', …) with its options; {fault.hint}", annotation.span
         )
@@ -97,10 +97,10 @@ def _finding(
         if found.in_map:
             message = f"no worker has a mapper of type '{written.value('type') or ''}' for the {kind} {type_}"
         rule = UNKNOWN_MAPPER if found.in_map else UNKNOWN_TYPE
-        return rule.broken(f"{message}; {definition.id} goes without it", fault.hint, span)
+        return rule.broken(f"{message}; {definition.id} runs without it", fault.hint, span)
     owner = f"@{kind}(type='{type_}') of {definition.id}" if not found.in_map else f"@map of @{kind} of {definition.id}"
     if fault.kind is FaultKind.UNKNOWN:
-        message = f"{owner}: no worker knows the option '{fault.option}'; {definition.id} goes without this {kind}"
+        message = f"{owner}: no worker knows the option '{fault.option}'; {definition.id} runs without this {kind}"
         return UNKNOWN_OPTION.broken(message, fault.hint, span)
     named_option = f"{fault.option}: " if fault.option else ""
     if fault.kind is FaultKind.MISSING:

@@ -18,27 +18,28 @@ from siddhi.language import ast
 
 OBJECT_CROSSES = error_rule(
     "object-across-groups",
-    "a stream carries an object that the plan makes from one group to another; on the way it becomes JSON, in which a"
-    " set is a list",
-    "give both the same `execGroup`, or send the values that the other needs",
+    "a stream between two groups has an object that the plan creates; it is sent as JSON, in which a set is a list",
+    "give both the same `execGroup`, or send the required values instead",
 )
 CHUNK_NEEDED = error_rule(
     "chunk-across-groups",
-    "`order by`, `limit`, `offset` or `#window.batch()` works on events that come together, but they come from another"
-    " group, one by one",
+    "`order by`, `limit`, `offset` or `#window.batch()` uses events that arrive together, but they arrive from "
+    "another group one by one",
     "give both the same `execGroup`",
 )
 CHUNK_COUNTED = warning_rule(
     "chunk-counted-singly",
-    "an aggregate or `group by` reads what another group gives out several events at a time; one engine would give one"
-    " result for them all, several groups give one for each",
+    "an aggregate or `group by` reads events that another group emits several at a time; one engine would emit "
+    "one result for all of them, "
+    "several groups emit one for each",
     "give both the same `execGroup` if only the last result is wanted",
 )
 WAYS_UNORDERED = warning_rule(
     "ways-without-order",
-    "a group that keeps state reads two streams that derive from the same stream by different paths, so that of two"
-    " events of the same moment either may come first",
-    "if it matters which was first, give all groups between the same `execGroup`",
+    "a group with state reads two streams that derive from the same stream by different paths, so the order of "
+    "two events with the same time "
+    "is undefined",
+    "if the order matters, give all groups on these paths the same `execGroup`",
 )
 
 _ONE_FOR_ONE = frozenset({("", "length"), ("", "time"), ("", "externalTime"), ("", "timeLength"), ("", "sort")})
@@ -100,9 +101,10 @@ def ways_keep_their_order(plan: Survey) -> Iterator[Finding]:
             common = origins[one.stream] & origins[other.stream]
             source = next(name for place, name in enumerate(plan.app.streams) if common >> place & 1)
             yield WAYS_UNORDERED.broken(
-                f"group {group.name} takes in {one.stream} and {other.stream}, which both come of {source} on"
-                " different ways: of two events of the same moment either may come first",
-                "if it matters which was first, give all groups between the same execGroup",
+                f"group {group.name} takes in {one.stream} and {other.stream}, which both derive from {source} "
+                "by different paths: the order "
+                f"of two events with the same time is undefined",
+                "if the order matters, give all groups on these paths the same execGroup",
                 other.span,
             )
 
@@ -194,14 +196,15 @@ def _seen_singly(
     found = f"{source.source} comes from group {writer.name} one event at a time, but group {reader.name}"
     slides = window is None or (window.namespace, window.name) in _ONE_FOR_ONE
     if window is not None and (window.namespace, window.name) == ("", "batch"):
-        yield CHUNK_NEEDED.broken(f"{found} takes those that come together into a window", together, span)
+        yield CHUNK_NEEDED.broken(f"{found} puts events that arrive together into a window", together, span)
     elif slides and (selection.order_by or selection.limit is not None or selection.offset is not None):
-        yield CHUNK_NEEDED.broken(f"{found} puts those that come together in order or limits them", together, span)
+        yield CHUNK_NEEDED.broken(f"{found} sorts or limits events that arrive together", together, span)
     elif slides and (selection.aggregates or selection.group_by):
         yield CHUNK_COUNTED.broken(
-            f"{source.source} comes from group {writer.name} one event at a time, also where several are made at once:"
-            f" group {reader.name} gives a result for each of them",
-            f"if only the last is wanted, {together}",
+            f"{source.source} comes from group {writer.name} one event at a time, even if several are produced "
+            f"together: group {reader.name} "
+            f"emits a result for each of them",
+            f"if you need only the last one, {together}",
             span,
         )
 

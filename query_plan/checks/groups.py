@@ -20,7 +20,7 @@ RESERVED_NAME = error_rule(
 )
 DUPLICATE_NAME = error_rule(
     "duplicate-name",
-    "two queries, partitions, groups or triggers have one name",
+    "two queries, partitions, groups or triggers have the same name",
     "choose another name; to run both in one stage give them the same `execGroup`",
 )
 PARALLEL_DIFFERS = error_rule(
@@ -35,7 +35,7 @@ KEY_WITHOUT_STREAM = warning_rule(
 )
 OBJECT_KEY = error_rule(
     "partition-key-object",
-    "the key of a partition is an object, which has no text of its own to tell keys apart by",
+    "the key of a partition is an object, which cannot be used as a key",
     "partition by an attribute of another type",
 )
 SHARED_STATE = error_rule(
@@ -50,13 +50,13 @@ SHARED_PRIVATE = error_rule(
 )
 LOOP = error_rule(
     "loop-across-groups",
-    "groups form a loop: each feeds the next",
-    "put the circle into one `execGroup`, or write to another stream",
+    "groups form a cycle: each feeds the next",
+    "put the cycle into one `execGroup`, or write to another stream",
 )
 HANDED_ON = error_rule(
     "stream-received-and-produced",
-    "a group takes a stream in, writes it as well, and others need what it writes",
-    "write to a stream of another name, and read both where they are needed",
+    "a group imports a stream and also writes it, and other groups read what it writes",
+    "write to a stream with another name, and read both",
 )
 FEW_LABELS = warning_rule(
     "more-instances-than-labels",
@@ -72,7 +72,7 @@ TRIGGER_UNREAD = warning_rule("trigger-unread", "no query reads a trigger", "tak
 TRIGGER_CLOCK = warning_rule(
     "trigger-by-system-clock",
     "event time drives the plan, but its triggers fire by the system clock",
-    "use a window by time, which follows the events, where the answer must not depend on the speed",
+    "use a time window, which follows the events, if results must not depend on the speed of processing",
 )
 IDLE_WORKERS = warning_rule(
     "more-workers-than-instances",
@@ -162,7 +162,7 @@ def _brought_together(group: ExecutionGroup) -> Iterator[Finding]:
         if member.parallel != most.parallel and None in (member.group, most.group):
             yield PARALLEL_DIFFERS.broken(
                 f"{most.name} has parallel {most.parallel}, but must run together with {member.name}, which has"
-                f" {member.parallel}: they share state, or feed each other in a circle",
+                f" {member.parallel}: they share state, or feed each other in a cycle",
                 f"take parallel out, or write parallel='{most.parallel}' on both",
                 most.parallel_span,
             )
@@ -186,7 +186,7 @@ def partition_keys_have_texts(plan: Survey) -> Iterator[Finding]:
                 if key.expression is not None and key.expression.type is ast.AttributeType.OBJECT:
                     yield OBJECT_KEY.broken(
                         f"{element.name} is partitioned by an object of {key.stream}",
-                        "partition by an attribute of another type, made by a query before if need be",
+                        "partition by an attribute of another type, computed in a preceding query if necessary",
                         syntax.span,
                     )
 
@@ -220,8 +220,9 @@ def state_stays_in_one_group(plan: Survey) -> Iterator[Finding]:
                 private = name in member.private
                 together = f"give all that use it the same execGroup ('{owner}')"
                 yield (SHARED_PRIVATE if private else SHARED_STATE).broken(
-                    f"{member.name} in group {group.name} uses the {'stream' if private else _kind(plan, name)} {name},"
-                    f" which lives in group {owner}",
+                    f"{member.name} in group {group.name} uses the {'stream' if private else _kind(plan, name)} "
+                    f"{name}, which belongs to group "
+                    f"{owner}",
                     together if private else f"{together}, or let group {owner} send what {member.name} needs",
                     member.group_span,
                 )
@@ -234,7 +235,7 @@ def groups_form_no_loop(plan: Survey) -> Iterator[Finding]:
     for loop in loops(plan.groups):
         member = next(group for group in plan.groups if group.name == loop[-1]).members[0]
         yield LOOP.broken(
-            f"the groups {', '.join(loop)} feed each other in a circle",
+            f"the groups {', '.join(loop)} feed each other in a cycle",
             f"give their members the same execGroup, or let {loop[-1]} write to a stream that {loop[0]} does not read",
             member.group_span,
         )
@@ -250,8 +251,8 @@ def received_streams_are_not_handed_on(plan: Survey) -> Iterator[Finding]:
             if query.output.kind is model.TargetKind.STREAM and name in both:
                 both.discard(name)
                 yield HANDED_ON.broken(
-                    f"group {group.name} takes in {name} and writes it too, and others need what it writes",
-                    "let this query write to a stream of another name, and read both where they are needed",
+                    f"group {group.name} imports {name} and also writes it, and other groups read what it writes",
+                    "let this query write to a stream with another name, and read both",
                     query.syntax.output.span,
                 )
 
@@ -283,7 +284,7 @@ def triggers_follow_the_system_clock(plan: Survey) -> Iterator[Finding]:
     for name, trigger in plan.app.triggers.items() if plan.app.playback else ():
         yield TRIGGER_CLOCK.broken(
             f"event time drives the plan, but the trigger {name} fires by the system clock",
-            "where the answer must not depend on the speed, use a window by time instead",
+            "if results must not depend on the speed of processing, use a time window instead",
             trigger.span,
         )
 

@@ -38,7 +38,8 @@ NAME_EMPTY = error_rule(
 NAME_INVALID = error_rule(
     "plan-name-invalid",
     "the plan's name has characters that are not allowed, or is too long",
-    "use letters, digits, blanks and `_-.,&+@=!()`, none of these but `_` in front, at most 128 characters",
+    "use letters, digits, blanks and `_-.,&+@=!()`, with none of these but `_` at the beginning, at most 128 "
+    "characters",
 )
 NOT_POSITIVE = error_rule(
     "parallel-not-positive",
@@ -62,7 +63,7 @@ HOST_UNKNOWN = error_rule(
 )
 HOST_CONTRADICTED = error_rule(
     "host-contradicted",
-    "the plan is to share a stage host, and asks for what only tasks of its own can have",
+    "the plan should share a stage host, but requests resources that only its own tasks can have",
     "write `@Plan:host('own')`, or leave out `workers` and `@Plan:resources`",
 )
 STATISTICS_UNKNOWN = warning_rule(
@@ -82,8 +83,9 @@ DIST_INSIDE_PARTITION = error_rule(
 )
 DIST_WITHOUT_EFFECT = warning_rule(
     "dist-without-effect",
-    "`@dist` is on a definition or `@sink`, where it does nothing, or in a `@source` beside `receiverParallelism`",
-    "put it on queries and partitions; publishers have their number in `@Plan:dist`",
+    "`@dist` is on a definition or `@sink`, where it has no effect, or in a `@source` together with "
+    "`receiverParallelism`",
+    "put it on queries and partitions; the number of publishers is set in `@Plan:dist`",
 )
 STAGE_NAME_EMPTY = error_rule(
     "name-empty", "the name of a query, partition or group is empty", "name it or leave it out"
@@ -108,7 +110,7 @@ def plan_has_a_name(app: ast.App) -> Iterator[Finding]:
     """Report a plan without a name."""
     if read_header(app).written_name is None:
         yield NAME_MISSING.broken(
-            f"the plan has no name; it is called after its file, or {read_header(app).name} where it comes from none",
+            f"the plan has no name; it is named after its file, or {read_header(app).name} without a file",
             f"write {_naming(app, 'MyPlan')} in front of the first definition",
             _start(app),
         )
@@ -150,7 +152,7 @@ def parallel_is_a_positive_integer(app: ast.App) -> Iterator[Finding]:
 
 def delivery_is_known(app: ast.App) -> Iterator[Finding]:
     """Report an unknown delivery guarantee instead of silently using another one."""
-    return _names_one(app, "@Plan:delivery", DELIVERY_UNKNOWN, DELIVERIES, "is not a guarantee of delivery")
+    return _names_one(app, "@Plan:delivery", DELIVERY_UNKNOWN, DELIVERIES, "is not a delivery guarantee")
 
 
 def transport_is_known(app: ast.App) -> Iterator[Finding]:
@@ -221,7 +223,7 @@ def dist_stands_on_elements(app: ast.App) -> Iterator[Finding]:
         if isinstance(element, ast.Partition):
             for annotation in (one for query in element.queries for one in named(query.annotations, "dist")):
                 yield DIST_INSIDE_PARTITION.broken(
-                    "@dist stands on a query inside a partition",
+                    "@dist is on a query inside a partition",
                     "move it in front of the partition: the partition is distributed as a whole",
                     annotation.span,
                 )
@@ -238,8 +240,8 @@ def dist_stands_on_elements(app: ast.App) -> Iterator[Finding]:
             for annotation in named(connector.annotations, "dist") if not (receives and not numbered) else ():
                 yield DIST_WITHOUT_EFFECT.broken(
                     f"@dist in @{connector.name} of {definition.id} has no effect"
-                    + (": receiverParallelism says how many receivers there are" if receives else ""),
-                    "take one of the two out" if receives else "write @Plan:dist(publisherParallelism='…') in front",
+                    + (": receiverParallelism sets the number of receivers" if receives else ""),
+                    "remove one of them" if receives else "write @Plan:dist(publisherParallelism='…') in front",
                     annotation.span,
                 )
 
@@ -256,7 +258,7 @@ def names_are_usable(app: ast.App) -> Iterator[Finding]:
                 yield STAGE_NAME_EMPTY.broken("the name is empty", "give it a name or leave it out", name.span)
             elif name.text != name.text.strip() or not name.text.isprintable():
                 yield STAGE_NAME_WHITESPACE.broken(
-                    f"the name '{name.text}' contains white space that cannot be distinguished from another one",
+                    f"the name '{name.text}' contains white space other than single blanks",
                     f"write '{'_'.join(name.text.split())}'",
                     name.span,
                 )

@@ -35,7 +35,7 @@ def _ignored(side: ast.SingleInput, holders: dict[str, str]) -> Iterator[Finding
     for handler in side.handlers if kind is not None else ():
         if isinstance(handler, ast.FilterHandler):
             yield FILTER_IGNORED.broken(
-                f"the filter on the {kind} {side.source} in a join is not looked at, all its rows take part",
+                f"the filter on the {kind} {side.source} in a join is ignored, all its rows are joined",
                 "write its condition behind 'on'",
                 handler.span,
             )

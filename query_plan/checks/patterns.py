@@ -11,13 +11,13 @@ from siddhi.language import ast
 NEVER_MATCHES = warning_rule(
     "pattern-never-matches",
     "no events can ever match a pattern or sequence",
-    "change the condition, or the time, that the message names",
+    "change the condition or time that the message names",
 )
 EVERY_ENDS = warning_rule(
     "every-ends",
-    "a pattern or sequence ends for good although it has `every`, as in Siddhi: when an event breaks a `not`, or after"
+    "a pattern or sequence stops matching although it has `every`, as in Siddhi: when an event breaks a `not`, or after"
     " its first match",
-    "put `every` where the message says",
+    "move `every` as the message suggests",
 )
 ONE_ATTEMPT = warning_rule(
     "sequence-without-every",
@@ -26,18 +26,18 @@ ONE_ATTEMPT = warning_rule(
 )
 ONE_EVENT = warning_rule(
     "pattern-of-one-event",
-    "a lone stream in brackets is a pattern without `every`: it matches once",
+    "a single stream in brackets is a pattern without `every`: it matches once",
     "leave the brackets out",
 )
 OPTIONAL_LAST = warning_rule(
     "optional-element-last",
-    "the last element of a pattern or sequence need not come, so it takes no event: a match is complete without it",
+    "the last element of a pattern or sequence is optional, so it never gets an event: a match is complete without it",
     "leave the element out, or give it a minimum of 1",
 )
 COUNT_UNUSUAL = warning_rule(
     "count-unusual",
-    "a count has a maximum of 0, or one below its minimum, and yet takes events, as in Siddhi",
-    "write the count that is meant",
+    "a count has a maximum of 0, or one below its minimum, and still accepts events, as in Siddhi",
+    "correct the count",
 )
 NOT_UNHEARD = warning_rule(
     "not-unheard",
@@ -74,10 +74,10 @@ def _findings(state: ast.StateInput) -> Iterator[Finding]:
     last = units[-1]
     if len(units) > 1 and isinstance(last, ast.StreamElement) and last.minimum == 0:
         message = (
-            f"the last element, {_name(last)}, need not come, so it takes no event: a match is complete without it"
+            f"the last element, {_name(last)}, is optional, so it never gets an event: a match is complete without it"
         )
         if len(units) > 2 or isinstance(units[0], ast.LogicalElement):
-            message += ", and leaves with the next event that is tried"
+            message += ", and is emitted with the next event that is tested"
         yield OPTIONAL_LAST.broken(message, "leave the element out, or give it a minimum of 1", last.span)
 
 
@@ -115,10 +115,10 @@ def _unusual_count(leaf: _Leaf) -> Iterator[Finding]:
     if not isinstance(leaf, ast.StreamElement) or leaf.minimum is None or leaf.maximum is None:
         return
     if leaf.maximum == 0:
-        message = f"{_name(leaf)} with a maximum of 0 takes an event all the same"
+        message = f"{_name(leaf)} with a maximum of 0 still accepts an event"
         yield COUNT_UNUSUAL.broken(message, "leave the element out, or write 'not' in front of the stream", leaf.span)
     elif 0 < leaf.maximum < leaf.minimum:
-        message = f"{_name(leaf)} has a maximum of {leaf.maximum}, below its minimum of {leaf.minimum}, which counts"
+        message = f"{_name(leaf)} has a maximum of {leaf.maximum}, below its minimum of {leaf.minimum}, which applies"
         yield COUNT_UNUSUAL.broken(message, f"write <{leaf.maximum}:{leaf.minimum}>", leaf.span)
 
 
@@ -161,17 +161,19 @@ def _ended_every(state: ast.StateInput) -> Iterator[Finding]:
         absent = next((unit for place, unit in enumerate(units) if _ends(unit, first=place == 0)), None)
         if absent is not None and (len(units) > 1 or not starts):
             name = _absent_name(absent)
-            message = f"this 'every' ends for good when an event of {name} breaks its 'not'"
+            message = f"this 'every' stops matching when an event of {name} breaks its 'not'"
             if absent is units[0]:
                 message = (
-                    f"this 'every' begins with 'not' and ends for good after its first round, or at an event of {name}"
+                    "this 'every' begins with 'not' and stops matching after its first attempt, or at an "
+                    f"event of {name}"
                 )
-            hint = "let it hold one event: 'every A -> not B for …'"
+            hint = "let it contain one event: 'every A -> not B for …'"
             yield EVERY_ENDS.broken(message, hint, scope.span)
         first = units[0]
         if not state.sequence and isinstance(first, ast.StreamElement) and first.minimum == 0:
             yield EVERY_ENDS.broken(
-                f"this 'every' matches once: {_name(first)} need not come, so the next round begins before it could",
+                f"this 'every' matches once: {_name(first)} is optional, so the next attempt begins before it "
+                "could match",
                 "give it a minimum of 1, and write a second query for matches without it",
                 scope.span,
             )
@@ -202,14 +204,18 @@ def _absent_name(unit: _Unit) -> str:
 def _of_sequence(state: ast.StateInput, units: list[_Unit]) -> Iterator[Finding]:
     first = state.element.elements[0] if isinstance(state.element, ast.NextElement) else state.element
     if not isinstance(first, ast.EveryElement):
-        message = "a sequence without 'every' makes one attempt: if the first event of its streams does not fit, or the"
+        message = (
+            "a sequence without 'every' makes one attempt: if the first event of its streams does not match, or the"
+        )
         message += " next one breaks it, it never matches again"
         yield ONE_ATTEMPT.broken(message, "write 'every' in front of the first element", state.span)
         return
     for unit in units[1:]:
         absent = [leaf for leaf in _leaves(unit) if isinstance(leaf, ast.AbsentElement)]
         if isinstance(unit, ast.LogicalElement) and unit.operator == "and" and absent and absent[0].waiting is None:
-            message = f"the first event of {_name(absent[0])} that comes while a match waits for this ends the sequence"
+            message = (
+                f"the first event of {_name(absent[0])} that arrives while a match waits for this ends the sequence"
+            )
             yield EVERY_ENDS.broken(f"{message} for good", "write it as a pattern, with '->'", unit.span)
     between = [unit for unit in units[1:-1] if isinstance(unit, ast.AbsentElement)]
     if between and not isinstance(units[-1], ast.AbsentElement):

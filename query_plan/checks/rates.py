@@ -9,8 +9,8 @@ from siddhi.language import ast
 
 RATE_OF_NOTHING = warning_rule(
     "output-rate-of-nothing",
-    "a query lets events out every 0 events, which is never, or every 0 milliseconds, which is at once",
-    "write the rate that is meant, or leave it out",
+    "a query emits events every 0 events, which is never, or every 0 milliseconds, which is immediately",
+    "correct the rate, or omit it",
 )
 
 
@@ -20,10 +20,10 @@ def output_rates_are_of_something(app: ast.App) -> Iterator[Finding]:
         for query in element.queries if isinstance(element, ast.Partition) else (element,):
             rate = query.rate
             if isinstance(rate, ast.EventRate) and rate.events == 0:
-                effect = "lets the first event out, and no other" if rate.kind == "first" else "lets nothing out"
+                effect = "emits only the first event" if rate.kind == "first" else "emits nothing"
                 yield RATE_OF_NOTHING.broken(f"'every 0 events' {effect}", _HINT, rate.span)
             elif isinstance(rate, ast.TimeRate) and rate.time.milliseconds == 0:
-                yield RATE_OF_NOTHING.broken("a rate of 0 milliseconds holds nothing back", _HINT, rate.span)
+                yield RATE_OF_NOTHING.broken("a rate of 0 milliseconds delays nothing", _HINT, rate.span)
 
 
 _HINT = "write a number above 0, or leave 'output … every …' out"

@@ -17,7 +17,7 @@ from siddhi.language import ast
 
 NOT_ALLOWED = error_rule(
     "not-allowed",
-    "a source, sink or store reaches for what the processes that would run it let no plan reach",
+    "a source, sink or store uses a file or address that the processes that would run it do not allow plans to use",
     "see [what plans may reach](connectors/reach.md#what-plans-may-reach)",
 )
 _KINDS: tuple[Kind, ...] = ("source", "sink")
@@ -64,7 +64,7 @@ def _of_connector(stream: str, kind: Kind, annotation: ast.Annotation, guards: d
             message = f"@{kind}(type='{connector.type}') of {stream}: {fault.option}: {fault.message}"
             elements = (*destinations[number : number + 1], annotation)
             spans = (one.span for written in elements for one in written.elements if one.key == fault.option)
-            hint = f"so says worker {worker}; use what it lists, or ask its operator"
+            hint = f"reported by worker {worker}; use what its configuration lists, or ask its operator"
             yield NOT_ALLOWED.broken(message, hint, next(spans, annotation.span))
 
 
@@ -74,6 +74,6 @@ def _of_store(table: ast.TableDefinition) -> Iterator[Finding]:
         return
     for element in annotation.elements:
         if element.key in _OPTIONS_OF_URLS:
-            message = f"the store of the table {table.id}: {element.key}: plans reach the operator's datasources alone"
+            message = f"the store of the table {table.id}: {element.key}: plans can use only the operator's datasources"
             hint = "write datasource='…' as stages.datasources of the driver's configuration calls it"
             yield NOT_ALLOWED.broken(message, f"{hint}, or ask its operator for stages.store_urls: true", element.span)

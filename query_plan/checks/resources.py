@@ -20,14 +20,14 @@ from siddhi.language import ast
 RESOURCES_UNUSABLE = error_rule(
     "resources-unusable",
     "`@Plan:resources` gives `cores`, `memory` or `labels` a value that cannot be used, or something else",
-    "write `@Plan:resources(cores='2', memory='1g', labels='ssd')`, each at most once; leave out what does not matter",
+    "write `@Plan:resources(cores='2', memory='1g', labels='ssd')`, each at most once; all are optional",
 )
 
 _READERS = {"cores": read_cores, "memory": memory_of, "labels": labels_of}
 _HINTS = {
     "cores": f"write how many cores each task takes, such as cores='2' (at most {MOST_CORES})",
-    "memory": f"write how much each task may hold, such as memory='512m' or memory='2g', at least "
-    f"{LEAST_MEMORY_BYTES // 2**20}m: so much a task holds before it has seen an event",
+    "memory": f"write the memory limit of each task, such as memory='512m' or memory='2g', at least "
+    f"{LEAST_MEMORY_BYTES // 2**20}m: a task needs this much before its first event",
     "labels": "write labels of hosts with commas between them, such as labels='ssd, zone=a'",
 }
 
@@ -41,7 +41,7 @@ def resources_are_usable(app: ast.App) -> Iterator[Finding]:
         if key not in _READERS:
             named = f"the key '{element.key}'" if element.key else "a value without a key"
             yield RESOURCES_UNUSABLE.broken(
-                f"@Plan:resources does not know {named}", f"it takes {', '.join(_READERS)}", element.span
+                f"@Plan:resources has an unknown option: {named}", f"it takes {', '.join(_READERS)}", element.span
             )
         elif value != written(annotations, key)[0]:
             yield RESOURCES_UNUSABLE.broken(f"@Plan:resources gives {key} again", f"keep one {key}", element.span)

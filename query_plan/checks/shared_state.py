@@ -28,7 +28,7 @@ from siddhi.language import ast
 STATE_UNKNOWN = error_rule(
     "shared-state-unknown",
     "`state` or `sync` of `@dist` has an unknown value, or `sync` is given without `state='shared'`",
-    "write `state='shared'` and, if at all, `sync='builtin'` or `sync='kafka'`",
+    "write `state='shared'` and optionally `sync='builtin'` or `sync='kafka'`",
 )
 STATE_DIFFERS = error_rule(
     "shared-state-differs-in-group",
@@ -37,13 +37,13 @@ STATE_DIFFERS = error_rule(
 )
 STATE_STORED = error_rule(
     "shared-state-in-database",
-    "a group with shared state uses a table in a database, to which every instance would write the same",
+    "a group with shared state uses a table in a database, to which every instance would write the same rows",
     "take `@store` out, or put the queries that write the table into another group",
 )
 STATE_RANDOM = error_rule(
     "shared-state-random",
-    "a query in a group with shared state calls `UUID()`, which gives another value in each instance",
-    "call it in a query of another group, before the events come here or after the results leave",
+    "a query in a group with shared state calls `UUID()`, which returns a different value in each instance",
+    "call it in a query of another group, before or after this group",
 )
 STATE_NAME_TAKEN = error_rule(
     "shared-state-name-taken",
@@ -81,7 +81,9 @@ def modes_are_usable(app: ast.App) -> Iterator[Finding]:
         yield MODE_UNKNOWN.broken(message, "write 0 minutes, or 'false'", interval.span)
     exactly_once = delivery_of(header.delivery) == "exactly-once"
     if interval is not None and minutes == 0 and exactly_once and not header.shares_state:
-        message = "the plan delivers exactly once: results leave with a checkpoint, and with 0 minutes there is none"
+        message = (
+            "the plan delivers exactly once: results are delivered with checkpoints, and with 0 minutes there are none"
+        )
         yield MODE_UNKNOWN.broken(message, "write an interval, or another delivery", interval.span)
 
 
@@ -90,13 +92,13 @@ def shared_state_is_known(plan: Survey) -> Iterator[Finding]:
     for member in plan.members:
         state, sync = member.distribution.state, member.distribution.sync
         if state is not None and not member.distribution.shares_state:
-            message = f"state='{state.text}' is not known"
+            message = f"state='{state.text}' is unknown"
             yield STATE_UNKNOWN.broken(message, "write state='shared', or leave it out", state.span)
         if sync is not None and state is None:
-            message = "sync says how instances with shared state stay equal, but there is no state='shared'"
+            message = "sync applies only to state='shared'"
             yield STATE_UNKNOWN.broken(message, "write state='shared' too, or take sync out", sync.span)
         elif sync is not None and sync.text.strip().casefold() not in _SYNCS:
-            message = f"sync='{sync.text}' is not known"
+            message = f"sync='{sync.text}' is unknown"
             yield STATE_UNKNOWN.broken(message, "write sync='builtin' or sync='kafka', or leave it out", sync.span)
     for group in plan.groups:
         members = [member for member in group.members if member.distribution.present]
@@ -132,7 +134,7 @@ def stages_of_shared_state_have_names(plan: Survey) -> Iterator[Finding]:
         if group.shares_state:
             for name in (entry_name(group.name), log_name(group.name)):
                 if any(one == name or one.startswith(f"{name}.") for one in taken):
-                    message = f"group {group.name} needs the name {name} for a stage of its own"
+                    message = f"group {group.name} needs the name {name} for one of its own stages"
                     yield STATE_NAME_TAKEN.broken(message, "choose another name", _state(group).span)
 
 
@@ -154,7 +156,7 @@ def _random(group: ExecutionGroup) -> Iterator[Finding]:
         for part in parts_of(member.element):
             if isinstance(part, model.Call) and (part.namespace, part.name.casefold()) == ("", "uuid"):
                 yield STATE_RANDOM.broken(
-                    f"{member.name} calls UUID(), which gives another value in each instance of {group.name}",
+                    f"{member.name} calls UUID(), which returns a different value in each instance of {group.name}",
                     "call it in a query of another group",
                     part.syntax.span if part.syntax is not None else member.group_span,
                 )

@@ -20,7 +20,7 @@ STORE_UNUSABLE = error_rule(
 STORE_UNUSED = warning_rule(
     "store-kept-in-memory",
     "a table or aggregation has a store of an unknown type; its group keeps it in memory instead",
-    "use the type `rdbms`, or take the annotation out and send rows that are kept elsewhere in as a stream",
+    "use the type `rdbms`, or take the annotation out and send rows from elsewhere as a stream",
 )
 UNKNOWN_STORE_OPTION = warning_rule(
     "store-option-unknown",
@@ -32,7 +32,7 @@ STORE_OPTION_IDLE = warning_rule(
     "store-option-without-effect", "an option of Siddhi's stores has no effect here", "take it out"
 )
 
-_ADVICE = {"table.check.query": "create='false' leaves a table alone that is missing"}
+_ADVICE = {"table.check.query": "create='false' does not create a missing table"}
 """What Siddhi has, and what to do instead."""
 _LEGACY = ("eventtable", "datasource.name", "driver.name")
 """Options that `@From` of an execution plan has besides."""
@@ -107,7 +107,7 @@ def _store(table: model.AnalysedTable) -> Store | None:
 def _unknown(table: str, element: ast.AnnotationElement) -> Finding:
     near = difflib.get_close_matches(element.key or "", STORE_OPTIONS, n=1)
     hint = f"did you mean '{near[0]}'?" if near else f"known options: {', '.join(STORE_OPTIONS)}"
-    message = f"no store knows the option '{element.key}'; the table {table} goes without it"
+    message = f"no store knows the option '{element.key}'; it is ignored for table {table}"
     return UNKNOWN_STORE_OPTION.broken(message, _ADVICE.get(element.key or "", hint), element.span)
 
 

@@ -51,6 +51,4 @@ def transport_property(path: str) -> str | None:
 def refuse_transport(what: str, path: str, where: str) -> None:
     """ConfigError when `path` asks for a property of the transport."""
     if transport_property(path) is not None:
-        raise ConfigError(
-            f"{where}: {what}: properties of the transport ({path.strip()}) are what sources http and kafka have"
-        )
+        raise ConfigError(f"{where}: {what}: only sources http and kafka have transport properties ({path.strip()})")

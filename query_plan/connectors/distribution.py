@@ -149,7 +149,7 @@ def distribution_faults(options: Mapping[str, str], attributes: Sequence[str]) -
         yield Fault(NAME, "has no destination", "write an @destination(…) for each destination within @distribution(…)")
     key = options.get(KEY)
     if strategy == PARTITIONED and key is None:
-        yield Fault(KEY, "must name the attribute by whose value events are shared out")
+        yield Fault(KEY, "must name the attribute by which events are distributed")
     elif strategy == PARTITIONED and key not in attributes:
         yield Fault(KEY, f"no such attribute: {key}")
     elif key is not None and strategy in (ROUND_ROBIN, BROADCAST):

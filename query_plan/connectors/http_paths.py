@@ -36,7 +36,7 @@ def refuse_path(path: str, tenant: int) -> str:
         return (
             f"{path} is reserved for tenants; choose a path that does not begin with {OF_TENANTS}/" if reserved else ""
         )
-    return "" if plain.startswith(own) else f"{path} must begin with {own}, which is the tenant's own"
+    return "" if plain.startswith(own) else f"{path} must begin with {own}, the prefix of the tenant"
 
 
 def place_of(url: str, key: PlanKey, stream: str, built_in: Collection[str] = ()) -> Place | None:

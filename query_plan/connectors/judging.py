@@ -115,9 +115,7 @@ def connector_faults(kind: Kind, connector: Connector, attributes: Sequence[str]
     each = own_options(connector.options)
     for number, one in enumerate(destinations_of(connector)):
         if takes_turns(connector.options) and number < len(each) and "ref" in each[number]:
-            yield ConnectorFault(
-                Fault("ref", "has no effect in a destination that takes turns", _REF), destination=number
-            )
+            yield ConnectorFault(Fault("ref", "has no effect in a destination of roundRobin", _REF), destination=number)
         for wrong in _single_faults(kind, one, attributes):
             if number < len(each) and wrong.fault.option in each[number] and not wrong.in_map:
                 yield replace(wrong, destination=number)
@@ -147,7 +145,7 @@ def _single_faults(kind: Kind, connector: Connector, attributes: Sequence[str]) 
     for fault in _with_advice(_varying_faults(struct, options, attributes, referring)):
         yield ConnectorFault(fault)
     if options.get("on.error", "").strip().upper() == "STREAM":
-        message = f"STREAM works as STORE: events go to the error store, and not to queries of !{connector.stream}"
+        message = f"STREAM works like STORE: events go to the error store, not to queries of !{connector.stream}"
         yield ConnectorFault(Fault("on.error", message, "write on.error='STORE'", FaultKind.IDLE))
     yield from _mapper_faults(kind, connector, attributes)
 
@@ -224,7 +222,7 @@ def _untexted_faults(kind: Kind, connector: Connector, attributes: Sequence[str]
     given = {name: text for name, text in connector.mapper_options.items() if name != "ref"}
     if connector.type != "inMemory":
         if (given or connector.mapper not in NO_MAPPER) and connector.type == "zeromq":
-            yield _in_map(Fault("", "events travel as Arrow batches; leave @map out", kind=_idle_if(kind == "sink")))
+            yield _in_map(Fault("", "events are sent as Arrow batches; remove @map", kind=_idle_if(kind == "sink")))
         return
     if connector.mapper == "keyvalue":
         prefix = "attributes" if kind == "source" else "payload"

@@ -110,9 +110,9 @@ class KafkaConnection(Options, frozen=True, kw_only=True):
         if bool(self.sasl_username) != bool(secret):
             yield Fault("", "sasl.username and sasl.password (or password.file) go together")
         if (self.sasl_username or self.sasl_mechanism) and not protocol.startswith("SASL_"):
-            yield Fault("security.protocol", "must be SASL_SSL or SASL_PLAINTEXT for sasl.* to have a meaning")
+            yield Fault("security.protocol", "must be SASL_SSL or SASL_PLAINTEXT for sasl.* to have an effect")
         if any((self.ssl_ca_location, self.ssl_certificate_location)) and not protocol.endswith("SSL"):
-            yield Fault("security.protocol", "must be SSL or SASL_SSL for ssl.* to have a meaning")
+            yield Fault("security.protocol", "must be SSL or SASL_SSL for ssl.* to have an effect")
         if bool(self.ssl_certificate_location) != bool(self.ssl_key_location):
             yield Fault("", "ssl.certificate.location and ssl.key.location go together")
 

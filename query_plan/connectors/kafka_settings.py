@@ -53,7 +53,7 @@ JAVA_NAMES = {
 """Names of Java clients that librdkafka calls otherwise."""
 
 _SERIALIZERS = "mappers turn messages into events and back"
-_WAITS = "a message waits until the broker has it; timeout.ms and on.error say when it is given up"
+_WAITS = "a message waits until the broker has it; timeout.ms and on.error determine when it is dropped"
 _COMMITS = "offsets are committed when the worker has the events on its disk"
 NO_EFFECT: Mapping[str, str] = {
     **dict.fromkeys(("key.serializer", "value.serializer", "key.deserializer", "value.deserializer"), _SERIALIZERS),
@@ -124,7 +124,7 @@ def setting_faults(text: str, own: frozenset[str]) -> Iterator[Fault]:
             yield Fault(OPTION, f"{name} cannot be set here: {_ELSEWHERE[name]}")
         else:
             near = difflib.get_close_matches(name[:80], sorted(known), n=1)
-            advice = f"did you mean '{near[0]}'?" if near else "docs/connectors/kafka.md lists those that there are"
+            advice = f"did you mean '{near[0]}'?" if near else "docs/connectors/kafka.md lists the supported ones"
             yield Fault(OPTION, f"unknown setting {_shown(name)}", advice)
 
 

@@ -11,8 +11,8 @@ from query_plan.connectors.sources import Truth
 LineEnd = Literal["\\n", "\\r\\n", "\n", "\r\n"]
 WHOLE = "$"
 """The path to all of a body."""
-_LINES = "several lines are several events in any case"
-_LISTS = "several events are a list, and a list is several events, in any case"
+_LINES = "several lines are always several events"
+_LISTS = "several events are a list, and a list is always several events"
 
 
 class CsvSourceOptions(Options, frozen=True):
@@ -62,7 +62,7 @@ class TextSourceOptions(Options, frozen=True):
     def faults(self) -> Iterator[Fault]:
         """Check that the delimiter is a line."""
         if "\n" in self.delimiter or not self.delimiter.strip():
-            yield Fault("delimiter", "must be a line of its own")
+            yield Fault("delimiter", "must be a separate line")
 
 
 class XmlSourceOptions(Options, frozen=True):
@@ -137,7 +137,7 @@ class NdjsonSinkOptions(Options, frozen=True):
     def faults(self) -> Iterator[Fault]:
         """There is no template."""
         if self.payload:
-            yield Fault("payload", "does not go with ndjson; use json or text")
+            yield Fault("payload", "is not supported by ndjson; use json or text")
 
 
 class TextSinkOptions(Options, frozen=True):

@@ -49,8 +49,9 @@ def reach_faults(kind: Kind, connector: Connector, guard: Guard, given: Collecti
     lent = [name for name in SECRETS if name in given]
     for name in PLACES.get(connector.type, ()) if kind == "sink" or connector.type == "kafka" else ():
         if lent and name in options:
-            yield Fault(name, f"{', '.join(lent)} of the worker's configuration goes only where that sends it",
-                        "leave it to the configuration, or give all of both")  # fmt: skip
+            yield Fault(name, f"{', '.join(lent)} of the worker's configuration can only be sent to the "
+"destination that it configures",
+                        "leave it to the configuration, or write all options in the plan")  # fmt: skip
     if connector.mapper in SCHEMA_MAPPERS:
         yield from _mapper_faults(kind, connector.mapper_options, guard, given)
     if connector.type == "kafka":
@@ -117,8 +118,9 @@ def _mapper_faults(kind: Kind, options: Mapping[str, str], guard: Guard, given: 
     lent = [name for name in MAP_SECRETS if in_map(name) in given]
     own = {name: text for name, text in options.items() if in_map(name) not in given}
     if lent and REGISTRY in own:
-        yield Fault(REGISTRY, f"{', '.join(lent)} of the worker's configuration goes only where that sends it",
-                    "leave it to the configuration, or give all of both")  # fmt: skip
+        yield Fault(REGISTRY, f"{', '.join(lent)} of the worker's configuration can only be sent to the "
+"destination that it configures",
+                    "leave it to the configuration, or write all options in the plan")  # fmt: skip
     if reason := refuse_web_url(own.get(REGISTRY, ""), guard, kind):
         yield Fault(REGISTRY, reason)
     for name in SCHEMA_FILES:

@@ -61,7 +61,7 @@ class SchemaOptions(Options, frozen=True, kw_only=True):
         }  # fmt: skip
         if not self.schema_registry:
             for name in (name for name, text in needing.items() if text):
-                yield Fault(name, "has a meaning only with schema.registry")
+                yield Fault(name, "has an effect only with schema.registry")
         if bool(self.basic_auth_username) != bool(self.basic_auth_password):
             yield Fault("", "basic.auth.username and basic.auth.password go together")
         yield from self.source_faults()
@@ -227,7 +227,7 @@ def _url_fault(text: str) -> str:
     if not usable or any(map(str.isspace, text.strip())):
         return "must be an http:// or https:// URL"
     if parts.username or parts.password or "@" in parts.netloc:
-        return "write who asks as basic.auth.username and basic.auth.password"
+        return "write the user as basic.auth.username and basic.auth.password"
     if parts.query or parts.fragment:
         return "must be the URL of the registry alone, without a query"
     return ""

@@ -25,7 +25,7 @@ MAIL_HOST = "smtp.gmail.com"
 
 _HEADER = re.compile(r"'([^':]+):\s*([^']*)'")
 _LONE_HEADER = re.compile(r"\s*([\w!#$%&*+.^`|~-]+):\s*([^'\",\r\n]*?)\s*", re.ASCII)
-_NEVER_FAILS = {"on.error": "such a sink has no events that it cannot deliver: it waits"}
+_NEVER_FAILS = {"on.error": "such a sink never drops events: it waits"}
 _CONNECTION = "the sink has one connection, whose time-out is timeout.ms"
 _PROXY = "set HTTP_PROXY or HTTPS_PROXY in the worker's environment"
 _CERTIFICATES = "certificates are checked by those of the worker's system; set REQUESTS_CA_BUNDLE for others"
@@ -81,12 +81,12 @@ class EmailOptions(Options, frozen=True):
             yield Fault("address", "must be a mail address")
         for name, addresses in (("to", self.to), ("cc", self.cc), ("bcc", self.bcc)):
             if "{{" not in addresses and addresses and not _are_addresses(addresses):
-                yield Fault(name, "must be mail addresses, parted by commas")
+                yield Fault(name, "must be mail addresses, separated by commas")
         if self.ssl_enable == "false" and self.port == TLS_PORT:
-            reason = f"{TLS_PORT} is for TLS from the beginning; with ssl.enable='false' name another, 587 as a rule"
+            reason = f"{TLS_PORT} is for TLS from the start; with ssl.enable='false' use another port, usually 587"
             yield Fault("port", reason)
         if self.auth == "true" and not f"{self.username or self.address}{self.password}".isascii():
-            yield Fault("", "username, password: other letters than ASCII ones cannot be sent")
+            yield Fault("", "username, password: only ASCII characters are supported")
 
 
 class FileSinkOptions(Options, frozen=True):
@@ -184,7 +184,7 @@ class HttpSinkOptions(Options, frozen=True):
         if bool(self.oauth_username) != bool(self.oauth_password):
             yield Fault("", "oauth.username and oauth.password go together")
         if self.blocking_io == "false":
-            yield Fault("blocking.io", "has no effect: the sink waits for each answer", "take it out", FaultKind.IDLE)
+            yield Fault("blocking.io", "has no effect: the sink waits for each response", "take it out", FaultKind.IDLE)
         if self.consumer_key and self.basic_auth_username:
             yield Fault("", "requests carry either basic.auth.username or an OAuth token, not both")
 

@@ -56,10 +56,10 @@ class FileSourceOptions(Options, frozen=True):
     move_after_failure: str = ""
 
     without_effect: ClassVar[Mapping[str, str]] = {
-        "timeout": "a file is waited for without an end",
-        "file.read.wait.timeout": "file.polling.interval says how often is looked whether there is more",
+        "timeout": "the source waits for a file without a time limit",
+        "file.read.wait.timeout": "file.polling.interval determines how often the file is checked",
         "buffer.size": "lines are read in pieces of a size that suits the worker",
-        "move.if.exist.mode": "a file that is moved never takes the place of another one: it gets a number",
+        "move.if.exist.mode": "a moved file never replaces another one: it gets a number",
         "file.system.options": _LOCAL,
     }
 
@@ -105,7 +105,7 @@ class FileSourceOptions(Options, frozen=True):
         if self.mode in WHOLE_FILES:
             yield Fault("tailing", f"is for the modes LINE and REGEX; mode='{self.mode}' reads a file as a whole")
         if self.action_after_process in ("delete", "move"):
-            yield Fault("tailing", "a file that is followed has no end after which it could be moved or deleted")
+            yield Fault("tailing", "a file that is followed is never read to its end, so it cannot be moved or deleted")
 
 
 class HttpSourceOptions(Options, frozen=True):
@@ -136,7 +136,7 @@ class HttpSourceOptions(Options, frozen=True):
     def faults(self) -> Iterator[Fault]:
         """Check that the source listens at an address, and that no passwords are required."""
         if self.basic_auth_enabled == "true":
-            advice = "who may send is settled by tokens in the worker's configuration; leave it out"
+            advice = "tokens in the worker's configuration determine who may send; omit it"
             yield Fault("basic.auth.enabled", advice)
         if not self.receiver_url:
             return
@@ -187,7 +187,7 @@ def place_faults(name: str, uri: str) -> Iterator[Fault]:
     except ValueError:
         scheme = ""
     if len(scheme) > 1 and scheme != "file":
-        yield Fault(name, f"{scheme}: is not a place for files; they are those of the worker's host")
+        yield Fault(name, f"{scheme}: is not supported; files are on the worker's host")
 
 
 def _action_faults(when: str, action: str, target: str) -> Iterator[Fault]:

@@ -60,7 +60,7 @@ def from_jdbc(text: str) -> DatabaseAddress:
     if scheme.casefold() != "jdbc" or not rest:
         raise JdbcUrlError("a JDBC URL reads jdbc:<database>:…")
     if kind in JAVA_ONLY:
-        raise JdbcUrlError(f"a {kind} database lives in a Java process, which is not here", java_only=True)
+        raise JdbcUrlError(f"a {kind} database runs inside a Java process, which does not exist here", java_only=True)
     if kind not in DRIVERS:
         raise JdbcUrlError(f"no driver for a {kind} database is known; known are {', '.join(DRIVERS)}")
     match kind:

@@ -24,12 +24,12 @@ STORE_OPTIONS = (
 )  # fmt: skip
 """What a store of the type `rdbms` takes."""
 UNHEEDED = {
-    "jdbc.driver.name": "the URL says which driver is used",
+    "jdbc.driver.name": "the URL determines the driver",
     "pool.properties": "a table has one connection",
     "jndi.resource": "there is no JNDI; name a datasource of the driver's configuration",
     "use.collation": "conditions are judged in memory",
     "allow.null.values": "null is always allowed",
-    "on.error": "a database that does not answer is tried again until it does",
+    "on.error": "a database that does not respond is retried until it does",
 }
 """Options of Siddhi's store that have no meaning here and change no result, and why."""
 REFRESH_MS = 1_000
@@ -90,7 +90,7 @@ def store_of(table: model.AnalysedTable) -> Store | None:
     type_ = (annotation.value("eventtable" if legacy else "type") or by_name).casefold()
     if type_ != "rdbms":
         message = f"no store of the type '{type_}' is known; the rows are kept in memory"
-        hint = "use the type 'rdbms', or take it out and send rows that are kept elsewhere in as a stream"
+        hint = "use the type 'rdbms', or take it out and send rows from elsewhere as a stream"
         raise StoreError(message, hint, annotation.span, kept_in_memory=True)
     return _rdbms(table, annotation, legacy=legacy)
 
@@ -98,7 +98,7 @@ def store_of(table: model.AnalysedTable) -> Store | None:
 def _rdbms(table: model.AnalysedTable, annotation: ast.Annotation, *, legacy: bool) -> Store:
     for name, kind in table.schema.attributes:
         if kind is ast.AttributeType.OBJECT:
-            message = f"the attribute '{name}' is an object, which no column of a database holds"
+            message = f"the attribute '{name}' is an object, which cannot be stored in a column of a database"
             raise StoreError(message, "store its text, or leave the attribute out", annotation.span)
     password = annotation.value("password") or ""
     url, username, password = _address(annotation, annotation.value("username") or "", password)
@@ -126,7 +126,7 @@ def _address(annotation: ast.Annotation, username: str, password: str) -> tuple[
     text = annotation.value("jdbc.url") or annotation.value("url") or ""
     if not text.casefold().startswith("jdbc:"):
         if annotation.value("jdbc.url"):
-            raise StoreError("jdbc.url is no JDBC URL", "write jdbc:<database>:…", annotation.span)
+            raise StoreError("jdbc.url is not a JDBC URL", "write jdbc:<database>:…", annotation.span)
         return text, username, password
     try:
         found = from_jdbc(text)
@@ -161,7 +161,7 @@ def _refresh_ms(annotation: ast.Annotation) -> int:
         refresh_ms = -1
     if not 0 <= refresh_ms <= LONGEST_REFRESH_MS:
         hint = "write a time of up to a day, such as 5 sec; 0 never reads the rows again"
-        raise StoreError(f"refresh.interval: '{text}' is no such time", hint, annotation.span)
+        raise StoreError(f"refresh.interval: '{text}' is not such a time", hint, annotation.span)
     return refresh_ms
 
 

@@ -21,12 +21,12 @@ STATEFUL = error_rule(
 )
 SHARED_STATE = error_rule(
     "shared-state-parallel",
-    "a parallel group uses a table, a named window or an aggregation, of which each instance would have its own",
+    "a parallel group uses a table, a named window or an aggregation, and each instance would have its own",
     "take `parallel` out, or move what can be parallel into a group that does without it",
 )
 KEYS_DIFFER = error_rule(
     "partition-keys-differ",
-    "the keys of a parallel partition cannot meet: ranges and values, or floating-point numbers and other types",
+    "the keys of a parallel partition are not compatible: ranges and values, or floating-point numbers and other types",
     "give every stream of the partition a key of the same kind, computed in a query before if need be",
 )
 OWN_STREAM = error_rule(
@@ -36,7 +36,7 @@ OWN_STREAM = error_rule(
 )
 CONFLICT = error_rule(
     "groupings-conflict",
-    "members of a parallel group want to share a stream in ways that exclude each other",
+    "members of a parallel group need a stream to be distributed in contradictory ways",
     "put them into different groups, or take `parallel` out",
 )
 OBSTACLES = (STATEFUL, SHARED_STATE, KEYS_DIFFER, OWN_STREAM, CONFLICT)
@@ -92,7 +92,7 @@ def _shared_state(plan: Survey, member: Member) -> Iterator[Finding]:
     for name in () if member.keeps is not None else member.state:
         kind = "table" if name in plan.app.tables else "window" if name in plan.app.windows else "aggregation"
         yield SHARED_STATE.broken(
-            f"{member.name} uses the {kind} {name}, of which every instance would have its own",
+            f"{member.name} uses the {kind} {name}, and every instance would have its own",
             "take parallel out, or move what can run in parallel into a group that does without it",
             member.parallel_span,
         )
@@ -107,7 +107,7 @@ def _keys(member: Member) -> Iterator[Finding]:
         if _kind(key) != _kind(first[0]):
             yield KEYS_DIFFER.broken(
                 f"{member.name} is partitioned by {_kind(first[0])} of {first[0].stream} and {_kind(key)} of"
-                f" {key.stream}: their instances would not meet",
+                f" {key.stream}: equal keys would go to different instances",
                 "take parallel out, or compute keys of one type in queries before and partition by those attributes",
                 syntax.span,
             )

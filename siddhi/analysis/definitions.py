@@ -79,7 +79,7 @@ def _define_stream(context: Context, definition: ast.StreamDefinition) -> None:
     check_async(definition.annotations, context.problems)
     fault = None
     if action != "LOG" and FAULT_ATTRIBUTE in schema:
-        message = f"a stream with a fault stream cannot have an attribute '{FAULT_ATTRIBUTE}' of its own"
+        message = f"a stream with a fault stream cannot have an attribute '{FAULT_ATTRIBUTE}'"
         context.problems.add("duplicate-attribute", message, definition.span)
     elif action != "LOG":
         fault = Schema(f"!{definition.id}", (*schema.attributes, (FAULT_ATTRIBUTE, AttributeType.OBJECT)))
@@ -138,7 +138,7 @@ def _keys_3x(context: Context, schema: Schema, annotations: tuple[ast.Annotation
     if not context.dialect_3x:
         for legacy in indexes:
             hint = "use @PrimaryKey or @Index"
-            context.problems.add("unknown-annotation", "@IndexBy is not known", legacy.span, hint)
+            context.problems.add("unknown-annotation", "@IndexBy is unknown", legacy.span, hint)
         return [], []
     names = [name for annotation in indexes for name in _existing(context, schema, annotation)]
     match stored_in(annotations):
@@ -211,7 +211,7 @@ def _define_trigger(context: Context, definition: ast.TriggerDefinition) -> None
         try:
             parse_cron(definition.cron)
         except CronError as error:
-            message = f"trigger '{definition.id}' has no time at which it fires: {error}"
+            message = f"trigger '{definition.id}' has no valid time: {error}"
             context.problems.add("wrong-cron-text", message, definition.span, error.hint)
     context.symbols.triggers[definition.id] = definition
     context.symbols.streams.setdefault(definition.id, AnalysedStream(schema, defined=True))

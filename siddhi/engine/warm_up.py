@@ -160,4 +160,4 @@ def _events(start_ms: int) -> pa.RecordBatch:
 if __name__ == "__main__":
     started = time.perf_counter()
     warm_up()
-    sys.stderr.write(f"the engine's loops are compiled ({time.perf_counter() - started:.0f} s)\n")
+    sys.stderr.write(f"the engine's loops were compiled ({time.perf_counter() - started:.0f} s)\n")

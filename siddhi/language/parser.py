@@ -170,6 +170,6 @@ def _check_depth(root: object) -> None:
             span = getattr(node, "span", span)
             if depth > MAXIMUM_DEPTH:
                 hint = "split it, or group a long chain of operators with parentheses"
-                message = f"more than {MAXIMUM_DEPTH} levels lie inside each other here"
+                message = f"more than {MAXIMUM_DEPTH} levels are nested here"
                 raise SiddhiParseError(Problem("too-deep", message, hint, span))
             waiting.extend((getattr(node, name), depth + 1, span) for name in names)

@@ -45,7 +45,7 @@ def check_query(query: ast.Query) -> Iterator[Problem]:
                     yield Problem(
                         "handler-after-window",
                         "in a join nothing may follow the window",
-                        "move it in front of the window, or into a query of its own",
+                        "move it in front of the window, or into a separate query",
                         handler.span,
                     )
 
@@ -124,7 +124,7 @@ def _check_handlers(source: ast.SingleInput) -> Iterator[Problem]:
             yield Problem(
                 "window-in-pattern",
                 "a pattern's element cannot have a window",
-                "put the window into a query of its own and read its output",
+                "put the window into a separate query and read its output",
                 handler.span,
             )
 

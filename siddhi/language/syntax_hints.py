@@ -29,7 +29,7 @@ _WORDS = {
     "when": "write `ifThenElse(condition, a, b)`",
     "groupby": "write `group by`",
     "orderby": "write `order by`",
-    "where": "filters stand in brackets: `from S[condition]`",
+    "where": "filters are written in brackets: `from S[condition]`",
     "within": "`within` follows a pattern or the condition of a join, in front of `select`",
 }
 _SHORTEST_SIMILAR = 3
@@ -148,16 +148,16 @@ def _of_quotes(mistake: Mistake) -> str | None:
     if mistake.word == "'" and mistake.before.endswith("'"):
         return "'…' holds no quotes: write \"it's\""
     if mistake.word in {"'", '"'} and "ID" in mistake.accepted and "STRING" not in mistake.accepted:
-        return "names stand without quotes"
+        return "names are written without quotes"
     time = re.match(r"(['\"])\s*(\d+ [A-Za-z][\w ]*)\1", mistake.behind)
     if time and "STRING" not in mistake.accepted:
-        return f"a time stands without quotes: {time[2]}"
+        return f"a time is written without quotes: {time[2]}"
     bare = re.search(r"\(\s*(\w+)$", mistake.before)
     if bare and mistake.word in {")", ","} and "EQUAL" in mistake.accepted:
-        return f"texts stand in quotes: '{bare[1]}'"
+        return f"texts are written in quotes: '{bare[1]}'"
     named = re.match(r"[A-Za-z_][\w.]*", mistake.behind)
     if named and "STRING" in mistake.accepted and "ID" not in mistake.accepted:
-        return f"texts stand in quotes: '{named[0]}'"
+        return f"texts are written in quotes: '{named[0]}'"
     return None
 
 

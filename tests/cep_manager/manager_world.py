@@ -534,7 +534,7 @@ class FakeView:
         if self.validate(text).problems:
             raise PlanInvalidError((PROBLEM,))
         held = ComponentState("query", "late", rows=12, bytes=480)
-        part = EditedPart("one", "query", "late", kept=False, reason="it is defined otherwise", held=held)
+        part = EditedPart("one", "query", "late", kept=False, reason="its definition changed", held=held)
         return EditPreview(key.plan, 0, 1, (part,), (EditedStream("Departures", 7, "mapped", "by name; null: gate"),))
 
     def explain(self, text: str) -> PlanExplanation:

@@ -425,7 +425,7 @@ def test_clients_learn_that_the_worker_leaves(world: World) -> None:
     assert world.worker is not None
     world.worker.stop()
     world.worker = None
-    with pytest.raises(InputError, match="the worker is leaving"):
+    with pytest.raises(InputError, match="the worker is shutting down"):
         listener.receive(5_000)
 
 

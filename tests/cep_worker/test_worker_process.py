@@ -125,9 +125,9 @@ def test_no_more_clients_than_configured_are_served(make_world: Callable[..., Wo
     )
     world.start(PLAN)
     first_sender, first_listener = world.sender(), world.listener()
-    with pytest.raises(InputError, match="1 links are open already"):
+    with pytest.raises(InputError, match="1 links are already open"):
         world.sender()
-    with pytest.raises(InputError, match="1 listeners are served already"):
+    with pytest.raises(InputError, match="1 listeners are already connected"):
         world.listener()
     first_sender.send(departures((1, "UA", 1, None)))
     first_sender.flush(5_000)

@@ -50,9 +50,9 @@ def test_what_siddhi_and_registries_need_is_accepted(kind: str, mapper: str, opt
         ("source", "avro", OWN | {"use.avro.deserializer": "true"}, "needs schema.registry"),
         ("source", "avro", AT | {"schema.id": "x"}, "schema.id: must be a number"),
         ("source", "avro", {"schema.registry": "ftp://x", "schema.id": "1"}, "must be an http:// or https:// URL"),
-        ("source", "avro", {"schema.registry": "http://u:p@x", "schema.id": "1"}, "write who asks as basic.auth"),
+        ("source", "avro", {"schema.registry": "http://u:p@x", "schema.id": "1"}, "write the user as basic.auth"),
         ("source", "avro", AT | {"schema.id": "1", "basic.auth.username": "u"}, "go together"),
-        ("source", "avro", OWN | {"ssl.truststore.path": "/x"}, "has a meaning only with schema.registry"),
+        ("source", "avro", OWN | {"ssl.truststore.path": "/x"}, "has an effect only with schema.registry"),
         ("source", "avro", AT | {"schema.id": "1", "ssl.keystore.password": "p"}, "PEM files without a password"),
         ("source", "avro", AT | {"schema.id": "1", "basic.auth.password": "${secret:a/b}"}, "not a name of a secret"),
         ("source", "protobuf", {"class": "org.Event", **AT}, "class: has no effect: there are no Java classes"),
@@ -98,7 +98,7 @@ def test_registries_and_files_must_be_listed(kind: str) -> None:
     assert f"{kind}s.urls" in unlisted
     assert refused(Reach(), AT, "schema.registry") == []  # the operator names it
     (lent,) = refused(open_, AT | {"basic.auth.password": "p"}, "basic.auth.password")
-    assert "goes only where that sends it" in lent
+    assert "can only be sent to the destination that it configures" in lent
     found = refused(open_, AT | {"ssl.keystore.path": "/etc/passwd", "schema.file": "/etc/passwd"})
     assert [one.partition(":")[0] for one in found] == ["schema.file", "ssl.keystore.path"]
     metadata = {"schema.registry": "http://169.254.169.254"}

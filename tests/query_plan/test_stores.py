@@ -85,10 +85,10 @@ def test_what_is_left_out_has_a_default(annotation: str, store: Store | None) ->
     [
         ("@store(type='mongodb')", "no store of the type 'mongodb' is known", True),
         ("@From(eventtable='analytics.table')", "no store of the type 'analytics.table'", True),
-        ("@store(type='rdbms', jdbc.url='jdbc:h2:./x')", "lives in a Java process", True),
+        ("@store(type='rdbms', jdbc.url='jdbc:h2:./x')", "runs inside a Java process", True),
         ("@store(type='rdbms', jndi.resource='java:x')", "it names no database", True),
         ("@store(type='rdbms')", "it names no database", False),
-        ("@store(type='rdbms', jdbc.url='mysql://db/s')", "is no JDBC URL", False),
+        ("@store(type='rdbms', jdbc.url='mysql://db/s')", "is not a JDBC URL", False),
         ("@store(type='rdbms', url='sqlite://', field.length='k=3')", "field.length: 'k=3'", False),
         ("@store(type='rdbms', url='sqlite://', field.length='k:0')", "field.length: 'k:0'", False),
         ("@store(type='rdbms', url='sqlite://', refresh.interval='soon')", "refresh.interval: 'soon'", False),

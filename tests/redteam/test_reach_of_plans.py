@@ -190,7 +190,10 @@ def test_secrets_of_the_configuration_go_nowhere_else(guard: Guard) -> None:
         "Out", "http",
         options(publisher_url="https://evil.example.org/", basic_auth_username="u", basic_auth_password="p"), "", {},  # noqa: S106
     )  # fmt: skip
-    with pytest.raises(ConfigError, match=r"publisher\.url: basic\.auth\.password .* goes only where that sends it"):
+    with pytest.raises(
+        ConfigError,
+        match=r"publisher\.url: basic\.auth\.password .* can only be sent to the destination that it configures",
+    ):
         refuse_reach("sink", connector, guard, "@sink", given)
 
 
@@ -267,7 +270,7 @@ def test_a_manager_refuses_what_its_workers_and_driver_would() -> None:
     ]
     assert [(one.span.line, one.message) for one in found if one.span is not None] == [
         (5, f"@sink(type='file') of Out: file.uri: {guard.refuse_file('/etc/cron.d/x', 'sink')}"),
-        (7, "the store of the table T: url: plans reach the operator's datasources alone"),
+        (7, "the store of the table T: url: plans can use only the operator's datasources"),
     ]  # fmt: skip
     assert examine(PLAN, reaches=reaches).compiled is None
     assert examine(PLAN).compiled is not None

@@ -150,7 +150,7 @@ def test_a_driver_whose_spark_has_gone_ends_so_that_it_is_started_again(desk: De
     desk.until(lambda: desk.driver.poll() is not None)
     desk.until(lambda: not lives(task))
     assert desk.driver.returncode == 1
-    assert "\ncep: Spark's process does not answer" in desk.log.read_text()
+    assert "\ncep: Spark's process does not respond" in desk.log.read_text()
 
 
 def slots(desk: Desk) -> int:

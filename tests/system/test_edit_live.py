@@ -115,7 +115,7 @@ def test_a_window_is_kept_when_the_having_of_its_query_is_edited(
         assert " rows, " in told
         told = dry_run(system, tmp_path / "edited.siddhiql", edited.replace("length(", "length(1"))
         assert "RESET query Numbers_to_Passed (" in told
-        assert "it is defined otherwise" in told
+        assert "its definition changed" in told
         system.client.deploy(edited, replace=True)
         status_until(system, lambda now: not now["topology"]["change"], SETTLED_S, PLAN)
         wait_until_connected(system.client, PLAN, SETTLED_S)

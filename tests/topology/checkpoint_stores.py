@@ -114,7 +114,7 @@ def take(
 
 
 def spoil(store: CheckpointStore, part: str, change: Callable[[bytes], bytes]) -> None:
-    """Of what is kept in the folder `part` of the plan, the newest is not what was written any more."""
+    """Of what is kept in the folder `part` of the plan, the newest does not match its checksum any more."""
     blobs = store._blobs
     name = f"{KEY.tenant}/{KEY.plan}/{part}/{max(blobs.sizes(f'{KEY.tenant}/{KEY.plan}/{part}'))}"
     blobs.put(name, [change(blobs.get(name))])

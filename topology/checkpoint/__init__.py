@@ -1,1 +1,1 @@
-"""Checkpoints: what of a topology is stored, where, and who decides when."""
+"""Checkpoints: what is stored of a topology, where, and which process decides when."""

@@ -59,7 +59,7 @@ class Aligner:
         return steps
 
     def abandon(self, checkpoint: int) -> list[Step]:
-        """Markers of `checkpoint` and earlier ones are not waited for any more; what they held back continues."""
+        """Stop waiting for markers of `checkpoint` and earlier ones; what they held back continues."""
         steps: list[Step] = []
         if checkpoint > self._past:
             # Remembered, so that late markers of the abandoned checkpoint do not start another alignment.
@@ -84,7 +84,7 @@ class Aligner:
 
     def _mark(self, marker: Bundle, steps: list[Step]) -> None:
         if self._marked and marker.checkpoint > self._checkpoint:
-            self._past = self._checkpoint  # this producer did not send its marker, and will not any more
+            self._past = self._checkpoint  # this producer did not send its marker, and never will
             self._release(steps)
             self._push(marker, steps)
             return

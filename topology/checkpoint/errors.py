@@ -13,7 +13,7 @@ OTHER_VERSION = "version"
 
 
 def decide(plan: str) -> str:
-    """Tell what people can do about state that cannot be read."""
+    """Describe what users can do about state that cannot be read."""
     return (
         f"or say what the plan starts from: `cep restart {plan} --from SAVEPOINT`, or `--from none` for empty state. "
         "Accepted events wait until then"

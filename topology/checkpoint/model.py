@@ -29,9 +29,9 @@ _SEAL = struct.Struct(">8sH32sQ")
 
 NAME_BYTES = 16
 MOST_SPANS = 64
-"""So many of the newest attempts are remembered."""
+"""The number of the newest attempts that are remembered."""
 MOST_FORMER = 64
-"""So many of the plans that had the name before are remembered."""
+"""The number of former plans of the name that are remembered."""
 
 Sealed = TypeVar("Sealed", bound=msgspec.Struct)
 
@@ -60,8 +60,8 @@ class Manifest(msgspec.Struct, frozen=True):
 
     The query plan is kept as it was, so that a savepoint can be understood by an edited plan. `size_bytes` is the size
     of all states, `stored_bytes` what this checkpoint added to the store. `spans` ends with the attempt that took it.
-    `name` is that of a savepoint, else empty. The plan was deployed first at `deployed_ms`, which tells plans of one
-    name apart; 0: not known, an earlier version wrote this.
+    `name` is that of a savepoint, else empty. The plan was deployed first at `deployed_ms`, which distinguishes plans
+    of one name; 0: not known, an earlier version wrote this.
     """
 
     key: PlanKey
@@ -174,7 +174,7 @@ def needed_packs(states: Iterable[StoredState], packs: Iterable[Pack]) -> tuple[
         if here:
             found.append(Pack(pack.name, pack.size_bytes, tuple(here)))
     if missing:
-        raise CheckpointUnreadableError("missing", f"{len(missing)} pieces of its states were never stored")
+        raise CheckpointUnreadableError("missing", f"{len(missing)} pieces of its state were never stored")
     return tuple(found)
 
 
@@ -205,7 +205,7 @@ def unseal(data: bytes, kind: type[Sealed], what: str) -> Sealed:
         reason = "torn" if len(data) < _SEAL.size else "foreign"
         raise CheckpointUnreadableError(reason, f"{what} is not a checkpoint of this system")
     if len(data) < _SEAL.size:
-        raise CheckpointUnreadableError("torn", f"{what} ends within its header")
+        raise CheckpointUnreadableError("torn", f"{what} ends inside its header")
     _, version, digest, length = _SEAL.unpack_from(data)
     body = memoryview(data)[_SEAL.size :]
     # Before the digest, for the message: a wrong length is an interrupted write, a wrong digest with the right length
@@ -213,7 +213,7 @@ def unseal(data: bytes, kind: type[Sealed], what: str) -> Sealed:
     if len(body) != length:
         raise CheckpointUnreadableError("torn", f"{what} has {len(body)} of {length} bytes")
     if _digest(version, body) != digest:
-        raise CheckpointUnreadableError("damaged", f"{what} is not what was written")
+        raise CheckpointUnreadableError("damaged", f"{what} does not match its checksum")
     # After the digest: an intact file of another version must not be reported as damaged.
     if version != FORMAT_VERSION:
         known = f"this version reads format {FORMAT_VERSION}: run the version that wrote it"
@@ -221,7 +221,7 @@ def unseal(data: bytes, kind: type[Sealed], what: str) -> Sealed:
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise CheckpointUnreadableError("foreign", f"{what} holds something else: {error}") from error
+        raise CheckpointUnreadableError("foreign", f"{what} has unexpected content: {error}") from error
 
 
 def _digest(version: int, body: bytes | memoryview) -> bytes:

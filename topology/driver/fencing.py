@@ -18,7 +18,7 @@ class OrderFence:
     foreign: bool = False
 
     def follows(self, system: str) -> bool:
-        """Return whether to follow the managers of that system, who have answered.
+        """Return whether to follow the managers of that system, which have responded.
 
         For managers of another system, all topologies that run here would belong to missing plans.
         """

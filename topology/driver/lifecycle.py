@@ -18,7 +18,7 @@ large one that waits, so none of them waits forever. Only one that needs more th
 until executors join. When a topology ends for another one of its plan, that one comes first: the slots were its plan's.
 
 A topology whose plan shares stage hosts takes no slot itself: the hosts do (`hosting`), as long as they are there. It
-starts when there is a host for its tenant, or a slot for one. One that stands `alone` is no longer given a place there.
+starts when there is a host for its tenant, or a slot for one. A plan that is `alone` is no longer placed there.
 
 A slot is one core of an executor. A task that asks for several takes them on one executor; where tasks are placed is
 Spark's choice, so a topology that was admitted may find its slots in pieces: when its tasks have not started in time,
@@ -43,7 +43,7 @@ from cep_common.protocol.drivers import RunState, SubmitTopology, TopologyReport
 from topology.driver.start_limit import start_limit_ms
 
 SETTLES_MS = 200
-"""So long after a job has ended Spark's list of executors tells whether one was lost with it."""
+"""The time after the end of a job in which Spark's list of executors shows whether one was lost with it."""
 
 SLOW_STORE_MS = 5_000
 """A topology that waits so long for what the checkpoint store says of its beginning says that it does."""
@@ -127,7 +127,7 @@ class Instruction:
 class TopologyRun:
     """One topology.
 
-    `ending` says how its last job ended, `recalled` why its present one is cancelled; if that is `innocent`, no
+    `ending` describes how its last job ended, `recalled` why its current one is cancelled; if that is `innocent`, no
     event of the topology has to do with it. Attempts that ended so are `cleared`, the newest of them; those that
     ended in a way that proves little against an event are `doubtful`. A topology that is `draining` takes its last
     checkpoint. One that runs `alone` gets no place in a stage host, and one that `moves` leaves its host now. Its
@@ -239,7 +239,7 @@ class TopologyRuns:
         return instructions
 
     def drain_all(self) -> list[Instruction]:
-        """Have every topology take its last checkpoint, if it can, and end for good."""
+        """Let every topology take its last checkpoint, if it can, and end."""
         return [one for key in {key for key, _ in self.runs} for one in self.kill(key, drain=True)]
 
     def drained(self, key: PlanKey, epoch: int, attempt: int) -> list[Instruction]:
@@ -272,7 +272,7 @@ class TopologyRuns:
     def job_queued(self, key: PlanKey, epoch: int) -> None:
         """Record that a stage host is to start the topology: behind others, so that no time limit applies.
 
-        A host that does not start, hangs or dies is noticed by itself, and ends what waits in it.
+        A host that does not start, hangs or dies is detected, and the plans that wait in it are ended.
         """
         run = self.runs.get((key, epoch))
         if run is not None and run.state == "starting":
@@ -337,7 +337,7 @@ class TopologyRuns:
             if run.state != "waiting":
                 continue
             if unsure:
-                run.reason = run.reason or "waits until it is known which executors are left"
+                run.reason = run.reason or "waits until the remaining executors are known"
                 continue
             former = self._former(run.submission)
             if former is not None:
@@ -347,7 +347,7 @@ class TopologyRuns:
             elif not self._could_fit(run.submission):
                 run.reason = f"needs {_needs(run.submission)}, the cluster has {self._offers(run.submission)}"
             elif first is not None:
-                run.reason = f"waits for {first.submission.key.topology()}, which came first"
+                run.reason = f"waits for {first.submission.key.topology()}, which was submitted first"
             elif run.shared and self.slots_free() < 1:
                 run.reason = f"needs a slot for a stage host, 0 of {self.slots_total} are free"
                 first = run
@@ -366,7 +366,7 @@ class TopologyRuns:
 
     @property
     def slots_total(self) -> int:
-        """The slots of all executors that are there now."""
+        """The slots of all current executors."""
         return sum(self.executors)
 
     def slots_free(self) -> int:
@@ -442,7 +442,7 @@ class TopologyRuns:
                     run.reason = run.ending or "waits for its turn to start in a stage host"
             elif run.given_ms is None:
                 if now_ms - run.admitted_ms >= SLOW_STORE_MS:
-                    run.reason = "the checkpoint store has not said yet what it starts from"
+                    run.reason = "waits for the checkpoint store to determine its starting state"
             elif now_ms - run.given_ms >= (limit_ms := start_limit_ms(self.start_timeout_ms, run.late)):
                 run.given_ms = now_ms
                 run.late += 1

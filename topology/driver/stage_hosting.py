@@ -6,14 +6,14 @@
 
 A host is a Spark task with a slot of its own, and runs the tasks of many plans of one tenant: tenants share no process.
 A plan's task gets a seat in a host and keeps it until it has ended. The first plans of a tenant get a host each, as
-long as the hosts take less than their part of all slots; then plans share, and go where the fewest are. A host in which
-nothing has run for a while leaves, at once when somebody waits for its slot.
+long as the hosts take less than their part of all slots; then plans share hosts, and each goes to the host with the
+fewest plans. A host in which nothing has run for a while ends, at once if a topology waits for its slot.
 
 Orders are repeated until the host's registrations show that they were followed, and what ended there is reported until
 the driver has heard it, so neither a lost message nor a lost connection leaves a plan between two states.
 
-A plan that was at work when a host died has a strike; with the second within `STRIKES_MS` it gets no seat any more, and
-runs in a task of its own.
+A plan that was at work when a host died has a strike; after the second within `STRIKES_MS` it gets no seat, and runs in
+a separate task.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ IDLE_MS = 5_000
 STRIKES_MS = 600_000
 STRIKES = 2
 HOSTS_PART = 2
-"""Beyond each tenant's first, hosts are started while they take less than one in so many slots."""
+"""Besides each tenant's first host, further hosts are started while they use less than one in this number of slots."""
 
 
 class HostState(Enum):
@@ -213,7 +213,7 @@ class StageHosts:
             return instructions
         hosted = {SeatId(one.key, one.epoch, one.attempt): one for one in tasks}
         host.tasks, host.has_orders = frozenset(hosted), True
-        # What still runs was given up before: nothing of it may work beside its successor.
+        # Topologies that still run were recalled before: they must not run together with their successor.
         host.strays = [seat_id for seat_id, one in hosted.items() if seat_id not in host.seats and one.state != "ended"]
         for seat_id, one in hosted.items():
             instructions += self._follow(host, seat_id, one, now_ms)
@@ -225,7 +225,7 @@ class StageHosts:
         return instructions if host is None else instructions + self._order_again(host, now_ms)
 
     def _heard(self, name: str, blames: Iterable[Blame], now_ms: int) -> tuple[Host | None, list[HostInstruction]]:
-        """Renew the lease of a host; return None instead of it when it is not to run, and what is to be done."""
+        """Renew the lease of a host; return None instead if it should not run, and the actions."""
         host = self.hosts.get(name)
         if host is None:
             return None, []
@@ -389,7 +389,7 @@ class StageHosts:
             self._strikes[blame.key] = [*self._strikes.get(blame.key, ()), now_ms][-STRIKES:]
 
     def move(self, host: Host, move: HostMove) -> bool:
-        """Make the move if it is legal, and return whether it is; a host that is gone is left to the caller."""
+        """Make the move if it is legal, and return whether it is; the caller handles a host that has ended."""
         if (host.state, move) not in HOST_TRANSITIONS:
             return False
         state = HOST_TRANSITIONS[host.state, move]

@@ -1,4 +1,4 @@
-"""What an edit of a plan would keep of its state, computed in a process of its own.
+"""Which state an edit of a plan would keep, computed in a separate process.
 
 As for trials, `python -m topology.edit_preview` reads a request from standard input and writes the answer to standard
 output, both JSON (`messages`).

@@ -26,7 +26,7 @@ from topology.stages.kinds.stored_tables import stores_of
 from topology.stages.state.rescaling import rescaled
 from topology.stages.state.restoring import former_stages
 
-GONE = "the text has none of that name"
+GONE = "the text has nothing with that name"
 
 
 def run_preview(request: EditRequest) -> EditAnswer:
@@ -39,7 +39,7 @@ def run_preview(request: EditRequest) -> EditAnswer:
 
 
 def fates(former: Topology, edited: Topology, scripts: ScriptPolicy) -> Iterator[PartFate]:
-    """Tell what becomes of each part of `former` that may hold something, in order of its stages."""
+    """Describe what happens to each part of `former` that may have state, in order of its stages."""
     states = {name: state for stage in former.plan.processors for name, state in _states(former, stage, scripts)}
     heirs = {before: now for now, before in former_stages(edited, states, scripts).items()}
     places = {name: stage.name for stage in edited.plan.processors for name in _names(_app(edited, stage, 0, scripts))}
@@ -90,7 +90,7 @@ def _fate_in_database(is_there: bool, will_be_there: bool) -> tuple[bool, str] |
         return True, "its rows stay in their database"
     if is_there:
         return False, "its rows stay in a database that the text does not name"
-    return (False, "its rows are to be in a database, which has its own") if will_be_there else None
+    return (False, "its rows are in a database from now on") if will_be_there else None
 
 
 def _names(app: AnalysedApp) -> list[PartName]:

@@ -18,8 +18,8 @@ class Bundle:
 
     `origin` numbered the `ticket`s, from 0 without gaps: instances of a stateless parallel stage pass both on, so that
     their consumer can put everything back into the origin's order. `channel` names whose promise `watermark_ms` is
-    (later rows of the channel have timestamps of at least that; `idle`: do not wait for it) and `streams` what may come
-    on it; both are empty when the bundle is only there to account for its ticket.
+    (later rows of the channel have timestamps of at least that; `idle`: do not wait for it) and `streams` the streams
+    that it may carry; both are empty when the bundle is only there to account for its ticket.
 
     Under the system clock the promise is one of processing time, and `idle` says that the channel has nothing older
     than now. Every row has the processing time `clock_ms`, unless its batch has one for each row: its last column,
@@ -51,7 +51,7 @@ class Bundle:
 
     @classmethod
     def marker(cls, source: str, checkpoint: int) -> Bundle:
-        """Return the marker that `source` sends for `checkpoint`; it has no ticket of its own."""
+        """Return the marker that `source` sends for `checkpoint`; it has no separate ticket."""
         return cls(source, source, NO_TICKET, checkpoint=checkpoint)
 
     def hold(self) -> None:

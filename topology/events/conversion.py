@@ -32,7 +32,7 @@ def conversion_problem(had: Attributes, has: Attributes) -> str:
         if name in before and before[name] != kind and kind not in WIDER.get(before[name], frozenset())
     ]
     if not problems and had and has and before.keys().isdisjoint(dict(has)):
-        problems = ["none of their attributes is left"]
+        problems = ["none of their attributes exists any more"]
     return "; ".join(problems)
 
 

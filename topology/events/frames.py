@@ -54,7 +54,7 @@ def decode_batch(body: Any, schema: pa.Schema, rows: int, trusted: bool = True) 
         batch = pa.ipc.read_record_batch(message, schema)
         batch.validate(full=not trusted)
     except (pa.ArrowException, EOFError, OSError, ValueError, TypeError, struct.error) as error:
-        raise DecodeError(f"a record batch that does not fit its stream: {error}") from error
+        raise DecodeError(f"a record batch that does not match its stream: {error}") from error
     if batch.num_rows != rows:
         raise DecodeError(f"a record batch of {batch.num_rows} rows where {rows} were announced")
     return batch

@@ -19,7 +19,7 @@ from topology.events.bundle import Bundle
 
 @dataclass(slots=True)
 class Resequencer:
-    """`paths` says on how many ways each origin's tickets reach this consumer: so many bundles make a ticket complete.
+    """`paths` is the number of paths from each origin to this consumer, and of bundles that complete a ticket.
 
     An origin that is not listed is passed on as it comes: a single first-in-first-out way leads here.
     """

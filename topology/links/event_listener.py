@@ -27,7 +27,7 @@ from topology.events.frames import arrow_schema, decode_batch
 from topology.links.server import ACKNOWLEDGE_WITHIN_MS
 
 STEP_MS = 100
-"""How often a wait looks at the link's health."""
+"""How often a waiting call checks the link's health."""
 
 NO_KEYS = SecurityConfig()
 """Of a client of a worker that has no keys either."""
@@ -126,7 +126,7 @@ class EventListener:
             yield batch
 
     def acknowledge(self) -> None:
-        """Acknowledge the last batch, so that the worker may send more. `receive` does so by itself."""
+        """Acknowledge the last batch, so that the worker may send more. `receive` does this, too."""
         if self._unacknowledged is not None:
             if send_now(self._socket, encode(Acknowledge(sequence=self._unacknowledged))):
                 self._unacknowledged = None
@@ -157,7 +157,7 @@ class EventListener:
         if isinstance(answer, Rejected):
             raise InputError(answer.code, answer.reason)
         if not isinstance(answer, Subscribed):
-            raise PeerError(f"what listens at {self._where} is not a worker's egress: it answered {answer.TYPE}")
+            raise PeerError(f"the process at {self._where} is not a worker's egress: it responded with {answer.TYPE}")
         return answer.schema
 
     def _take(self, frames: list[bytes]) -> pa.RecordBatch | None:
@@ -176,7 +176,7 @@ class EventListener:
     def _notice_loss(self) -> None:
         while readable(self._monitor):
             recv_monitor_message(self._monitor)
-            raise PeerError(f"the worker at {self._where} is gone; subscribe again")
+            raise PeerError(f"the connection to the worker at {self._where} was lost; subscribe again")
 
 
 def _now_ms() -> int:

@@ -41,8 +41,8 @@ class Positions:
     def restored(cls, states: Iterable[bytes], secured: Iterable[bytes] | None = None) -> Positions:
         """Return what any of several receivers had taken.
 
-        For a log that several receivers know, this is the farthest position. `secured` says what of that a checkpoint
-        holds; None: all of it.
+        For a log that several receivers know, this is the farthest position. `secured` is the part that a checkpoint
+        contains; None: all of it.
 
         Raises:
             TopologyError: When a state is invalid.
@@ -100,7 +100,7 @@ class Positions:
         self._marked = {number: marked for number, marked in self._marked.items() if number >= oldest}
 
     def abandon(self, checkpoint: int) -> None:
-        """Forget `checkpoint`, which will not be completed."""
+        """Discard `checkpoint`, which will not be completed."""
         self._marked.pop(checkpoint, None)
 
     def _forget_logs_of(self, channel: str) -> None:

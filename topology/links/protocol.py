@@ -26,7 +26,8 @@ from cep_common.errors import InputError
 from cep_common.protocol.registry import Message
 
 URGENT_SHARE = 8
-"""An acknowledgement may wait a moment for others, until it is owed for one part in so many of the window."""
+"""An acknowledgement may be delayed and combined with others, until the unacknowledged rows are this fraction of the
+window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Outbox:
         self.pending.append(frame)
 
     def acknowledged(self, sequence: int) -> int:
-        """Forget all frames up to `sequence`, and return the number of rows that this frees.
+        """Remove all frames up to `sequence`, and return the number of rows that this frees.
 
         An old or repeated acknowledgement frees nothing.
         """

@@ -54,7 +54,7 @@ class LinkState(Enum):
 
     @property
     def has_failed(self) -> bool:
-        """Whether the server refused the link or is gone: the link must be closed, and its frames sent over another."""
+        """Whether the link was refused or lost: it must be closed, and its frames sent over another one."""
         return self in (LinkState.REFUSED, LinkState.LOST)
 
 
@@ -75,7 +75,7 @@ class LinkSender:
         patient: bool = True,
         shared: SharedConnections | None = None,
     ) -> None:
-        """Open a link; one to a channel goes over a `shared` connection if there are any, else over one of its own."""
+        """Open a link; a link to a channel uses a `shared` connection if there are any, otherwise a separate one."""
         self.endpoint = endpoint
         self.opening = opening
         self.state = LinkState.CONNECTING
@@ -86,9 +86,9 @@ class LinkSender:
         self.position = 0
         """What the server had of the sender's log when the link was opened: continue after it."""
         self.secures = False
-        """The server tells what is secured; otherwise what is acknowledged need not be kept."""
+        """The server reports what is secured; otherwise what is acknowledged need not be kept."""
         self.server_ms = 0
-        """The server's time of day when the link was opened; 0: it did not tell."""
+        """The server's time of day when the link was opened; 0: it did not report it."""
         self.goes_back = False
         """What follows `position` is wanted even if it was secured."""
         self.cleared: tuple[int, ...] = ()
@@ -103,8 +103,8 @@ class LinkSender:
         self._unanswered_ms: int | None = None
         """When the first beat since the server's last answer was sent."""
         self.silent = False
-        """The link stands as far as this side can tell, but its server does not answer: there may be another one by
-        now, which the manager knows."""
+        """The link seems to be connected, but its server does not respond: there may be another one by now, which the
+        manager knows."""
         self.socket: zmq.Socket[bytes] | SharedLink
         self._monitor: zmq.Socket[bytes] | None = None
         self._connection: Connection | None = None
@@ -161,7 +161,7 @@ class LinkSender:
         return self.send_frame(message, sequence, rows, (body,))
 
     def mark_idle(self) -> int:
-        """Says that nothing more comes for now."""
+        """Report that the sender is idle."""
         sequence = self.outbox.next_sequence
         return self.send_frame(MarkIdle(sequence=sequence), sequence, 0, ())
 
@@ -183,7 +183,7 @@ class LinkSender:
             try:
                 message = decode(frames).message
             except DecodeError as error:
-                text = "unreadable answer on a link: endpoint=%s error=%s"
+                text = "unreadable response on a link: endpoint=%s error=%s"
                 paced_logger.problem(self.endpoint.url(), text, self.endpoint.url(), error)
                 continue
             freed += self._take(message)
@@ -200,7 +200,7 @@ class LinkSender:
         return freed
 
     def tick(self, now_ms: int) -> None:
-        """Beats, notices that beats are not answered, and gives up a link that was not opened in time."""
+        """Send heartbeats, detect missing responses, and close a link that was not opened in time."""
         if self.state is LinkState.CONNECTING and now_ms - self._since_ms > OPEN_TIMEOUT_MS:
             self.state = LinkState.LOST
         if isinstance(self.socket, SharedLink):  # its connection beats for all
@@ -263,7 +263,7 @@ class LinkSender:
                 self.position, self.secures, self.server_ms = position, secures, server_ms
                 self.state = LinkState.OPEN
             case Secured(position=position, unneeded=unneeded):
-                # Never back: what was freed in the log after an earlier message is gone.
+                # Never backwards: events that were removed from the log after an earlier message cannot be sent again.
                 self.secured, self.unneeded = max(self.secured, position), max(self.unneeded, unneeded)
             case Acknowledge(sequence=sequence):
                 return self.outbox.acknowledged(sequence)

@@ -37,8 +37,8 @@ paced_logger = PacedLog(logger)
 
 ACKNOWLEDGE_WITHIN_MS = 3
 LINK_LEASE_MS = 10_000
-"""A server forgets a sender that has been silent for so long and whose connection is gone. ZeroMQ's own threads keep up
-connections, so a sender that works longer than this in one call, and cannot beat meanwhile, keeps its link."""
+"""A server removes a sender that has been silent for this long and whose connection was lost. ZeroMQ's own threads keep
+up connections, so a sender that works longer than this in one call, and cannot beat meanwhile, keeps its link."""
 
 HUNG_MS = 60_000
 """A sender whose connection is up and that has been silent for so long counts as hung, and is forgotten, too."""
@@ -57,7 +57,7 @@ class IncomingLink:
     schemas: dict[str, pa.Schema]
     heard_ms: int
     user: str = ""
-    """Who opened it, by its key, where the server has a `permit`."""
+    """The client that opened it, by its key, if the server has a `permit`."""
     attachment: Any = None
     """Whatever the owner ties to the link."""
 
@@ -127,7 +127,7 @@ class LinkServer:
     clock: Callable[[], int] | None = None
     """The time of day, which senders learn when it is given."""
     permit: Permit | None = None
-    """Asked before `accept`, on a socket of its own alone."""
+    """Called before `accept`, only on a separate socket."""
     cleared: tuple[int, ...] = ()
     """Earlier attempts of the topology that no event can have ended; sent to senders when a link opens."""
     doubtful: tuple[int, ...] = ()
@@ -158,7 +158,7 @@ class LinkServer:
         # No limit in ZeroMQ, which would drop or block silently: the window of unacknowledged rows limits what is in
         # flight.
         socket = listening_socket(context, kind, host, MAXIMUM_DATA_BYTES, high_water_mark=0)
-        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a peer that is gone fails instead of passing unnoticed
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a lost peer fails instead of being ignored
         try:
             if isinstance(ports, tuple):
                 port = bind_in_range(socket, host, ports)
@@ -206,7 +206,7 @@ class LinkServer:
             peer, *frames = parts
             link = self.links.get(peer)
             if link is not None and link.user != user:  # somebody else under its routing id
-                self._refuse(peer, "not-authorised", "the link is one of another key")
+                self._refuse(peer, "not-authorised", "the link has another key")
                 continue
             try:
                 envelope = decode(frames)
@@ -220,7 +220,7 @@ class LinkServer:
                 self._forget(peer)
 
     def done(self, link: IncomingLink, sequence: int) -> None:
-        """Record that all frames of `link` up to `sequence` were passed on; `flush` tells the sender."""
+        """Record that all frames of `link` up to `sequence` were passed on; `flush` notifies the sender."""
         link.inbox.done(sequence)
         self._note_due(link)
 
@@ -262,11 +262,11 @@ class LinkServer:
             self._send(link.peer, Secured(position, position if unneeded is None else unneeded))
 
     def settle(self, link: IncomingLink, sequences: Iterable[int]) -> None:
-        """Tells the sender that these bundles have gone on."""
+        """Notifies the sender that these bundles were passed on."""
         self._send(link.peer, SettleBundles(sequences=tuple(sequences)))
 
     def refuse_frame(self, link: IncomingLink, code: str, reason: str) -> None:
-        """Tells the sender that one frame was refused; the link continues. `code` is given as `frame-<code>`."""
+        """Notifies the sender that one frame was refused; the link continues. `code` is given as `frame-<code>`."""
         self._refuse(link.peer, f"frame-{code}", reason)
 
     def drop(self, link: IncomingLink, code: str, reason: str) -> None:
@@ -275,11 +275,12 @@ class LinkServer:
         self._refuse(link.peer, code, reason)
 
     def expire(self, now_ms: int) -> list[LinkGone]:
-        """Forgets links whose sender has been silent for too long; none while messages wait to be received."""
-        # To look for messages costs a system call, and a worker has a server for each of a thousand plans.
+        """Remove links whose sender has been silent for too long; none while messages wait to be received."""
+        # Checking for messages costs a system call, and a worker has a server for each of a thousand plans.
         if not any(now_ms - self.heard_ms(link) > LINK_LEASE_MS for link in self.links.values()):
             return []
-        # A busy receiver hears late: beats may lie in the socket's queue, so silence counts only once it is empty.
+        # A busy receiver reads heartbeats late: they may still be in the socket's queue, so silence counts only once it
+        # is empty.
         if self.unread(now_ms):
             return []
         gone = [link for link in self.links.values() if self._is_gone(link, now_ms - self.heard_ms(link))]
@@ -297,7 +298,7 @@ class LinkServer:
         self.socket.close(linger=0)
 
     def _receive(self) -> tuple[str, list[bytes] | None]:
-        """Return who sent the next message, if the server has a `permit`, and the message; None when there is none."""
+        """Return the sender (if the server has a `permit`) and the next message; None without a message."""
         if self.permit is None or isinstance(self.socket, Channel):
             return "", receive_now(self.socket)
         return receive_from(self.socket) or ("", None)
@@ -347,7 +348,7 @@ class LinkServer:
     def _frame(self, link: IncomingLink, message: Message, bodies: tuple[Any, ...]) -> Iterator[LinkEvent]:
         sequence = getattr(message, "sequence", None)
         if sequence is None or isinstance(message, Acknowledge):
-            self._refuse(link.peer, "frame-unexpected", f"a {message.TYPE} does not belong here")
+            self._refuse(link.peer, "frame-unexpected", f"a {message.TYPE} is not expected here")
             return
         try:
             # Before the batch is decoded: a gap or an overrun window breaks the protocol, whatever the frame holds.

@@ -1,4 +1,4 @@
-"""What is asked about how a plan runs, and the answer. Knows nothing of the engine, so that the manager need not."""
+"""A request for how a plan would run, and the response. Knows nothing of the engine, so that the manager need not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors that end the driver process, and the one by which a task ends its topology for good."""
+"""Errors that end the driver process, and the error with which a task ends its topology without a restart."""
 
 from __future__ import annotations
 

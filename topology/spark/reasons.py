@@ -39,8 +39,8 @@ class Ending(msgspec.Struct, frozen=True):
     """Why a topology's job is over.
 
     `reason` is for the topology's state, `code` the type of error. The `traceback` is Python's, empty when no Python
-    failed; `instance`, `host` and `process_id` say where, as far as known. `unfit` says that the plan itself is at
-    fault: another try is useless.
+    failed; `instance`, `host` and `process_id` say where, as far as known. `unfit`: the plan itself is the cause:
+    another try is useless.
     """
 
     reason: str

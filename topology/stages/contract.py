@@ -164,7 +164,7 @@ class InstanceStatistics:
         self.latencies[bucket(now_ns - came_ns)] += events
 
     def queried(self, query: str, events: int, length_ns: int) -> None:
-        """Record that `query` has worked for `length_ns` on a piece of so many events."""
+        """Record that `query` has processed a batch of so many events in `length_ns`."""
         work = self.queries.get(query)
         if work is None:
             work = self.queries[query] = QueryWork()

@@ -34,8 +34,8 @@ class Datasource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         parts = re.split("[?&;]", self.url.casefold())
         if ":" in self.url.partition("://")[2].rpartition("@")[0] or any(one.startswith("password=") for one in parts):
-            raise ValueError("url: holds a password; write it into a file that only the driver's user may read, and "
-                             "name that in password_file")  # fmt: skip
+            raise ValueError("url: holds a password; write it to a file that only the driver's user can read, "
+"and set password_file")  # fmt: skip
 
 
 class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,7 +94,7 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     """Which topology a task belongs to, and how it runs.
 
     The query plan is XML, since that holds all that a topology needs. Each task may use `cores` and hold
-    `memory_bytes` (0: no limit). One that `stands_by` begins when the manager says so; until then the topology that
+    `memory_bytes` (0: no limit). A task that `stands_by` starts on the manager's command; until then the topology that
     it replaces works.
 
     `attempt` is how often the driver had restarted the topology. Tasks join its `coordinator`, which gives them each

@@ -60,7 +60,7 @@ class DatabaseTable:
         self._keys = {name: f"key_{place}" for place, name in enumerate(self.primary_key)}
         others = [name for name in self._types if name not in self.primary_key]
         self._broken: dict[str, TypeEngine[Any]] = {}
-        """The types of columns with broken numbers, in a table that was there."""
+        """The types of columns with fractional numbers, in a table that already existed."""
         self._values = {name: f"value_{place}" for place, name in enumerate(others)}
 
     def prepare(self, *, notes_groups: bool) -> None:
@@ -118,7 +118,7 @@ class DatabaseTable:
             try:
                 arrays.append(_array(values, type_))
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-                reason = f"column {name} of the table {self.name} holds what is no {type_}: {error}"
+                reason = f"column {name} of the table {self.name} contains values that are not {type_}: {error}"
                 raise UnreadableRowsError(reason) from error
         return pa.record_batch(arrays, names=list(self._types))
 
@@ -318,7 +318,7 @@ class DatabaseTable:
 
 
 def _array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
-    """`values` as they are, or an error: by itself pyarrow makes 1 of 1.5 where whole numbers are asked for."""
+    """`values` unchanged, or an error: pyarrow would convert 1.5 to 1 for whole numbers."""
     if pa.types.is_integer(type_):
         found = pa.array(values)
         if any(is_such(found.type) for is_such in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)):

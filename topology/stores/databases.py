@@ -68,7 +68,7 @@ def open_database(url: str, password_file: str = "", username: str = "", passwor
     except ModuleNotFoundError as error:
         raise DatabaseUrlError("url", f"the driver {error.name} is not installed") from error
     except (ValueError, TypeError):  # what it says may be a part of a password with a slash, taken for the port
-        raise DatabaseUrlError("url", "its port or one of its parameters cannot be read") from None
+        raise DatabaseUrlError("url", "its port or one of its parameters is invalid") from None
     if engine.dialect.name == "sqlite":
         sqlalchemy.event.listen(engine, "connect", _leave_transactions_alone)
         sqlalchemy.event.listen(engine, "begin", _begin)
@@ -86,7 +86,7 @@ def guard_database(engine: Engine, guard: Guard) -> None:
         except ReachError as error:
             reason = error.message
         except OSError as error:
-            reason = f"the host of the database is not known: {error.strerror}"
+            reason = f"unknown database host: {error.strerror}"
         if reason:
             raise exc.OperationalError("connect", None, ConnectionError(reason))
 

@@ -1,4 +1,4 @@
-"""Keeps a table of a running stage and its table in a database in step, in a thread of its own.
+"""Synchronizes a table of a running stage with its table in a database, in a separate thread.
 
     stage     submit ──► change, change, ║7, change, ║8         ║7: the changes before belong to group 7
     keeper    writes what may be written, in transactions; reads the rows again in between
@@ -32,10 +32,10 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 CHANGES_AT_ONCE = 1_000
-"""So many changes, or those of a group, go into a transaction."""
+"""The maximum number of changes in a transaction, except for those of a group."""
 RETRY_READING_S = 5.0
 READING_SHARE = 20
-"""At most one part in so many of the time is spent on reading."""
+"""At most this fraction (1/n) of the time is spent reading."""
 
 
 class LoadedRows(NamedTuple):
@@ -91,7 +91,7 @@ class TableKeeper:
     def resume(self, unwritten: Sequence[Unwritten]) -> None:
         """Submit the `unwritten` changes of a state again, as the same groups; call it before `start`.
 
-        A stage that was given up may still be writing them.
+        An abandoned stage may still be writing them.
         """
         self._waiting.extend(unwritten)
         self._waiting_rows += sum(_rows_of(one.change) for one in unwritten)

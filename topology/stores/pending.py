@@ -1,4 +1,4 @@
-"""What changes of a table come to, row by row: what must be deleted, updated and inserted in its database. Pure.
+"""The net effect of changes of a table, row by row: what must be deleted, updated and inserted in its database. Pure.
 
 k=1 inserted, k=1 updated, k=2 updated, k=3 inserted and deleted   ──►   insert k=1, update k=2
 """
@@ -18,7 +18,7 @@ from siddhi.engine.operators.tables.stored_table import RowChange
 Row = dict[str, Any]
 """The values of a row by attribute."""
 Identity = tuple[Hashable, ...]
-"""What tells a row from others: its primary key, or all its values."""
+"""What identifies a row: its primary key, or all its values."""
 
 
 class RowMove(NamedTuple):

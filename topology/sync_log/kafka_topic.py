@@ -108,7 +108,7 @@ class KafkaWrittenTopic:
 
     def _fail(self, error: Any) -> None:
         if self._failure is None and not self._closed.is_set():
-            self._failure = TopologyError(REFUSED, f"topic {self._name} takes no records: {explained(error)}")
+            self._failure = TopologyError(REFUSED, f"topic {self._name} accepts no records: {explained(error)}")
         self._wake()
 
     def _run(self) -> None:
@@ -119,14 +119,14 @@ class KafkaWrittenTopic:
             while not self._closed.is_set():
                 self._producer.poll(POLL_S)
         except Exception as error:  # noqa: BLE001 - the border of this thread: without it, events would wait forever
-            self._failure = self._failure or TopologyError(REFUSED, f"topic {self._name} takes no records: {error!r}")
+            self._failure = self._failure or TopologyError(REFUSED, f"topic {self._name} accepts no records: {error!r}")
             self._wake()
         self._closed.wait()
         # Reports of what was purged hold this object, and so the client with its threads, until they are delivered.
         self._producer.flush(FLUSH_S)
 
     def _create(self) -> bool:
-        """Create the topic; return whether it is there, or only writing can tell why it is not."""
+        """Create the topic; return whether it exists, or only writing can show why not."""
         try:
             brokers = self._producer.list_topics(timeout=CREATE_S).brokers
             new = _admin_module().NewTopic(
@@ -180,7 +180,7 @@ class KafkaReadTopic:
         self._thread.start()
 
     def came(self) -> Iterator[tuple[int, bytes]]:
-        """Yield what was read since the last call. Raise TopologyError when records are gone."""
+        """Yield what was read since the last call. Raise TopologyError when records are missing."""
         while not self._came.empty():
             yield self._came.get()
         if self._failure is not None:
@@ -207,7 +207,7 @@ class KafkaReadTopic:
                         self._take(one)
                     self._wake()
         except Exception as error:  # noqa: BLE001 - the border of this thread, as for what is written
-            self._failure = TopologyError(REFUSED, f"topic {self._name} gives no records: {error!r}")
+            self._failure = TopologyError(REFUSED, f"topic {self._name} returns no records: {error!r}")
             self._wake()
         self._closed.wait()
         self._consumer.close()

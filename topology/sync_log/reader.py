@@ -12,7 +12,7 @@ from topology.events.bundle import Bundle
 from topology.sync_log.records import LoggedBundle, LogSchemas, SyncLogRecord, decode, decode_record
 
 LOST, DAMAGED, FOREIGN = "sync-log-lost", "sync-log-damaged", "sync-log-foreign-record"
-"""Codes of errors: records are gone, do not fit, or are somebody else's."""
+"""Codes of errors: records are missing, do not match, or belong to another system."""
 
 
 class SyncLogInput(Protocol):
@@ -25,7 +25,7 @@ class SyncLogInput(Protocol):
         """Return offsets and messages that were read since the last call, in order.
 
         Raises:
-            TopologyError: When there are none any more where they should be.
+            TopologyError: When the expected records no longer exist.
         """
 
     def problem(self) -> str:
@@ -40,7 +40,7 @@ class SyncLogReader:
 
     The order of the offsets is the order in which they apply them. Records of other runs are skipped: an older run
     that has not noticed that it is fenced may still write. So are those of other systems, whose runs may have the same
-    numbers: the record at the first bundle's offset says who the writer is. `note` is called with a code and a text
+    numbers: the record at the first bundle's offset identifies the writer. `note` is called with a code and a text
     about messages that are none of the log's.
     """
 

@@ -78,7 +78,7 @@ def decode_record(body: bytes) -> SyncLogRecord:
     try:
         record = msgspec.msgpack.decode(body, type=SyncLogRecord)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise DecodeError(f"a message that is no record of the log: {error}") from error
+        raise DecodeError(f"a message that is not a record of the log: {error}") from error
     if record.version != VERSION:
         raise DecodeError(f"a record of version {record.version}; this is version {VERSION}")
     return record
@@ -107,5 +107,5 @@ def decode(records: Sequence[SyncLogRecord], schemas: LogSchemas) -> LoggedBundl
         known = schemas.clocked if contents.clocks else schemas.plain
         batches = tuple((stream, decode_batch(body, known[stream], rows)) for stream, rows, body in contents.batches)
     except (msgspec.MsgspecError, KeyError, UnicodeDecodeError) as error:
-        raise DecodeError(f"a record that does not fit the plan: {error}") from error
+        raise DecodeError(f"a record that does not match the plan: {error}") from error
     return LoggedBundle(contents.watermark_ms, contents.idle, contents.clock_ms, batches)

@@ -24,7 +24,7 @@ class SyncLogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The brokers, as `stages.sync_log` in the driver's configuration names them.
 
     `kafka` has the options of a connector's connection, such as `bootstrap.servers`. A topic that does not exist is
-    created with so many `copies`, or with as many as there are brokers when these are fewer.
+    created with `copies` replicas, or with one for each broker if there are fewer brokers.
     """
 
     kafka: dict[str, str] = {}

@@ -92,7 +92,7 @@ class TaskLogs:
         return True
 
     def pump(self) -> None:
-        """Pass on what topics have taken or given. Raise TopologyError when a log cannot go on."""
+        """Pass on what topics have taken or given. Raise TopologyError when a log cannot continue."""
         for writer in self._writers.values():
             writer.pump()
         for reader in dict.fromkeys(self._readers.values()):
@@ -112,7 +112,7 @@ class TaskLogs:
             writer.complete(checkpoint)
 
     def abandon(self, checkpoint: int) -> None:
-        """Forget `checkpoint`, which will not be completed."""
+        """Discard `checkpoint`, which will not be completed."""
         for writer in self._writers.values():
             writer.abandon(checkpoint)
 

@@ -1,4 +1,4 @@
-"""The side of a log that writes: bundles go on to the instances when the topic has them. Pure but for its topic."""
+"""Writes a sync log: bundles are passed on to the instances when the topic has them. Pure except for its topic."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SyncLogWriter:
     """Writes the bundles of run `run` to `topic` and then emits them without rows, with the offset of their records.
 
     So what waits for instances is bounded as without a topic: a bundle is settled when all of them have applied it.
-    Markers of checkpoints keep their place among the bundles. `number` tells its records from those of any other.
+    Markers of checkpoints keep their place among the bundles. `number` identifies its records.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class SyncLogWriter:
             bundle.settle()
 
     def is_full(self, most_rows: int) -> bool:
-        """Return whether more than `most_rows` wait, or so many bundles: those without rows only pass time on."""
+        """Return whether more than `most_rows` rows wait, or too many bundles: those without rows only pass time on."""
         return self.rows > most_rows or len(self._waiting) > MOST_BUNDLES
 
     def is_drained(self) -> bool:
@@ -100,5 +100,5 @@ class SyncLogWriter:
             self.topic.forget(before)
 
     def abandon(self, checkpoint: int) -> None:
-        """Forget `checkpoint`, which will not be completed."""
+        """Discard `checkpoint`, which will not be completed."""
         self._marks.pop(checkpoint, None)

@@ -1,10 +1,10 @@
-"""The channels of a merger: who brings its streams, how far each has promised to be, and who is waited for. Pure.
+"""The channels of a merger: their streams, the watermark of each, and which of them are waited for. Pure.
 
 A channel that others wait for and that stays silent for `idle_ms` from then on no longer holds them back. One that is
 ahead of the others is not waited for: it may be silent because its rows, held here, fill its window.
 
-Before anybody has spoken, each of those who are known to bring a stream is waited for like a channel that is silent.
-Streams of which the `first` event is awaited hold everything back until it comes, however long that takes.
+Before the first message, each known source of a stream is waited for like a silent channel. Streams of which the
+`first` event is awaited hold everything back until it comes, however long that takes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Channel:
 
 
 _Key = tuple[str, str, tuple[str, ...]]
-"""A channel: who brings it, its name there, and those of its streams that are merged. One without a name represents all
+"""A channel: its source, its name there, and those of its streams that are merged. One without a name represents all
 that an instance, or a component of which one instance is enough, has not opened yet."""
 
 
@@ -47,7 +47,7 @@ class HeldChannel(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Channels:
-    """`origins` as in `EventTimeMerger`; `ranks` tell which of two streams goes first at the same time."""
+    """`origins` as in `EventTimeMerger`; `ranks` determine which of two streams precedes the other at the same time."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Channels:
         return tuple(self._first)
 
     def behind(self) -> tuple[str, ...]:
-        """Return the channels that hold others back: which source brings which stream."""
+        """Return the channels that hold others back: which source has which stream."""
         found = [
             name if "/" in name else f"{name or origin}/{','.join(streams)}"
             for (origin, name, streams), channel in self._channels.items()
@@ -141,7 +141,7 @@ class Channels:
     def restore(self, held: Iterable[HeldChannel], begun: Collection[str], now_ms: int) -> None:
         """Wait for the restored channels as for those that have not spoken yet, except for those of removed instances.
 
-        They may come to another receiver now. Streams in `begun` have had their first event.
+        They may now connect to another receiver. Streams in `begun` have had their first event.
         """
         self._channels = {}
         self.begin(begun)
@@ -161,7 +161,7 @@ class Channels:
         heard_as = {origin: awaited for stream in streams for origin, awaited in self._origins[stream].items()}
         awaited = heard_as.get(held.origin, held.origin)
         if awaited not in heard_as.values():
-            awaited = held.origin.rpartition("#")[0]  # a receiver that is gone: its workers come to the others
+            awaited = held.origin.rpartition("#")[0]  # a lost receiver: its workers connect to the others
         if awaited in heard_as.values():
             former = self._channels.get((awaited, held.name, streams))
             channel = former or self._new(streams, now_ms, idle=True)

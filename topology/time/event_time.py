@@ -37,13 +37,13 @@ class EventTime:
         self._begun = engine.clock_ms > 0
         """There was an event; a restored engine had one if its time is not that of its start."""
         self._moved = False
-        """Time has gone on by increments since the last event."""
+        """Time has advanced by increments since the last event."""
         self.behind_ms = 0
         """Event time knows no time of day."""
 
     @property
     def waits(self) -> bool:
-        """Return whether time does not advance by itself, so that the stage must show consumers that it is alive."""
+        """Return whether time advances only with events, so that the stage must send heartbeats to its consumers."""
         return bool(self.merger.channels.awaited())
 
     def awaits(self) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ class EventTime:
         return list(step.finished) if step is not None else []
 
     def _increment_due_ms(self) -> int | None:
-        """Return when time advances by itself; not before the first event, nor while events wait for others."""
+        """Return when time advances without events; not before the first event, nor while events wait for others."""
         if not self._leads or self._idle_ms is None or self.merger.held_rows or not self._begun:
             return None
         return self._heard_ms + self._idle_ms

@@ -20,7 +20,7 @@ from topology.time.origins import TimedEngine
 from topology.time.system_time import cut_by_clock
 
 TICK_MS = 50
-"""How often a log says what time it is when no event does: so late a timer of a replica may fire."""
+"""How often a log contains the time if there are no events: so late a timer of a replica may fire."""
 
 
 class LogTime:
@@ -58,7 +58,7 @@ class LogTime:
         return 0 if self._promised[1] or not self._clock.time_ms else max(0, self._now_ms - self._clock.time_ms)
 
     def awaits(self) -> tuple[str, ...]:
-        """Return nothing: who has events that must come first is known to the log."""
+        """Return nothing: the log knows which channels have events that must come first."""
         return ()
 
     def take(self, bundles: Sequence[Bundle], now_ms: int) -> list[Bundle]:
@@ -80,7 +80,7 @@ class LogTime:
         return []
 
     def next_deadline_ms(self) -> int | None:
-        """Return None: timers fire when the log says that their time has come."""
+        """Return None: timers fire when the log reaches their time."""
         return None
 
     def promise(self, said_ms: int) -> tuple[int, bool]:

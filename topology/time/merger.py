@@ -4,8 +4,8 @@
     Departures ──10──────30──▶    watermark 30
     merged       A10 D10 A20      (D30 waits: an arrival at 20…30 may still come)
 
-Where event time drives the plan, rows go by it; at equal times by the order in which the streams are defined, then by
-arrival. Under the system clock they go by the processing time at which they were accepted, then by arrival.
+With event time, rows are ordered by it; at equal times by the order in which the streams are defined, then by arrival.
+Under the system clock they are ordered by the processing time at which they were accepted, then by arrival.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _Pending:
 
 
 class _HeldBatch(msgspec.Struct, frozen=True, array_like=True):
-    """`attributes` are those that the stream had; none: an earlier version did not tell."""
+    """`attributes` are those that the stream had; none: an earlier version did not store it."""
 
     stream: str
     rows: int
@@ -220,7 +220,7 @@ class EventTimeMerger:
         self.channels.on_time(now_ms)
 
     def passed(self, time_ms: int) -> None:
-        """Time has gone on to `time_ms`: rows before are late."""
+        """Time has advanced to `time_ms`: rows before are late."""
         self._released_ms = max(self._released_ms, time_ms)
 
     def settle_held(self) -> None:
@@ -309,7 +309,7 @@ class EventTimeMerger:
             self._released_ms = max(self._released_ms, time_ms)
 
     def _note_waiting(self, now_ms: int, wanted_ms: int | None) -> None:
-        """Channels are waited for by the first of the rows held, or by what is due."""
+        """Channels are waited for until the time of the first waiting row, or of what is due."""
         firsts = [(self._time_of(one.earliest), one.rank) for one in self._pending.values() if one.batches]
         if wanted_ms is not None:
             firsts.append((wanted_ms, 0))
@@ -358,8 +358,8 @@ def share_out(
 ) -> list[bytes]:
     """Return the states of `instances` mergers that share the rows of `states`.
 
-    `share` says which of them get which rows of a stream. All mergers of a stage get the same channels, and all rows
-    of the streams in `everywhere`.
+    `share` determines which of them get which rows of a stream. All mergers of a stage get the same channels, and all
+    rows of the streams in `everywhere`.
     """
     held = [_decoded(state) for state in states]
     batches: list[list[_HeldBatch]] = [[] for _ in range(instances)]
@@ -368,7 +368,7 @@ def share_out(
             if number > 0 and batch.stream in everywhere:
                 continue
             rows = batch.batch(schemas[batch.stream])
-            if rows is None:  # the instance that restores it tells why
+            if rows is None:  # the instance that restores it reports the reason
                 batches[0].append(batch)
                 continue
             for index, part in share(batch.stream, rows):
@@ -382,7 +382,7 @@ def _decoded(state: bytes) -> _HeldState:
     try:
         return msgspec.msgpack.decode(state, type=_HeldState)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise TopologyError(STATE_UNREADABLE, f"what waited to be merged cannot be read: {error}") from error
+        raise TopologyError(STATE_UNREADABLE, f"the events that wait to be merged cannot be read: {error}") from error
 
 
 def _common_order(parts: Sequence[tuple[str, pa.RecordBatch, Order]]) -> tuple[Order, ...]:

@@ -1,6 +1,6 @@
 """The engine of a replica: events carry the number of the instance that took them in, and results belong to it.
 
-Every replica runs every event, so each makes every result. It gives out only those that an event of its own origin has
+Every replica runs every event, so each makes every result. It emits only those that an event of its own origin has
 completed; the others drop them. A result that time alone completes belongs to the first instance.
 """
 
@@ -56,7 +56,7 @@ class OriginEngine:
         self._engine.advance_time(now_ms)
 
     def send(self, stream: str, records: pa.RecordBatch, now_ms: int | None = None) -> None:
-        """Run rows through the engine, each as one of its origin."""
+        """Process rows with the engine, each as a row of its origin."""
         target, (rows, origins) = self._streams[stream], self._without_origins(records)
         for start, stop in runs(origins):
             self.owns = int(origins[start]) == self._index

@@ -4,7 +4,8 @@
     accepted by worker b   ──2──3─ ─ ─  waits since 5: a and the stage's timers go no further than 3
 
 While all channels are caught up events go straight to the engine, and timers fire at the time of day. After an
-interruption events go by the time at which they were accepted, and timers fire between them, until nothing waits.
+interruption events are ordered by the time at which they were accepted, and timers fire between them, until no event
+waits.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ MOST_ROWS, MOST_PIECES = 1_024, 128
 the task answers heartbeats of its links: a peer that hears none for 10 s takes the task for lost, and 1,024 rows of a
 query that runs row by row take half a second of processor time."""
 LATE_MS = 1_000
-"""Events older than the clock by this time are reported: a channel was given up that had more events."""
+"""Events older than the clock by this time are reported: the merger stopped waiting for a channel that had more
+events."""
 
 
 class SystemTime:
@@ -79,11 +81,11 @@ class SystemTime:
 
     @property
     def waits(self) -> bool:
-        """Return whether time does not advance by itself, so that the stage must show consumers that it is alive."""
+        """Return whether time advances only with events, so that the stage must send heartbeats to its consumers."""
         return not self._live
 
     def awaits(self) -> tuple[str, ...]:
-        """Return who has events that must be processed before others continue."""
+        """Return the channels with events that must be processed before others continue."""
         return self.merger.channels.behind() if self.merger.held_rows else ()
 
     @property
@@ -115,7 +117,7 @@ class SystemTime:
         return done
 
     def next_deadline_ms(self) -> int | None:
-        """Return when `on_time` must be called: at the engine's next timer, or when a silent channel is given up."""
+        """Return when to call `on_time`: at the engine's next timer, or when waiting for a silent channel ends."""
         timer_ms = self._engine.next_deadline_ms()
         if self._live:
             return timer_ms

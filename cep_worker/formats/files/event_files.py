@@ -61,9 +61,7 @@ def read_events(
                 raise InputError(error.reason_code, f"{path}: {error.message}") from error
         case suffix:
             known = ".parquet, .csv, .json, .ndjson, .jsonl"
-            raise InputError(
-                "unknown-format", f"{path}: unknown kind of file {suffix or '(no suffix)'}; known: {known}"
-            )
+            raise InputError("unknown-format", f"{path}: unknown file type {suffix or '(no suffix)'}; known: {known}")
 
 
 def count_events(path: str) -> int | None:

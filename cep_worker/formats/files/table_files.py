@@ -130,7 +130,7 @@ def _fitted(rows: pa.RecordBatch, name: str, kind: str, file: Path, first_row: i
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if not _may_become(column.type, kind):
-        raise InputError("bad-events", f"{file}: column {name} is {column.type} where {kind} is expected")
+        raise InputError("bad-events", f"{file}: column {name} is {column.type}, expected {kind}")
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
     if pa.types.is_floating(column.type) and kind in ("int", "long"):

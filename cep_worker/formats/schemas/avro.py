@@ -84,14 +84,14 @@ def avro_encoder(schema: RegisteredSchema, attributes: Sequence[tuple[str, str]]
     fields = {field["name"]: field for field in parsed["fields"]}
     kinds = dict(attributes)
     if unknown := [name for name in kinds if name not in fields]:
-        raise SchemaError(f"the schema has no field {unknown[0]}: add it, or leave the attribute out")
+        raise SchemaError(f"the schema has no field {unknown[0]}: add it, or omit the attribute")
     for name, field in fields.items():
         branches = _branches(field["type"], named)
         if name not in kinds and "default" not in field and "null" not in branches:
-            raise SchemaError(f"the stream has no attribute {name}, and the schema no default for it")
+            raise SchemaError(f"the stream has no attribute {name}, and the schema has no default for it")
         if name in kinds and not _FITTING[kinds[name]] & branches.keys():
             there = " or ".join(branches)
-            raise SchemaError(f"field {name} is {there}, and does not hold every {kinds[name]} of the stream")
+            raise SchemaError(f"field {name} is {there}, and cannot hold every {kinds[name]} of the stream")
     writers = {name: _converter(name, kind, _branches(fields[name]["type"], named)) for name, kind in attributes}
     nested = any(kind == "object" for _, kind in attributes)
 
@@ -164,7 +164,7 @@ def _measured(type_: Any, named: Mapping[str, Any], known: dict[str, _Size], pat
         SchemaError: it contains itself, or few bytes may be very many values.
     """
     if len(path) > DEEPEST:
-        raise SchemaError(f"more than {DEEPEST} types are nested in each other")
+        raise SchemaError(f"more than {DEEPEST} nested types")
     if isinstance(type_, str):
         return _measured_name(type_, named, known, path)
     if isinstance(type_, list):
@@ -174,7 +174,7 @@ def _measured(type_: Any, named: Mapping[str, Any], known: dict[str, _Size], pat
     if kind in ("array", "map"):
         item = _measured(type_["items" if kind == "array" else "values"], named, known, (*path, ""))
         if (kind == "array" and item.maybe_nothing) or item.empty > MOST_EMPTY:
-            raise SchemaError(f"few bytes of its {kind} may be very many values")
+            raise SchemaError(f"few bytes of its {kind} may encode very many values")
         return _counted(_Size(1 + item.nodes, 0))
     if kind == "fixed":
         return _Size(1, int(type_["size"] == 0), type_["size"] == 0)
@@ -192,9 +192,9 @@ def _measured_name(name: str, named: Mapping[str, Any], known: dict[str, _Size],
     if name in _PRIMITIVE:
         return _Size(1, int(name == "null"), name == "null")
     if name in path:
-        raise SchemaError(f"type {name[:80]} contains itself; such schemas are not read")
+        raise SchemaError(f"type {name[:80]} contains itself; recursive schemas are not supported")
     if name not in named:
-        raise SchemaError(f"type {name[:80]} is not known")
+        raise SchemaError(f"type {name[:80]} is unknown")
     if name not in known:
         known[name] = _measured(named[name], named, known, path)
     return known[name]

@@ -29,7 +29,7 @@ def unframed(body: bytes) -> tuple[int, bytes]:
     """
     if len(body) < HEADER.size or body[0] != MAGIC:
         raise BodyError(
-            "the body does not begin with the number of a schema (a 0 and four bytes): its sender uses none"
+            "the body does not begin with the number of a schema (a 0 and four bytes): its sender uses no registry"
         )
     return HEADER.unpack_from(body)[1], body[HEADER.size :]
 

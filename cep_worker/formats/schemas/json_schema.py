@@ -87,7 +87,7 @@ def _checker(schema: RegisteredSchema) -> Callable[[Any], None]:
 
     def retrieve(uri: str) -> Any:
         if (found := known.get(uri.removesuffix("#"))) is None:
-            raise ValueError(f"{uri} is none of the schema's references in the registry")
+            raise ValueError(f"{uri} is not among the schema's references in the registry")
         return found
 
     try:

@@ -155,7 +155,7 @@ def _in_order(files: list[Any]) -> list[Any]:
     while waiting:
         ready = [name for name in waiting if not any(one in waiting for one in by_name[name].dependency)]
         if not ready:
-            raise SchemaError("its files import each other in a circle")
+            raise SchemaError("its files import each other in a cycle")
         ordered |= {name: by_name[name] for name in ready}
         waiting = [name for name in waiting if name not in ordered]
     return list(ordered.values())

@@ -77,7 +77,7 @@ def protobuf_encoder(
         raise SchemaError(f"message {descriptor.name} has no field {unknown[0]}: add it, or leave the attribute out")
     for name, kind in attributes:
         if (there := _kind(fields[name])) not in _FITTING[kind]:
-            raise SchemaError(f"field {name} is {there}, and does not hold every {kind} of the stream")
+            raise SchemaError(f"field {name} is {there}, and cannot hold every {kind} of the stream")
     before = indexes_header(indexes) if framed else b""
     writers = [(name, _setter(fields[name], kind)) for name, kind in attributes]
 
@@ -108,7 +108,7 @@ def _at(file: Any, indexes: Sequence[int]) -> Any:
     found: Any = None
     for index in indexes:
         if not 0 <= index < len(inner):
-            raise BodyError("the body is of a message that its schema does not have")
+            raise BodyError("the body names a message that its schema does not have")
         found = inner[index]
         inner = list(found.nested_types)
     return found

@@ -168,7 +168,7 @@ class SchemaRegistry:
     def _turn(self) -> Iterator[None]:
         """Have the registry to oneself, for as long as a lookup may take."""
         if not self._lock.acquire(timeout=TIMEOUT_S):
-            raise SchemaUnavailableError("the schema registry is slow: another request is still under way")
+            raise SchemaUnavailableError("the schema registry is slow: another request is still running")
         try:
             self._until = self._clock() + LOOKUP_S
             yield
@@ -199,7 +199,7 @@ class SchemaRegistry:
             if one.name in references:
                 continue
             if one.name in path:
-                raise SchemaError(f"its references go round in a circle: {one.name[:80]}")
+                raise SchemaError(f"its references form a cycle: {one.name[:80]}")
             if len(references) + len(path) >= left:
                 raise SchemaError(f"it refers to more than {MOST_REFERENCES} other schemas")
             if _REFERENCE.fullmatch(one.name) is None:
@@ -229,14 +229,15 @@ class SchemaRegistry:
                 )
             if answer.status in (401, 403):
                 raise SchemaUnavailableError(
-                    f"the schema registry refuses who asks (status {answer.status}): check basic.auth.username and "
-                    "basic.auth.password, and what the user may read"
+                    f"the schema registry refuses the user (status {answer.status}): check basic.auth.username, "
+                    "basic.auth.password and the "
+                    "user's permissions"
                 )
             if not answer.ok:
                 said = f": {short(refusal.message)}" if refusal.message else "; check schema.registry"
-                raise SchemaUnavailableError(f"the schema registry answers status {answer.status}{said}")
+                raise SchemaUnavailableError(f"the schema registry responded with status {answer.status}{said}")
             if answer.problem:
-                raise SchemaUnavailableError(f"the answer of the schema registry cannot be used: {answer.problem}")
+                raise SchemaUnavailableError(f"the response of the schema registry cannot be used: {answer.problem}")
         return answer
 
     @contextmanager
@@ -250,7 +251,7 @@ class SchemaRegistry:
                     error.message if isinstance(error, SchemaUnavailableError) else f"schema.registry: {error.message}"
                 )
             else:
-                said = f"the schema registry does not answer ({type(error).__name__}); check schema.registry"
+                said = f"the schema registry does not respond ({type(error).__name__}); check schema.registry"
             self._problem, self._failed_at = said, self._clock()
             raise SchemaUnavailableError(said) from error
         self._problem = ""
@@ -260,7 +261,7 @@ class SchemaRegistry:
         try:
             return msgspec.json.decode(answer.body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise SchemaUnavailableError(f"that is no answer of a schema registry: {short(error)}") from error
+            raise SchemaUnavailableError(f"this is not a response of a schema registry: {short(error)}") from error
 
 
 def _text_of(schema: RegisteredSchema) -> str:

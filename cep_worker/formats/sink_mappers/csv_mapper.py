@@ -39,12 +39,14 @@ def _order(payload: Mapping[str, str], names: list[str], where: str) -> list[int
     if not payload:
         return list(range(len(names)))
     if "" in payload:
-        raise ConfigError(f"{where}: payload: csv takes no template; give columns their numbers: {names[0]}='0', …")
+        raise ConfigError(
+            f"{where}: payload: csv has no templates; give each attribute a column number: {names[0]}='0', …"
+        )
     if unknown := [name for name in payload if name not in names]:
         raise ConfigError(f"{where}: payload: no such attribute: {', '.join(unknown)}")
     places = {csv_place(name, text, where): names.index(name) for name, text in payload.items()}
     if sorted(places) != list(range(len(payload))):
-        raise ConfigError(f"{where}: payload: must give the columns 0 to {len(payload) - 1} an attribute each")
+        raise ConfigError(f"{where}: payload: must assign an attribute to each column from 0 to {len(payload) - 1}")
     return [places[column] for column in range(len(places))]
 
 

@@ -48,7 +48,7 @@ def json_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> S
 def ndjson_mapper(given: Mapping[str, str], _schema: StreamSchema, where: str) -> SinkMapper:
     """Return a mapper that writes events with their times, one to a line."""
     if read_options(NdjsonSinkOptions, given, where).payload:
-        raise ConfigError(f"{where}: payload does not go with ndjson; use json or text")
+        raise ConfigError(f"{where}: payload is not supported by ndjson; use json or text")
     return SinkMapper("application/x-ndjson", by_row(msgspec.json.encode, timed=True), join_lines)
 
 

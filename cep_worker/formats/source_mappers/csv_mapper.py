@@ -209,4 +209,4 @@ def _broken(problem: str) -> EventsRejectedError:
 
 
 def _too_short() -> EventsRejectedError:
-    return EventsRejectedError("bad-events", "too many values are missing in the lines; send fewer at once")
+    return EventsRejectedError("bad-events", "too many values are missing in the lines; send fewer lines at once")

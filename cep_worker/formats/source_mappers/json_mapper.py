@@ -79,7 +79,10 @@ class JsonEvents:
         """A key of its own; where there is neither, every event is of now."""
         for key in (*self._types, *filter(None, [self._time_key])):
             if _NO_KEY.search(key):
-                raise InputError("wrong-key", f"{key!a} holds control characters, quotes or backslashes, no key may")
+                raise InputError(
+                    "wrong-key",
+                    f"{key!a} contains control characters, quotes or backslashes, which are not allowed in a key",
+                )
         event: Any = self._event_type()
         self._event_class = event
         envelope: Any = msgspec.defstruct("Envelope", [("event", event)], forbid_unknown_fields=True)
@@ -175,7 +178,7 @@ class JsonEvents:
                 ),
             ]
         except (pa.ArrowException, UnicodeEncodeError) as error:
-            raise EventsRejectedError("wrong-value", f"a value cannot be kept: {error}") from error
+            raise EventsRejectedError("wrong-value", f"a value cannot be stored: {error}") from error
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
         if strange := strange_times(arrays[0], MOST_DETAILS):
             attribute = self._time_key or self._time_attribute or TIMESTAMP
@@ -274,7 +277,7 @@ def _value_problem(kind: str, value: Any) -> str:
     except msgspec.ValidationError:
         if isinstance(value, int | float) and not isinstance(value, bool) and kind in ("int", "long", "float"):
             whole = kind == "float" or isinstance(value, int)
-            return f"is out of the range of {kind}" if whole else f"must be {kind}, not a number with a fraction"
+            return f"is out of range for {kind}" if whole else f"must be {kind}, not a number with a fraction"
         if kind == "object" and isinstance(value, str):
             return WRONG_OBJECT
         return f"must be {kind}, not {_json_name(value)}"

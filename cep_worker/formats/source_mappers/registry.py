@@ -140,6 +140,6 @@ def source_format(connector: Connector, schema: StreamSchema, where: str, guard:
     if kind not in SOURCE_MAPPERS:
         known = ", ".join(SOURCE_MAPPERS)
         if kind == key_values.NAME:
-            raise ConfigError(f"{where}: {kind} is for sources inMemory, which get no texts; known here: {known}")
+            raise ConfigError(f"{where}: {kind} is only for sources inMemory; known here: {known}")
         raise ConfigError(f"{where}: unknown type of mapper {connector.mapper}; known for sources: {known}")
     return SOURCE_MAPPERS[kind](connector.mapper_options, schema, where, guard)

@@ -64,7 +64,7 @@ def text_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> T
     written, others = split_options(others, "regex")
     options = read_options(TextSourceOptions, others, where)
     if "\n" in options.delimiter or not options.delimiter.strip():
-        raise ConfigError(f"{where}: delimiter: must be a line of its own")
+        raise ConfigError(f"{where}: delimiter: must be a separate line")
     delimiter = options.delimiter.strip() if options.event_grouping_enabled == "true" else ""
     lenient = options.fail_on_missing_attribute == "false"
     if bool(paths) != bool(written):
@@ -169,10 +169,10 @@ class TextEvents:
         if kind != "string":
             return without_commas(kind, text), ""
         if len(text) < 2 or text[0] not in _QUOTES or text[-1] != text[0]:
-            return None, "must stand in quotes"
+            return None, "must be in quotes"
         lines = text.split("\n")
         if not self._form.delimiter and TextSourceOptions().delimiter in lines:
-            return None, "holds a line that parts events; set event.grouping.enabled='true'"
+            return None, "contains a delimiter line; set event.grouping.enabled='true'"
         return text[1:-1], ""
 
 

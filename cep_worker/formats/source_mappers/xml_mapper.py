@@ -117,7 +117,7 @@ class XmlEvents:
         root = parsed(body)
         if _local_name(root) != "events":
             problem = f"must be <events> with an <event> for each event, not <{_local_name(root)}>"
-            raise EventsRejectedError("bad-events", f"the outermost element {problem}", [InvalidEvent(0, "", problem)])
+            raise EventsRejectedError("bad-events", f"the root element {problem}", [InvalidEvent(0, "", problem)])
         others = [(index, _local_name(event)) for index, event in enumerate(root) if _local_name(event) != "event"]
         misfits = [InvalidEvent(index, "", f"must be <event>, not <{name}>") for index, name in others[:MOST_DETAILS]]
         return self._values.batch(map(self._found, root), len(root), now_ms, misfits)
@@ -148,7 +148,7 @@ class XPathEvents:
             found = ([_first(path(event)) for path in self._paths] for event in events)
             return self._values.batch(found, len(events), now_ms)
         except etree.XPathError as error:
-            raise EventsRejectedError("bad-events", f"the paths of @attributes lead nowhere: {error}") from error
+            raise EventsRejectedError("bad-events", f"the paths of @attributes cannot be evaluated: {error}") from error
 
     def _events(self, root: etree._Element) -> list[etree._Element]:
         if self._enclosing is None:
@@ -206,7 +206,7 @@ class _XmlValues:
         elif kind == "string":
             text = etree.tostring(node, encoding="unicode", with_tail=False)
         else:
-            return None, f"must be {kind}, not an element with others in it"
+            return None, f"must be {kind}, not an element with child elements"
         if kind != "string" and not text.strip():
             return None, "" if self._lenient else f"is empty ({kind})"
         return text, ""
@@ -225,7 +225,7 @@ def parsed(body: bytes) -> etree._Element:
     except etree.XMLSyntaxError as error:
         raise EventsRejectedError("broken-xml", f"the body is not XML: {error.msg}") from error
     if root.getroottree().docinfo.internalDTD is not None:
-        raise EventsRejectedError("broken-xml", "the body has a document type; leave the DOCTYPE out")
+        raise EventsRejectedError("broken-xml", "the body has a document type; remove the DOCTYPE")
     return root
 
 

@@ -169,7 +169,7 @@ class StreamLog:
             if read_identity(self.folder) is not None:  # else it is written with the first event
                 write_identity(self.folder, self.identity)
         except OSError as error:
-            logger.warning("the new name of a plan cannot be noted: folder=%s reason=%s", self.folder, error.strerror)
+            logger.warning("the new name of a plan cannot be saved: folder=%s reason=%s", self.folder, error.strerror)
 
     def define(self, attributes: Attributes) -> None:
         """Append events with these attributes from now on.
@@ -223,8 +223,8 @@ class StreamLog:
         needed = record_bytes(length, origin is not None)
         if SEGMENT_HEADER_BYTES + needed >= self._limits.maximum_bytes:
             raise BatchTooLargeError(
-                f"stream {self.identity.stream} of plan {self.identity.plan}: events that were sent together take "
-                f"{needed} bytes on disk, wal.maximum_bytes is {self._limits.maximum_bytes}; send fewer at once"
+                f"stream {self.identity.stream} of plan {self.identity.plan}: events that were sent together "
+                f"need {needed} bytes on disk, wal.maximum_bytes is {self._limits.maximum_bytes}; send fewer at once"
             )
         try:
             self._reserve(needed)
@@ -381,8 +381,8 @@ class StreamLog:
             aside = self._aside.size_bytes
             damaged = f", and {aside} of damaged files (remove {self.folder / '*.unreadable'})" if aside else ""
             raise WalFullError(
-                f"stream {self.identity.stream} of plan {self.identity.plan}: {self.size_bytes} bytes of accepted "
-                f"events are kept on disk already{damaged}, wal.maximum_bytes is {self._limits.maximum_bytes}"
+                f"stream {self.identity.stream} of plan {self.identity.plan}: {self.size_bytes} bytes of "
+                f"accepted events are already on disk{damaged}, wal.maximum_bytes is {self._limits.maximum_bytes}"
             )
         # Once per process and not at opening: on a full disk the log must still be readable.
         if not self._begun:
@@ -558,7 +558,7 @@ class StreamLog:
         """
         is_cut = found is None or found.torn_bytes > 0 or found.damaged_bytes > 0
         logger.error("both counts of a log are lost%s: folder=%s",
-                     ", and accepted events: their number is not known" if is_cut else "", self.folder)  # fmt: skip
+                     ", and accepted events: their number is unknown" if is_cut else "", self.folder)  # fmt: skip
         if is_cut and not counted:
             self.note_lost(1, f"with its counts, after {read_begun(self.folder)}")
         self._tally.prepare()

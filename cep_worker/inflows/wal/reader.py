@@ -126,7 +126,7 @@ class LogReader:
             self._descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
             segment.readers += 1
         except FileNotFoundError:
-            logger.error("segment is gone: file=%s", segment.path)  # noqa: TRY400 - the text says it all
+            logger.error("segment is missing: file=%s", segment.path)  # noqa: TRY400 - the text says it all
         return True
 
     def _chunk(self) -> list[StoredRecord] | None:

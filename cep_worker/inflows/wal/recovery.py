@@ -63,10 +63,10 @@ def _take(path: Path, log: str) -> Segment | Path | None:
     # Set aside rather than deleted: the file may hold accepted events that a person can still recover.
     if any(beginning) and not (ours and named < path):
         aside = quarantine(path)
-        logger.error("segment is none of this log, set aside: file=%s bytes=%d", aside, size)
+        logger.error("segment does not belong to this log, set aside: file=%s bytes=%d", aside, size)
         return aside if header is None else None
     # Made, or made of a spare file, just before the machine stopped: its header did not get to the disk.
     if any(beginning):
-        logger.warning("segment had not got to the disk: file=%s", path)
+        logger.warning("segment was not written to the disk: file=%s", path)
     path.unlink()
     return None

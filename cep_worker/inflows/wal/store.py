@@ -186,8 +186,8 @@ class WalStore:
         if identity is None:
             log = log_of_segments(folder)
             if log:
-                logger.error("the description of a log is lost, its events are assumed to have the attributes "
-                             "that the stream has now: folder=%s", folder)  # fmt: skip
+                logger.error("the description of a log is lost, its events are assumed to have the stream's "
+"current attributes: folder=%s", folder)  # fmt: skip
             identity = new_identity(key, binding, deployed_ms, log)
             if log:
                 write_identity(folder, identity)
@@ -321,7 +321,7 @@ def _lock(file: Path, name: str) -> int:
         if not isinstance(error, BlockingIOError):
             raise
         raise ConfigError(
-            f"wal.path: {file.parent} is used by process {owner}; give each worker on a host a name of its own "
+            f"wal.path: {file.parent} is used by process {owner}; give each worker on a host a different name "
             f"(name; this one is {name}) or another wal.path"
         ) from error
     # Under the lock; the process id only serves the message that another process gets.

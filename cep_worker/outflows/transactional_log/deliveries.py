@@ -231,7 +231,7 @@ class ConsumerDeliveries:
         waiting = [one for one in self._log.groups if verdict(one) is not CommitDecision.DISCARD]
         rows = sum(one.stream_rows[gone.stream] - gone.rows_in(one) for one in waiting)
         if rows:
-            logger.error("results are not delivered, their sink was taken out of the plan: folder=%s stream=%s sink=%s "
+            logger.error("results are not delivered, their sink was removed from the plan: folder=%s stream=%s sink=%s "
                          "up to events=%d", self._log.folder, gone.stream, gone.tap.name, rows)  # fmt: skip
 
     def _place(self, stream: str, tap: Tap, taps: Mapping[Who, Tap]) -> DeliveryPosition:
@@ -363,7 +363,7 @@ class ConsumerDeliveries:
                         self._count(group, stream)
                     self._note_nowhere(group)
                 log.dropped, log.dropped_rows = group.ordinal, group.all_rows
-                self._keep()  # before the file is gone: one that is missed is lost
+                self._keep()  # before the file is missing: one that is missed is lost
                 log.drop_oldest(damaged=group.ordinal in self._damaged)
             except OSError as error:
                 yield error

@@ -316,7 +316,7 @@ class PublisherLog:
         missing = max(0, group.header.rows_before - known - given_up_rows)
         if not missing:
             return
-        logger.error("prepared results are gone, files before this one are missing or cut: file=%s events=%d",
+        logger.error("prepared results lost, earlier files are missing or truncated: file=%s events=%d",
                      group.path, missing)  # fmt: skip
         stood = progress.rows if progress is not None and progress.log == group.header.log else 0
         certain = missing if group.header.at_once else min(missing, max(0, stood - known - given_up_rows))
@@ -334,7 +334,7 @@ class PublisherLog:
         there = self.groups[-1].all_rows if self.groups else progress.dropped_rows
         missing = progress.rows - there - given_up_rows
         if missing > 0 and (not self.groups or self.groups[-1].header.rows_before is not None):
-            logger.error("prepared results are gone, the newest files are missing or cut: folder=%s events=%d",
+            logger.error("prepared results lost, the newest files are missing or truncated: folder=%s events=%d",
                          self.folder, missing)  # fmt: skip
             self._note_lost(self.folder / f"behind {self._ordinal}", missing)
 
@@ -374,7 +374,7 @@ class PublisherLog:
             OSError: the disk fails.
         """
         if group.frames and group.checkpoint is None and group in self.groups and not group.header.at_once:
-            logger.error("prepared results lost, their epoch was given out again before their checkpoint, set aside: "
+            logger.error("prepared results lost, their epoch was used again before their checkpoint, set aside: "
                          "file=%s events=%d", quarantine(group.path), group.rows)  # fmt: skip
             self.groups.remove(group)
             self._note_lost(group.path, group.rows + group.lost_rows + group.missing_rows)

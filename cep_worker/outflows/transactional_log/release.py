@@ -107,7 +107,7 @@ class GroupDelivery:
         try:
             return GroupReader(self.group)
         except FileNotFoundError:
-            self.problem = "the file is gone"
+            self.problem = "the file is missing"
             return None
 
     def _next(self, now_ms: int) -> StoredFrame | None:

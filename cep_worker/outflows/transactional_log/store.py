@@ -134,7 +134,7 @@ class TransactionalLogStore:
         try:
             self.orphans().tick()
         except OSError as error:
-            paced_logger.problem("aside", "what is set aside cannot be read: folder=%s reason=%s",
+            paced_logger.problem("aside", "orphaned data cannot be read: folder=%s reason=%s",
                                  self._folder, error.strerror, level=logging.ERROR)  # fmt: skip
 
     def orphans(self) -> OrphanedFolders:

@@ -50,7 +50,7 @@ def app_settings(app: ast.App, problems: Problems) -> AppSettings:
     name = find_only(app.annotations, "name", problems)
     rejected = find(app.annotations, "async")
     if rejected is not None and not dialect_3x:
-        problems.add("unknown-annotation", "@app:async is not known", rejected.span, "put @async on the streams")
+        problems.add("unknown-annotation", "@app:async is unknown", rejected.span, "put @async on the streams")
     playback = find_only(app.annotations, "playback", problems)
     idle, increment = _playback_times(playback, problems, dialect_3x) if playback is not None else (None, None)
     statistics = find_only(app.annotations, "statistics", problems)
@@ -67,7 +67,9 @@ def _check_single_value(annotation: ast.Annotation | None, problems: Problems) -
     """Put down a second value without a name, where one is asked for."""
     unnamed = [element for element in annotation.elements if element.key is None] if annotation is not None else []
     for more in unnamed[1:]:
-        problems.add("duplicate-annotation-key", f"a second value, '{more.value}', where one belongs", more.span)
+        problems.add(
+            "duplicate-annotation-key", f"a second value, '{more.value}', where only one is allowed", more.span
+        )
 
 
 def _playback_times(annotation: ast.Annotation, problems: Problems, dialect_3x: bool) -> tuple[int | None, int | None]:
@@ -122,7 +124,7 @@ def on_error_action(annotations: tuple[ast.Annotation, ...], problems: Problems)
         return "LOG"
     if action.upper() not in _ON_ERROR_ACTIONS:
         hint = f"use {', '.join(_ON_ERROR_ACTIONS)}"
-        problems.add("unknown-option", f"'{action}' is no action of @OnError", annotation.span, hint)
+        problems.add("unknown-option", f"'{action}' is not an action of @OnError", annotation.span, hint)
         return "LOG"
     return action.upper()
 

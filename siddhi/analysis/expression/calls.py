@@ -57,7 +57,7 @@ class CallChecker:
             self._unknown(call, (Kind.FUNCTION, Kind.AGGREGATOR))
             return None
         if declaration.kind is Kind.AGGREGATOR and not aggregates:
-            message = f"'{call.name}' aggregates; that cannot be done in {place}"
+            message = f"'{call.name}' is an aggregate, which is not allowed in {place}"
             self._problems.add("aggregate-not-here", message, call.span)
             return None
         if arguments is None or not self.fits(declaration, call, arguments):

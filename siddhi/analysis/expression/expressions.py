@@ -117,7 +117,9 @@ class ExpressionAnalyser:
     def _event(self, reference: ast.SourceReference, scope: Scope) -> EventReference | None:
         if scope.slot_of(reference) is None:
             hint = did_you_mean(reference.name, [slot.reference for slot in scope.slots])
-            self._problems.add("unknown-reference", f"nothing is called '{reference.name}' here", reference.span, hint)
+            self._problems.add(
+                "unknown-reference", f"there is nothing named '{reference.name}' here", reference.span, hint
+            )
             return None
         return scope.event(reference, self._problems)
 

@@ -121,9 +121,11 @@ class Scope:
         elif place is not None:
             hint = f"write '{place.reference}.{name}'"
         elif hint is None and self.output is not None and self.place in {"having", "order by"}:
-            hint = f"{self.place} sees what is selected only: add '{name}' to `select`"
+            hint = f"{self.place} can only use selected attributes: add '{name}' to `select`"
         where = "the output" if self.output is not None else " or ".join(f"'{slot.reference}'" for slot in slots)
-        message = f"there is no attribute '{name}' in {where}" if where else f"no attribute can stand here: '{name}'"
+        message = (
+            f"there is no attribute '{name}' in {where}" if where else f"an attribute is not allowed here: '{name}'"
+        )
         problems.add("unknown-attribute", message, attribute.span, hint)
 
     def _resolve_qualified(
@@ -143,7 +145,7 @@ class Scope:
             known = [slot.reference for slot in self.slots] + [table.id for table in self.tables]
             problems.add(
                 "unknown-reference",
-                f"nothing is called '{source.name}' here",
+                f"there is nothing named '{source.name}' here",
                 source.span,
                 did_you_mean(source.name, known) or (f"known here: {', '.join(known)}" if known else None),
             )
@@ -187,9 +189,7 @@ class Scope:
         """Put down that the condition of a join asks a side for an event that it never has."""
         refused = self.paired and reference.index is not None and reference.index.offset > 0
         if refused:
-            problems.add(
-                "no-such-event", f"'{slot.reference}' is one event: only [0] and [last] mean it", reference.span
-            )
+            problems.add("no-such-event", f"'{slot.reference}' is one event: use only [0] or [last]", reference.span)
         return refused
 
     def _index_of(self, slot: Slot, reference: SourceReference | None) -> ast.EventIndex | None:

@@ -21,7 +21,7 @@ def usable_language(registry: Registry, written: str, span: Span, problems: Prob
         problems.add("unknown-script-language", message, span, hint)
         return None
     if not registry.scripts.allows(name):
-        message = f"functions in '{written}' are switched off here"
+        message = f"functions in '{written}' are disabled here"
         hint = f"{registry.scripts.way_out(name)} allows them, and trusts anyone who deploys plans with its machines"
         problems.add("script-language-off", message, span, hint)
         return None

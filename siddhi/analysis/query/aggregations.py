@@ -71,9 +71,9 @@ def _check_aggregate(context: Context, definition: ast.AggregationDefinition, ag
     span = aggregate.syntax.span if aggregate.syntax is not None else definition.span
     if aggregate.namespace or aggregate.name not in INCREMENTAL:
         hint = f"use {', '.join(sorted(INCREMENTAL))}"
-        context.problems.add("not-incremental", f"'{aggregate.name}' cannot be kept by duration", span, hint)
+        context.problems.add("not-incremental", f"'{aggregate.name}' is not supported in an aggregation", span, hint)
     elif not all(isinstance(argument, AttributeValue) for argument in aggregate.arguments):
-        hint = "calculate it in a query before, and aggregate that query's stream"
+        hint = "compute it in a preceding query, and aggregate that query's stream"
         message = f"'{aggregate.name}' in an aggregation takes a plain attribute"
         context.problems.add("not-incremental", message, span, hint)
 

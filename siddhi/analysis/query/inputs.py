@@ -38,7 +38,7 @@ def analyse_single(context: Context, source: ast.SingleInput) -> SourceInput | N
             "not-a-stream",
             f"{typed.kind.value} '{typed.source}' cannot be a query's only input",
             source.span,
-            "join a stream with it, or put an on-demand query to it",
+            "join a stream with it, or use an on-demand query",
         )
         return None
     return typed
@@ -157,7 +157,7 @@ class _ChainBuilder:
         if declaration is None or arguments is None or not context.calls.fits(declaration, call, arguments):
             return None
         if self._in_pattern and not declaration.in_patterns:
-            hint = "put it into a query of its own and read its output"
+            hint = "put it into a separate query and read its output"
             context.problems.add("not-in-patterns", f"'{call.name}' is not allowed in a pattern", call.span, hint)
             return None
         if self._in_pattern and any(not self._own(part) for argument in arguments for part in walk(argument)):

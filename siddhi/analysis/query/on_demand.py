@@ -84,7 +84,7 @@ def _analyse_write(context: Context, query: ast.OnDemandQuery) -> AnalysedOnDema
             return None
         selection, schema = selected
     elif isinstance(output, ast.InsertInto) or (isinstance(output, ast.Update) and output.insert):
-        context.problems.add("no-output", "what is to be inserted? `select` is missing", query.span)
+        context.problems.add("no-output", "`select` is missing: which values should be inserted?", query.span)
         return None
     typed = analyse_output(context, output, None, Schema("", schema.attributes))
     if typed is None:

@@ -74,10 +74,10 @@ def _event_type(context: Context, output: ast.Output, rate: ast.Rate | None) -> 
     if not isinstance(rate, ast.SnapshotRate):
         return output.events or EventType.CURRENT
     if not rate.time.milliseconds:
-        message = "snapshots every 0 milliseconds would never let the clock move on"
+        message = "snapshots every 0 milliseconds would never let the clock advance"
         context.problems.add("no-time", message, rate.span, "write a time of at least 1 millisecond")
     if output.events is not None and output.events is not EventType.ALL:
-        message = f"a snapshot gives all events, not {output.events.value} ones"
+        message = f"a snapshot contains all events, not {output.events.value} ones"
         context.problems.add("wrong-event-type", message, output.span, "leave the event type out")
     return EventType.ALL
 
@@ -143,11 +143,11 @@ def _report_mismatch(context: Context, output: ast.InsertInto, target: OutputTar
     wanted = target.schema
     if wanted is None:
         return
-    message = f"the query gives ({_written(schema)}), but '{target.id}' has ({_written(wanted)})"
+    message = f"the query returns ({_written(schema)}), but '{target.id}' has ({_written(wanted)})"
     hint = "names, types and order must be the same"
     for (name, given), (expected_name, expected) in zip(schema.attributes, wanted.attributes, strict=False):
         if name != expected_name:
-            hint = f"attribute '{name}' stands where '{expected_name}' should"
+            hint = f"attribute '{name}' is in the position of '{expected_name}'"
             break
         if given is not expected:
             hint = f"attribute '{name}' is {given.value}, not {expected.value}: use convert({name}, '{expected.value}')"
@@ -184,7 +184,7 @@ def _table_condition(
     if output.on is None:
         name = table.schema.id
         hint = f"add `on {name}.<attribute> == <value>`"
-        context.problems.add("condition-missing", f"which rows of '{name}'? `on` is missing", output.span, hint)
+        context.problems.add("condition-missing", f"`on` is missing: which rows of '{name}'?", output.span, hint)
         return None
     place = "the condition on a table"
     scope = Scope(output=schema, tables=(table.schema,), aggregates=False, place=place, loose=table.replaces)
@@ -214,7 +214,7 @@ def _implied_assignments(context: Context, output: ast.Update, table: Schema, sc
     for name, attribute_type in schema.attributes:
         if name not in table:
             message = f"table '{table.id}' has no attribute '{name}' to update"
-            hint = did_you_mean(name, table.names()) or "say what to set with `set`"
+            hint = did_you_mean(name, table.names()) or "specify the assignments with `set`"
             context.problems.add("unknown-attribute", message, output.span, hint)
         elif table.type_of(name) is not attribute_type:
             wanted = table.type_of(name).value
@@ -228,5 +228,5 @@ def _implied_assignments(context: Context, output: ast.Update, table: Schema, sc
 
 
 def _report_missing(context: Context, output: ast.Update, table: Schema, schema: Schema) -> None:
-    message = f"the query gives ({_written(schema)}), but table '{table.id}' has ({_written(table)})"
+    message = f"the query returns ({_written(schema)}), but table '{table.id}' has ({_written(table)})"
     context.problems.add("schema-mismatch", message, output.span, "names, types and order must be the same")

@@ -42,7 +42,7 @@ def _analyse_key(context: Context, key: ast.ValuePartition | ast.RangePartition)
         return None
     kind, name, schema = found
     if kind in {SourceKind.TABLE, SourceKind.AGGREGATION}:
-        message = f"{kind.value} '{name}' brings no events that could have a key"
+        message = f"{kind.value} '{name}' has no events that could have a key"
         context.problems.add("not-a-stream", message, key.span, "give keys to streams and named windows")
         return None
     scope = Scope(

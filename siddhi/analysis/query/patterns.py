@@ -50,7 +50,7 @@ class _MachineBuilder:
         for element in _repeated(steps):
             if element.waiting_ms == 0:
                 leaf = self._leaves[element.slot]
-                message = "a silence of 0 milliseconds under `every` would never let the clock move on"
+                message = "a silence of 0 milliseconds under `every` would never let the clock advance"
                 self._context.problems.add("no-time", message, leaf.span, "write a time of at least 1 millisecond")
         return StateMachine(self._state.sequence, steps, slots, _milliseconds(self._state.within))
 

@@ -70,8 +70,8 @@ def _analyse_input(context: Context, source: ast.Input) -> QueryInput | None:
         case ast.StateInput():
             return analyse_state(context, source)
         case ast.AnonymousInput():
-            hint = "give the inner query a stream of its own with `insert into`, and read that"
-            context.problems.add("anonymous-stream", "a query cannot stand where a stream should", source.span, hint)
+            hint = "let the inner query insert into a stream, and read that stream"
+            context.problems.add("anonymous-stream", "a query is not allowed in place of a stream", source.span, hint)
             return None
 
 

@@ -98,7 +98,7 @@ def _attributes(
             continue
         if name in found:
             hint = "give one of them another name with `as`"
-            context.problems.add("duplicate-output", f"two outputs are called '{name}'", attribute.span, hint)
+            context.problems.add("duplicate-output", f"two outputs are named '{name}'", attribute.span, hint)
         if typed is None:
             complete = False
         else:
@@ -113,7 +113,7 @@ def _all_attributes(
     for slot in source.slots:
         for name, attribute_type in slot.schema.attributes:
             if name in found:
-                message = f"'*' would give two outputs called '{name}'"
+                message = f"'*' would select two outputs named '{name}'"
                 context.problems.add("duplicate-output", message, selection.span, "select them by name with `as`")
                 return None
             value = AttributeValue(slot.number, name, attribute_type, ast.EventIndex(0) if slot.counted else None)

@@ -22,7 +22,7 @@ def explain_query(query: QueryNode, obstacles: Mapping[str, str], shared: str) -
     names the queries with which it shares work.
     """
     operators = tuple(_operators(query))
-    warnings = [f"events of {stream} go through the app one by one: {reason}" for stream, reason in obstacles.items()]
+    warnings = [f"events of {stream} are processed one by one: {reason}" for stream, reason in obstacles.items()]
     warnings.extend(
         f"{operator.operator} works {operator.execution} in Python"
         for operator in operators

@@ -159,6 +159,6 @@ class ChunkRunner:
 
 
 def _endless_loop(stream: str) -> SiddhiRuntimeError:
-    message = f"an event of the stream '{stream}' causes others without end: {MAX_CASCADE_DEPTH} in a row"
-    hint = "a query that feeds a stream it depends on needs a condition that ends the round"
+    message = f"an event of the stream '{stream}' causes an endless sequence of others: {MAX_CASCADE_DEPTH} in a row"
+    hint = "a query that feeds a stream it depends on needs a condition that ends the cycle"
     return SiddhiRuntimeError(Problem("endless-loop", message, hint))

@@ -160,7 +160,7 @@ class StepRunner:
                     self._tell_refused(self._stages[number].node, refused)
 
     def _tell_refused(self, node: AppNode, refused: int) -> None:
-        self.failures.tell(FailedEvents(node.name, "", refused, "its table has that primary key already"))
+        self.failures.tell(FailedEvents(node.name, "", refused, "its table already has that primary key"))
 
     def fast_path(self, stream: str) -> FastPath | None:
         """Return the fast path of events that come on `stream` from outside, None when there is none."""

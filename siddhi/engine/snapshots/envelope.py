@@ -68,11 +68,11 @@ def unsealed(data: Buffer) -> tuple[bytes, memoryview]:
 
 
 _WAYS_OUT = {
-    "snapshot-unknown": "give the bytes that a snapshot of this engine wrote",
+    "snapshot-unknown": "use the bytes of a snapshot of this engine",
     "snapshot-format": "run the version that wrote it, or begin with empty state (cep restart PLAN --from none)",
     "snapshot-torn": "take the snapshot before it",
     "snapshot-damaged": "take the snapshot before it",
-    "snapshot-of-another-app": "take over what both have in common, or start without a snapshot",
+    "snapshot-of-another-app": "migrate the unchanged parts, or start without a snapshot",
     "snapshot-not-by-key": "keep the number of instances",
 }
 

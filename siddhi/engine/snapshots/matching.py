@@ -25,11 +25,11 @@ class LeftReason(str, Enum):
 
 
 _WORDS = {
-    LeftReason.GONE: "the app has none of that name",
-    LeftReason.CHANGED: "it is defined otherwise",
-    LeftReason.DEPENDENCIES_CHANGED: "what it reads, calls or is driven by is defined otherwise",
-    LeftReason.PARTITION_LEFT: "the keys of its partition are others",
-    LeftReason.NOT_HELD: "it reads attributes that its window had not held",
+    LeftReason.GONE: "the app has nothing with that name",
+    LeftReason.CHANGED: "its definition changed",
+    LeftReason.DEPENDENCIES_CHANGED: "the definition of something that it reads or calls, or its clock, changed",
+    LeftReason.PARTITION_LEFT: "the keys of its partition changed",
+    LeftReason.NOT_HELD: "it reads attributes that its window did not store",
 }
 
 

@@ -158,7 +158,7 @@ class Graph:
 
     def _found(self, roots: frozenset[str], alone: bool) -> Ranks | str:
         if not self.acyclic:
-            return "queries feed each other in a circle"
+            return "queries feed each other in a cycle"
         timed = [node for node, place in enumerate(self.places) if place.timed]
         walks = [self._walk([stream]) for stream in roots]
         if any(self._meets_badly(walk, self._ranked) for walk in walks):

@@ -33,25 +33,25 @@ _GROUPED = (
     takes(_JSON, constant("enclosing.element", STRING, "the name of an object around the array")),
     takes(_JSON, constant("enclosing.element", STRING), constant("distinct", BOOL)),
 )
-_TOKENIZED = (_AT, takes(_JSON, _PATH, constant("fail.on.missing.attribute", BOOL, "false: null where nothing is")))
+_TOKENIZED = (_AT, takes(_JSON, _PATH, constant("fail.on.missing.attribute", BOOL, "false: null without a value")))
 
 JSON = Extension(
     "json",
     (
-        _json("getBool", "the bool at a path; false where none is", AttributeType.BOOL),
-        _json("getDouble", "the number at a path as double; null where nothing is", AttributeType.DOUBLE),
-        _json("getFloat", "the number at a path as float; null where nothing is", AttributeType.FLOAT),
-        _json("getInt", "the number at a path as int; null where nothing is", AttributeType.INT),
-        _json("getLong", "the number at a path as long; null where nothing is", AttributeType.LONG),
+        _json("getBool", "the bool at a path; false without one", AttributeType.BOOL),
+        _json("getDouble", "the number at a path as double; null without a value", AttributeType.DOUBLE),
+        _json("getFloat", "the number at a path as float; null without a value", AttributeType.FLOAT),
+        _json("getInt", "the number at a path as int; null without a value", AttributeType.INT),
+        _json("getLong", "the number at a path as long; null without a value", AttributeType.LONG),
         _json(
             "getObject",
-            "what is at a path, or the only value of the list there, as an object; null where nothing is",
+            "what is at a path, or the only value of the list there, as an object; null without a value",
             AttributeType.OBJECT,
         ),
-        _json("getString", "what is at a path, as text; null where nothing is", AttributeType.STRING),
+        _json("getString", "what is at a path, as text; null without a value", AttributeType.STRING),
         aggregator("json", "group", "all values as a JSON array", AttributeType.STRING, *_GROUPED),
         aggregator("json", "groupAsObject", "all values as a list", AttributeType.OBJECT, *_GROUPED),
-        _json("isExists", "true when something is at a path", AttributeType.BOOL),
+        _json("isExists", "true if there is a value at a path", AttributeType.BOOL),
         function(
             "json",
             "setElement",

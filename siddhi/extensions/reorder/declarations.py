@@ -7,15 +7,17 @@ from siddhi.parameters import BOOL, DOUBLE, LONG, NUMERIC, TIME, constant, takes
 from siddhi.plugins.extension import Extension
 from siddhi.registry import Arguments, CallError
 
-_TIME = value("timestamp", LONG, "what events are put in order by")
-_TIMEOUT = constant("timer.timeout", TIME, "how often everything held back is let out")
+_TIME = value("timestamp", LONG, "the attribute by which events are sorted")
+_TIMEOUT = constant("timer.timeout", TIME, "how often all delayed events are emitted")
 _MAXIMUM = constant("max.k", TIME, "the longest time that an event is delayed")
-_DISCARD = constant("discard.flag", BOOL, "true: an event older than one already let out is dropped")
+_DISCARD = constant("discard.flag", BOOL, "true: an event older than one already emitted is dropped")
 
-_CORRELATED = value("correlation.field", NUMERIC, "the number whose mean over the events is to stay accurate")
-_BATCH = constant("batch.size", TIME, "after how many events the bound on lateness is adapted; 10,000 if not given")
-_ERROR = constant("error.threshold", DOUBLE, "how far off the mean may be; 0.03 if not given")
-_CONFIDENCE = constant("confidence.level", DOUBLE, "how surely it shall be no further off; 0.95 if not given")
+_CORRELATED = value("correlation.field", NUMERIC, "the number whose mean over the events must stay accurate")
+_BATCH = constant(
+    "batch.size", TIME, "the number of events after which the bound on lateness is adapted; 10,000 by default"
+)
+_ERROR = constant("error.threshold", DOUBLE, "the allowed error of the mean; 0.03 by default")
+_CONFIDENCE = constant("confidence.level", DOUBLE, "the confidence level of that error; 0.95 by default")
 
 
 def _check_akslack(arguments: Arguments) -> None:
@@ -35,7 +37,7 @@ REORDER = Extension(
         stream_function(
             "reorder",
             "kslack",
-            "lets events out in the order of an attribute, held back as long as the latest came late so far",
+            "emits events in the order of an attribute, delayed by the largest lateness so far",
             (),
             takes(_TIME),
             takes(_TIME, _DISCARD),
@@ -48,7 +50,7 @@ REORDER = Extension(
         stream_function(
             "reorder",
             "akslack",
-            "like kslack, but held back only as long as the accuracy of what is calculated over a value asks for",
+            "like kslack, but delayed only as long as the required accuracy of aggregates over a value demands",
             (),
             takes(_TIME, _CORRELATED),
             takes(_TIME, _CORRELATED, _DISCARD),

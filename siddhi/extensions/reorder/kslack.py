@@ -70,7 +70,7 @@ class KSlack(RowWindow):
         self.origin = clock_ms
 
     def accepted(self, batch: EventBatch, step: Step) -> EventBatch:
-        return with_value(batch, self.value, step, "what events are put in order by")
+        return with_value(batch, self.value, step, "the attribute by which events are sorted")
 
     def prepare(self, batch: EventBatch) -> None:
         value = self.value.evaluate(Evaluation(batch))

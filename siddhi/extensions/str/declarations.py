@@ -49,7 +49,7 @@ def _str(
     return function("str", name, summary, result, *overloads, check=check)
 
 
-_SEPARATOR = constant("separator", STRING, "what stands between, ',' unless given")
+_SEPARATOR = constant("separator", STRING, "the separator, ',' by default")
 _DISTINCT = constant("distinct", BOOL, "true: every text once")
 
 STR = Extension(

@@ -68,7 +68,7 @@ class TransformerBase:
 
     def identifier(self, meta: Meta, token: Token) -> str:
         if token.casefold() in KEYWORDS:
-            message = f"'{token}' is a word of the language, which cannot be a name here"
+            message = f"'{token}' is a keyword, which cannot be a name here"
             self._problem("keyword-as-name", message, meta, f"write it in back-quotes: `{token}`")
         return self.name(meta, token)
 

@@ -149,7 +149,7 @@ class DefinitionTransformer(TransformerBase):
             if name in {"week", "millisec"}:
                 self._problem(
                     "unknown-duration",
-                    f"an aggregation cannot be kept by {name}",
+                    f"an aggregation has no duration {name}",
                     meta,
                     "use sec, min, hour, day, month or year",
                 )

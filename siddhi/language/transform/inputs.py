@@ -201,8 +201,8 @@ class InputTransformer(TransformerBase):
             self.legacy.append(
                 Problem(
                     brackets.MISPLACED_BRACKETS,
-                    "brackets may not stand here like this",
-                    "leave out those that group nothing, and those around the first elements of a sequence",
+                    "brackets are not allowed here in this form",
+                    "omit brackets that group nothing, and those around the first elements of a sequence",
                     element.span,
                 )
             )
@@ -220,7 +220,7 @@ class InputTransformer(TransformerBase):
             self.legacy.append(
                 Problem(
                     "within-inside-pattern",
-                    "within stands only at the end of a whole pattern",
+                    "within is only allowed at the end of a whole pattern",
                     "only execution plans of the 3.x dialect (@Plan:name) bound parts of a pattern",
                     chain.span,
                 )

@@ -109,7 +109,7 @@ def test_every_task_is_told_with_its_place_and_what_runs_in_it() -> None:
 
 
 def test_what_an_edited_plan_could_not_take_over_is_told() -> None:
-    left = "total#0: query total: it is defined otherwise"
+    left = "total#0: query total: its definition changed"
     assert plan_status(plan(topology={"state_left": [left]})).splitlines()[2] == f"\tstate was reset: {left}"
 
 

@@ -29,7 +29,7 @@ PREVIEW = {
     "reset": 1,
     "parts": [
         {"stage": "s", "kind": "query", "name": "late", "kept": True, "reason": "", "held": HELD},
-        {"stage": "s", "kind": "table", "name": "T", "kept": False, "reason": "it is defined otherwise", "held": None},
+        {"stage": "s", "kind": "table", "name": "T", "kept": False, "reason": "its definition changed", "held": None},
     ],
     "streams": [
         {"stream": "S", "waiting_events": 1_234, "fate": "mapped", "reason": "by name; null: gate"},
@@ -63,7 +63,7 @@ def test_kept_and_reset_parts_and_waiting_events_are_told(asked: list[tuple[str,
     text = "@Plan:name('Old') define stream late (a int);"
     assert dry_run(tmp_path, text).output.splitlines() == [
         "kept  query late (1,200 rows, 4.0 kB)",
-        "RESET table T: it is defined otherwise",
+        "RESET table T: its definition changed",
         "stream S: 1,234 waiting events would continue in their new form (by name; null: gate)",
         "stream R: 2 waiting events would become failed events (a was int and is string now)",
     ]

@@ -54,13 +54,13 @@ def test_subjects_do_not_hide_each_other(paced: PacedLog, caplog: pytest.LogCapt
 def test_the_end_is_logged_once_and_only_after_a_problem(
     paced: PacedLog, time: Time, caplog: pytest.LogCaptureFixture
 ) -> None:
-    paced.over("manager", "a manager answers again")
+    paced.over("manager", "a manager responds again")
     paced.problem("manager", "no manager")
-    paced.over("manager", "a manager answers again")
-    paced.over("manager", "a manager answers again")
+    paced.over("manager", "a manager responds again")
+    paced.over("manager", "a manager responds again")
     time.now += AGAIN_S
     paced.problem("manager", "no manager")
-    assert caplog.messages == ["no manager", "a manager answers again", "no manager"]
+    assert caplog.messages == ["no manager", "a manager responds again", "no manager"]
 
 
 def test_what_fails_and_succeeds_in_turn_does_not_flood_the_log(
@@ -68,7 +68,7 @@ def test_what_fails_and_succeeds_in_turn_does_not_flood_the_log(
 ) -> None:
     for _ in range(160):
         paced.problem("manager", "no manager")
-        paced.over("manager", "a manager answers again")
+        paced.over("manager", "a manager responds again")
         time.now += 1 / 16
     assert len(caplog.messages) <= 4
 

@@ -127,7 +127,7 @@ def test_the_preview_runs_in_a_process_of_its_own() -> None:
     found = previews.preview(snapshot, snapshot.plans[KEY], TEXT.replace("R#window.length(9)", "R#window.length(8)"))
     assert [(one.name, one.kept, one.reason, one.held is not None) for one in found.parts] == [
         ("sums", True, "", True),
-        ("longs", False, "it is defined otherwise", False),
+        ("longs", False, "its definition changed", False),
     ]
 
 

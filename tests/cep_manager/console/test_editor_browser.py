@@ -51,10 +51,10 @@ class AuthoringView(FakeView):
         held = ComponentState("query", "late", rows=1_234, groups=5)
         parts = (
             EditedPart("lateness", "query", HOSTILE, kept=True, reason="", held=held),
-            EditedPart("storms", "query", "storms", kept=False, reason="it is defined otherwise", held=None),
+            EditedPart("storms", "query", "storms", kept=False, reason="its definition changed", held=None),
         )
         streams = (EditedStream("Departures", 42, "mapped", "by name; null: gate"),)
-        return EditPreview(key.plan, 1, 1, parts, streams, "the rest is not known")
+        return EditPreview(key.plan, 1, 1, parts, streams, "the rest is unknown")
 
     def try_plan(self, trial: PlanTrial) -> TrialResult:
         return self.trials.run(trial)
@@ -141,7 +141,7 @@ def test_before_deploying_it_is_told_what_is_kept_and_what_reset(page: Browser) 
     assert rows == [
         ["State", "", "Current content", "Why"],
         [f"query {HOSTILE}", "kept", "1,234 rows, 5 groups", ""],
-        ["query storms", "reset", "–", "it is defined otherwise"],
+        ["query storms", "reset", "–", "its definition changed"],
         ["Stream", "Waiting accepted events", "What happens to them", "How"],
         ["Departures", "42", "continue in their new form", "by name; null: gate"],
     ]

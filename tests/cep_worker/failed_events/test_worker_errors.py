@@ -243,7 +243,7 @@ def test_a_stream_that_nothing_feeds_from_outside_is_not_replayed_and_says_why(w
     until(lambda: listed(world)["found"])
     (refused,) = act(world, "replay", all=True)["refused"]
     assert refused["code"] == "no-inflow"
-    assert "takes no events from outside" in refused["reason"]
+    assert "accepts no external events" in refused["reason"]
     assert listed(world)["found"] == 1
 
 

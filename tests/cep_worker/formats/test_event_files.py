@@ -171,7 +171,7 @@ def test_lines_that_trickle_in_are_handed_out_as_they_come() -> None:
     [
         ("none.parquet", None, "no such file"),
         ("a.parquet", "x", "is not a Parquet file"),
-        ("a.txt", "x", "unknown kind of file .txt"),
+        ("a.txt", "x", "unknown file type .txt"),
         ("a.json", "x", "is not JSON"),
     ],
 )

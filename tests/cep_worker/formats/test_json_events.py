@@ -97,8 +97,8 @@ def test_a_long_attribute_called_timestamp_is_also_the_time(
         (b'{"n":"1","t":2}', InvalidEvent(0, "n", "must be int, not text")),
         (b'{"n":true,"t":2}', InvalidEvent(0, "n", "must be int, not true or false")),
         (b'{"n":1.5,"t":2}', InvalidEvent(0, "n", "must be int, not a number with a fraction")),
-        (b'{"n":2147483648,"t":2}', InvalidEvent(0, "n", "is out of the range of int")),
-        (b'{"n":1,"t":9223372036854775808}', InvalidEvent(0, "t", "is out of the range of long")),
+        (b'{"n":2147483648,"t":2}', InvalidEvent(0, "n", "is out of range for int")),
+        (b'{"n":1,"t":9223372036854775808}', InvalidEvent(0, "t", "is out of range for long")),
         (b'{"n":[],"t":2}', InvalidEvent(0, "n", "must be int, not a list")),
         (b'{"n":{},"t":2}', InvalidEvent(0, "n", "must be int, not an object")),
         (b"[1]", InvalidEvent(0, "", "must be an object, not a number")),
@@ -142,7 +142,7 @@ def test_any_value_is_taken_for_a_string_and_for_an_object(value: bytes, taken: 
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        (b'{"f":1e39}', "is out of the range of float"),
+        (b'{"f":1e39}', "is out of range for float"),
         (b'{"f":"1"}', "must be float, not text"),
         (b'{"d":true}', "must be double, not true or false"),
         (b'{"b":1}', "must be bool, not a number"),

@@ -173,7 +173,7 @@ def test_protobuf_evolves_by_the_numbers_of_fields(registry: FakeRegistry) -> No
     first = struct.pack(">bI", 0, old) + b"\x00" + b"\x0a\x01a" + b"\x11" + struct.pack("<d", 1.0)
     source = reader("protobuf", {"schema.registry": registry.url, "fail.on.missing.attribute": "false"})
     assert values(source.read_bodies([first, written], 9)) == [(9, "a", 1.0, None), (9, None, 2.0, -3)]
-    assert "of a message that its schema does not have" in rejected(source, first[:5] + b"\x02\x08")
+    assert "names a message that its schema does not have" in rejected(source, first[:5] + b"\x02\x08")
     assert "ends within the path" in rejected(source, first[:5] + b"\x80")
     assert "not Protobuf of its schema" in rejected(source, first[:-3])
 
@@ -231,8 +231,8 @@ def test_events_wait_while_the_registry_is_away(registry: FakeRegistry, monkeypa
     for answer, said in (
         ((503, b"<html>"), "answers status 503; check schema.registry"),
         ((404, b"<html>"), "answers status 404; check schema.registry"),
-        ((401, b"{}"), "refuses who asks (status 401): check basic.auth.username"),
-        ((200, b"[]"), "that is no answer of a schema registry"),
+        ((401, b"{}"), "refuses the user (status 401): check basic.auth.username"),
+        ((200, b"[]"), "this is not a response of a schema registry"),
         ((200, b"x" * 3_000_000), "it answered more than 2,048 KiB"),
         ((302, b""), "answers status 302"),
     ):
@@ -266,7 +266,7 @@ def test_a_registry_that_is_away_is_not_asked_for_every_event() -> None:
         registry.add(OLD)
         now[0] = 40.0
         assert asking.by_id(1).text == OLD
-    with pytest.raises(SchemaUnavailableError, match=r"does not answer \(ConnectionError\); check schema\.registry"):
+    with pytest.raises(SchemaUnavailableError, match=r"does not respond \(ConnectionError\); check schema\.registry"):
         SchemaRegistry(RegistryAddress(f"http://127.0.0.1:{free_port()}")).by_id(7)
 
 
@@ -354,8 +354,8 @@ def test_types_that_double_at_each_level_are_counted_and_deep_ones_refused() -> 
         ("protobuf", 'syntax = "proto3"; message E { string symbol = 1; }', "message E has no field price"),
         ("protobuf", 'syntax = "proto3"; enum E { A = 0; }', "it has no message"),
         ("jsonschema", '{"type": "objekt"}', "it cannot be used as JSON Schema"),
-        ("jsonschema", '{"$ref": "http://127.0.0.1:1/x.json"}', "none of the schema's references"),
-        ("jsonschema", '{"$ref": "file:///etc/passwd"}', "none of the schema's references"),
+        ("jsonschema", '{"$ref": "http://127.0.0.1:1/x.json"}', "not among the schema's references"),
+        ("jsonschema", '{"$ref": "file:///etc/passwd"}', "not among the schema's references"),
     ],
 )
 def test_a_schema_that_does_not_fit_is_an_error_of_the_plan(kind: str, definition: str, problem: str) -> None:
@@ -505,7 +505,7 @@ def test_what_a_schema_refers_to_is_bounded(registry: FakeRegistry) -> None:
     with pytest.raises(SchemaError, match="it refers to more than 64 other schemas"):
         asking.by_id(registry.add("{}", "JSON", references=small))
     circle = [{"name": "r", "subject": "circle", "version": 1}]
-    with pytest.raises(SchemaError, match="its references go round in a circle: r"):
+    with pytest.raises(SchemaError, match="its references form a cycle: r"):
         asking.by_id(registry.add("[]", "JSON", "circle", references=circle))
     registry.add(json.dumps({"doc": "x" * 1_100_000}), subject="too-large")
     with pytest.raises(SchemaError, match="is longer than 1,048,576 bytes"):

@@ -157,7 +157,11 @@ def test_an_attribute_called_as_the_events_time_is_written_in_its_place(
         ("json", {"payload": '{"a": {{carrier}}}', "validate.json": "true"}, "the template does not produce JSON: "),
         ("ndjson", {"payload": "{{late}}"}, "payload: does not go with ndjson"),
         ("ndjson", {"enclosing.element": "$.a"}, "unknown option enclosing.element"),
-        ("csv", {"payload": "{{late}}"}, "payload: csv takes no template; give columns their numbers: carrier='0', …"),
+        (
+            "csv",
+            {"payload": "{{late}}"},
+            "payload: csv has no templates; give each attribute a column number: carrier='0', …",
+        ),
         ("csv", {"payload.late": "1"}, "payload: must give the columns 0 to 0 an attribute each"),
         ("csv", {"payload.nothing": "0"}, "payload: no such attribute: nothing"),
         ("csv", {"delimiter": "||"}, "delimiter: must be one ASCII character"),

@@ -49,9 +49,9 @@ def test_a_missing_attribute_is_refused_or_null() -> None:
 @pytest.mark.parametrize(
     ("body", "attribute", "problem"),
     [
-        (b"symbol:WSO2,\nprice:1,\nvolume:2", "symbol", "must stand in quotes"),
-        (b'symbol:",\nprice:1,\nvolume:2', "symbol", "must stand in quotes"),
-        (b'symbol:"a,\nb",\nprice:1,\nvolume:2', "symbol", "must stand in quotes"),
+        (b"symbol:WSO2,\nprice:1,\nvolume:2", "symbol", "must be in quotes"),
+        (b'symbol:",\nprice:1,\nvolume:2', "symbol", "must be in quotes"),
+        (b'symbol:"a,\nb",\nprice:1,\nvolume:2', "symbol", "must be in quotes"),
         (b'symbol:"a",\nprice:1,\nvolume:x', "volume", "must be long, not 'x'"),
         (b'price:1,\nvolume:2,\nsymbol:"a"\n~~~~~~~~~~\nsymbol:"b"', "symbol", "set event.grouping.enabled='true'"),
     ],
@@ -135,7 +135,7 @@ def test_any_pattern_keeps_its_groups(pattern: str) -> None:
             MATCHED | {"regex.A": "(?=x)(y)(z)"},
             "lookaround, backreferences and possessive quantifiers are not supported",
         ),
-        ({"delimiter": " "}, "delimiter: must be a line of its own"),
+        ({"delimiter": " "}, "delimiter: must be a separate line"),
         ({"new.line.character": ";"}, "new.line.character: must be"),
     ],
 )

@@ -47,8 +47,8 @@ def test_without_properties_nothing_changes() -> None:
 @pytest.mark.parametrize(
     ("paths", "problem"),
     [
-        ({"symbol": "s", "sender": "trp:Authorization", "price": "p", "hops": "h"}, "shows who the sender is"),
-        ({"symbol": "s", "sender": "trp:cookie", "price": "p", "hops": "h"}, "shows who the sender is"),
+        ({"symbol": "s", "sender": "trp:Authorization", "price": "p", "hops": "h"}, "contains credentials"),
+        ({"symbol": "s", "sender": "trp:cookie", "price": "p", "hops": "h"}, "contains credentials"),
         ({"symbol": "s", "sender": "trp: ", "price": "p", "hops": "h"}, "sender: trp: names no property"),
         ({"symbol": "s", "sender": "trp:a"}, "no path for price, hops"),
         (

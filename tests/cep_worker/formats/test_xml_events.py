@@ -51,7 +51,7 @@ def test_values_that_do_not_fit_are_named() -> None:
     body = f"<events>{event.format(1)}{event.format('x')}{event.format('<n>1</n>')}</events>"
     assert problems("xml", body.encode()) == [
         (1, "volume", "must be long, not 'x'"),
-        (2, "volume", "must be long, not an element with others in it"),
+        (2, "volume", "must be long, not an element with child elements"),
     ]
     assert problems("xml", b"<events><events/><event/></events>")[:2] == [
         (0, "", "must be <event>, not <events>"),
@@ -90,7 +90,7 @@ def test_a_string_may_be_an_element_as_it_stands() -> None:
     assert read("xml", body, whole) == [(9, "<company><symbol>a</symbol></company>", 1.0, 2)]
     assert problems("xml", body, paths(symbol="x", price="company", volume="volume")) == [
         (0, "symbol", "is missing (string)"),
-        (0, "price", "must be float, not an element with others in it"),
+        (0, "price", "must be float, not an element with child elements"),
     ]
 
 
@@ -144,7 +144,7 @@ def test_the_time_stands_in_an_attribute() -> None:
         (paths(symbol="nothing()", price="price", volume="v"), "symbol: 'nothing()' is not XPath"),
         ({**BY_PATH, "namespaces": "dt"}, "namespaces: must be prefix=uri"),
         ({"extract.leaf.node.data": "true"}, "extract.leaf.node.data: must be false, not 'true'"),
-        (paths(symbol="trp:symbol", price="price", volume="v"), "properties of the transport"),
+        (paths(symbol="trp:symbol", price="price", volume="v"), "have transport properties"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(options: dict[str, str], message: str) -> None:

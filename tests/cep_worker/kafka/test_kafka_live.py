@@ -252,7 +252,7 @@ def test_sasl_and_tls_protect_connections_and_their_errors_say_what_to_check(
     topic.events(1, 1)
     sasl = {"bootstrap_servers": kafka.sasl, "security_protocol": "SASL_PLAINTEXT", "sasl_username": USER}
     world.start(topic.source(**sasl, sasl_password="wrong"))  # noqa: S106 - that is the test
-    until(lambda: "the broker refused who we are: check sasl.mechanism" in error(world))
+    until(lambda: "authentication failed: check sasl.mechanism" in error(world))
     tls = {"bootstrap_servers": kafka.tls, "security_protocol": "SSL"}
     world.manager.deploy(msgspec.structs.replace(topic.source(**tls), epoch=8))
     until(lambda: "TLS failed: check security.protocol, ssl.ca.location" in error(world))
@@ -283,7 +283,10 @@ def test_a_sink_writes_messages_where_their_events_say(world: World, kafka: Brok
     ] * 2
     assert two.messages(1)[0].value() == b'{"event":{"carrier":"%s","late":0}}' % two.name.encode()
     kept = requests.get(world.url("/errors"), {"plan": "KnockOnDelays"}, timeout=5).json()["entries"]
-    assert ["is not a name of a topic" in kept[0]["reason"], "is not a partition" in kept[1]["reason"]] == [True, True]
+    assert ["is not a valid name of a topic" in kept[0]["reason"], "is not a partition" in kept[1]["reason"]] == [
+        True,
+        True,
+    ]
 
 
 def test_a_message_that_is_too_large_is_kept_and_the_others_go_on(world: World, kafka: Broker) -> None:

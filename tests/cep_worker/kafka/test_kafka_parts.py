@@ -168,7 +168,7 @@ def test_brokers_and_files_must_be_listed() -> None:
     assert "password_files.folders" in refused(open_, "source", password_file="/etc/shadow")[0]  # noqa: S106 - a path
     assert "password_files.folders" in refused(open_, "sink", optional_configuration="ssl.key.location:/etc/key")[0]
     lent = refused(open_, "source", frozenset({"sasl.password"}), sasl_password="x")  # noqa: S106
-    assert "goes only where that sends it" in lent[0]
+    assert "can only be sent to the destination that it configures" in lent[0]
     local = SINK | {"bootstrap.servers": "localhost:9092"}
     faults_ = list(reach_faults("sink", Connector("S", "kafka", local, "", {}), Guard(open_, here=False)))
     assert "it is this very host" in faults_[0].text()
@@ -308,7 +308,7 @@ def test_one_wrong_message_does_not_take_others_with_it() -> None:
     assert [one.message.offset for one in refused] == [11, 12]
     kept = StoredMessages(stored(refused, 9))
     assert (len(kept), kept.payloads(), kept.message(0).headers) == (2, [b"x", b""], [("h", b"v"), ("h", b"w")])
-    with pytest.raises(ValueError, match="no messages of Kafka"):
+    with pytest.raises(ValueError, match="no Kafka messages"):
         StoredMessages(batch)
 
 

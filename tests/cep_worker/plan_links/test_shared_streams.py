@@ -175,7 +175,7 @@ def test_a_plan_that_waits_for_another_says_for_which(
         publisher.send("Alerts", alerts(*[(number, "UA", number)] * 5))
     until(lambda: last_error(world, "KnockOnDelays"), publisher)
     assert last_error(world, "KnockOnDelays") == (
-        "KnockOnDelays/Alerts waits for Escalation/LateOnes, which takes no more"
+        "KnockOnDelays/Alerts waits for Escalation/LateOnes, which accepts no more events"
     )
     receiver = linked(world, "LateOnes")
     until(lambda: not last_error(world, "KnockOnDelays"), receiver, publisher)

@@ -226,8 +226,8 @@ def test_what_is_no_address_is_not_told_where_operators_read(desk: Desk, server:
 @pytest.mark.parametrize(
     ("to", "told"),
     [
-        ("a@[", "the event makes no valid mail"),
-        ("(" * 3_000 + "a@example.com", "the event makes no valid mail"),
+        ("a@[", "the event is not a valid mail"),
+        ("(" * 3_000 + "a@example.com", "the event is not a valid mail"),
         ("a@example.com," * 1_000, "to: more than 10000 characters of addresses"),
     ],
 )
@@ -249,7 +249,7 @@ def test_addresses_that_a_server_does_not_understand_do_not_stop_the_plan(contex
     desk.send(sink, (to, 1), ("ops@example.com", 2))
     assert [recipients for recipients, _ in server.mails] == [["ops@example.com"]]
     assert sink.dropped_events == 1
-    assert "takes no addresses with other letters than ASCII ones" in sink.last_error()
+    assert "accepts only ASCII addresses" in sink.last_error()
     desk.close()
     server.stop()
 
@@ -350,7 +350,7 @@ def test_a_server_without_tls_is_not_shown_the_password(desk: Desk, server: Mail
     sink = desk.sink(auth="true", password="secret")  # noqa: S106
     desk.offer(sink, ("UA", 1))
     desk.until(sink.last_error)
-    assert "it offers no TLS, and the password is not shown without" in sink.last_error()
+    assert "it does not offer TLS, and the password is not sent without it" in sink.last_error()
     assert not server.mails
 
 
@@ -363,7 +363,7 @@ def test_a_server_without_tls_is_not_shown_the_password(desk: Desk, server: Mail
         ({"address": "@"}, "address: must be a mail address"),
         ({"address": "a@example.com, b@example.com"}, "address: must be a mail address"),
         ({"address": "a@example.com\nBcc: b@example.com"}, "address: must be a mail address"),
-        ({"auth": "true", "password": "geheimnüs"}, "password: other letters than ASCII ones cannot be sent$"),
+        ({"auth": "true", "password": "geheimnüs"}, "password: only ASCII characters are supported$"),
         ({"port": ""}, "port: 465 is for TLS from the beginning"),
         ({"to": ""}, "missing required option to"),
         ({"port": "70000"}, "port: "),

@@ -302,7 +302,7 @@ def test_results_that_a_sink_could_not_deliver_to_its_end_are_told(
     monkeypatch.setattr(running_sinks, "ENDING_MS", 100)
     world.start(with_sink("http", {"publisher.url": f"http://127.0.0.1:{free_port()}/"}))
     world.publisher().open().send("Alerts", TWO)
-    until(lambda: any("web hook failed" in one for one in caplog.messages))
+    until(lambda: any("webhook failed" in one for one in caplog.messages))
     world.manager.deploy(PLAN)
     until(lambda: any("sink dropped events" in one for one in caplog.messages))
     told = next(one for one in caplog.messages if "sink dropped events" in one)

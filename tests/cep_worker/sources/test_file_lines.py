@@ -129,7 +129,7 @@ def test_a_file_that_only_has_the_number_of_the_former_one_is_another(path: Path
 
 def test_what_is_no_file_is_told_and_not_waited_for(path: Path) -> None:
     os.mkfifo(path)
-    with pytest.raises(OSError, match="is no regular file"):
+    with pytest.raises(OSError, match="is not a regular file"):
         follow(path).next()
 
 

@@ -92,7 +92,7 @@ def test_lines_that_do_not_fit_are_left_out_and_told(world: World, path: Path) -
     receiver = world.connected_receiver()
     until(lambda: len(receiver.rows()) == 2, receiver)
     assert receiver.rows() == [row(1), row(3)]
-    until(lambda: "lines left out so far: 2" in problem(world), receiver)
+    until(lambda: "skipped lines so far: 2" in problem(world), receiver)
     assert f"{path}, line 2: " in problem(world)
 
 
@@ -129,7 +129,7 @@ def test_a_quote_that_nobody_closes_takes_no_other_line_along(world: World, path
     append(path, '"UA,5,1.5\n', "AA,6,1.5\n", 'BA,7",1.5\n', "CA,8,1.5\n")
     world.start(with_file(path, "csv", {"timestamp": "dep_delay"}))
     receiver = world.connected_receiver()
-    until(lambda: len(receiver.rows()) == 2 and "lines left out so far: 2" in problem(world), receiver)
+    until(lambda: len(receiver.rows()) == 2 and "skipped lines so far: 2" in problem(world), receiver)
     assert [row[1] for row in receiver.rows()] == ["AA", "CA"]
 
 
@@ -173,7 +173,7 @@ def test_what_cannot_be_read_is_told_until_it_can_and_logged_once(
     until(lambda: receiver.rows() == [row(1)] and not problem(world), receiver)
     records = [record for record in caplog.records if record.name == "cep_worker.sources.file"]
     assert [record.getMessage().partition(":")[0] for record in records] == [
-        "file is followed",
+        "following file",
         f"{path} cannot be read",
     ]
 

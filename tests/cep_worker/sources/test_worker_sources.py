@@ -217,12 +217,12 @@ def test_a_source_of_an_artefact_feeds_all_plans_that_import_the_stream(
         ("http", {"receiver.url": "http://0.0.0.0:1/y"}, "", "from other hosts, and there are no tokens"),
         ("zeromq", {"endpoint": "tcp://0.0.0.0:1"}, "", "from other hosts, and there are no keys"),
         ("http", {"timestamp": "carrier"}, "", "timestamp: carrier is string"),
-        ("http", {"basic.auth.enabled": "true"}, "", "who may send is settled by tokens"),
+        ("http", {"basic.auth.enabled": "true"}, "", "tokens in the worker's configuration determine"),
         ("http", {}, "keyvalue", "unknown type of mapper keyvalue for the source http; known types: csv, json"),
         ("http", {}, "binary", "unknown type of mapper binary for the source http; known types: csv, json, text, xml"),
         ("http", {}, "json/attributes", "@attributes: no path for "),
         ("zeromq", {}, "", "missing required option endpoint"),
-        ("zeromq", {"endpoint": "tcp://127.0.0.1:1"}, "json", "leave @map out"),
+        ("zeromq", {"endpoint": "tcp://127.0.0.1:1"}, "json", "remove @map"),
     ],
 )
 def test_a_source_that_cannot_run_is_reported_and_the_rest_of_the_plan_runs(

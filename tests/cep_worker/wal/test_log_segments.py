@@ -508,7 +508,7 @@ def test_a_log_that_has_lost_its_files_and_their_counts_reports_one_event_at_lea
         model.log = StreamLog(model.folder, identity, LIMITS, DiskSync())
         assert model.log.lost_rows == 1, "counted once"
         model.log.close()
-    assert "their number is not known" in caplog.text
+    assert "their number is unknown" in caplog.text
 
 
 @pytest.mark.parametrize("cut", [False, True])

@@ -258,7 +258,7 @@ def test_a_file_that_got_its_new_name_but_not_its_new_header_is_void(
     with caplog.at_level(logging.WARNING):
         again = opened(log.folder)
     assert read(again) == expected
-    assert f"had not got to the disk: file={last}" in caplog.text
+    assert f"was not written to the disk: file={last}" in caplog.text
     assert again.lost_rows == 1, "the event that was accepted there is lost, and told of"
 
 

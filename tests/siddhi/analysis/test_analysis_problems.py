@@ -33,7 +33,7 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("from p=S -> q=T[b == 'x'] select p.a insert into O", "unknown-attribute", "write 'p.b'"),
         ("from p=T[b == 'x'] -> q=S select p.a insert into O", "unknown-attribute", "no attribute 'b' in 'p' [unkn"),
         ("from S select s.a as x insert into O", "unknown-reference", "did you mean 'S'?"),
-        ("from S select a having S.a > 1 insert into O", "unknown-reference", "nothing is called 'S' here"),
+        ("from S select a having S.a > 1 insert into O", "unknown-reference", "there is nothing named 'S' here"),
         (
             "from S as s join T as t on S.a == t.a select s.a as x insert into O",
             "unknown-reference",
@@ -131,7 +131,7 @@ def refusal(text: str) -> SiddhiAnalysisError:
             "not-in-patterns",
             "their own element",
         ),
-        ("from e1=S#log() -> e2=T select e2.x as x insert into O", "not-in-patterns", "query of its own"),
+        ("from e1=S#log() -> e2=T select e2.x as x insert into O", "not-in-patterns", "separate query"),
         ("@info(name='q') from S insert into A; @info(name='q') from S insert into B", "duplicate-query-name", "'q'"),
         ("@info(name='query_2') from S insert into A; from S insert into B", "duplicate-query-name", "'query_2'"),
         (

@@ -268,7 +268,7 @@ def test_a_stream_that_feeds_itself_without_end_is_told_and_one_that_comes_to_an
     counting.send("S", records([1], n=ints(0)))
     assert len(seen) == 5001
     endless = started(text.format(limit=2_000_000_000))
-    with pytest.raises(SiddhiRuntimeError, match="'S' causes others without end") as caught:
+    with pytest.raises(SiddhiRuntimeError, match="'S' causes an endless sequence of others") as caught:
         endless.send("S", records([1], n=ints(0)))
     assert caught.value.problems[0].code == "endless-loop"
 

@@ -129,8 +129,8 @@ def nested(levels: int) -> object:
         (TrialEvent("B", ["x", 2**31]), "'v' must be int, not 2147483648"),
         (TrialEvent("B", ["x", True]), "'v' must be int, not true"),
         (TrialEvent("A", {"b": 1}), "'b' must be bool, not 1"),
-        (TrialEvent("A", {"o": nested(65)}), "'o': more than 64 lists and maps are nested in each other"),
-        (TrialEvent("A", {"b": nested(900)}), "'b': more than 64 lists and maps are nested in each other"),
+        (TrialEvent("A", {"o": nested(65)}), "'o': more than 64 nested lists and maps"),
+        (TrialEvent("A", {"b": nested(900)}), "'b': more than 64 nested lists and maps"),
         (TrialEvent("B", ["x", 1], -1), "timestamp must be milliseconds since 1970"),
     ],
 )

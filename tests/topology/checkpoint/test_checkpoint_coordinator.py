@@ -512,7 +512,7 @@ def test_the_end_waits_for_a_final_checkpoint_only_so_long() -> None:
     drained = [one for one in world.pass_ms(9_000) if isinstance(one, Drained)]
     assert drained == [Drained(RUN, "its last checkpoint was not complete in time")]
     joining = World()
-    assert joining.coordinator.drain(RUN, 0) == [Drained(RUN, "its tasks do not work")]
+    assert joining.coordinator.drain(RUN, 0) == [Drained(RUN, "its tasks are not running")]
     joining.coordinator.end_run(RUN, "gone")
     assert joining.coordinator.drain(RUN, 0) == [Drained(RUN, "the topology does not run")]
 

@@ -166,7 +166,7 @@ def test_a_checkpoint_that_turned_out_to_be_damaged_is_passed_over_until_it_is_d
 def test_a_manifest_is_not_written_before_all_of_its_packs_are_there(tmp_path: Path) -> None:
     here, elsewhere = store_of("directory", tmp_path), open_store(str(tmp_path / "another host"))
     part = writer_of(elsewhere).write(1, {"all#0": WINDOW})
-    with pytest.raises(CheckpointUnreadableError, match="must be one place for the driver and for all hosts"):
+    with pytest.raises(CheckpointUnreadableError, match="must be shared by the driver and all hosts"):
         here.write_manifest(manifest_of(part, 1))
     assert here.taken(KEY) == []
 

@@ -52,9 +52,9 @@ def test_of_a_location_its_place_is_shown_and_no_secret(location: str, shown: st
             "s3://KEY:sec/ret@bucket/folder",
             r"s3://bucket/folder cannot be used: no bucket .* \(write / in a secret as %2F\)",
         ),
-        ("s3://KEY:sec?ret@bucket/folder", "no bucket is named right behind"),
+        ("s3://KEY:sec?ret@bucket/folder", "a bucket must follow"),
         ("s3://KEY:sec[ret@bucket/folder", "s3://bucket/folder cannot be used"),
-        ("s3:///folder", "no bucket is named right behind"),
+        ("s3:///folder", "a bucket must follow"),
         (
             "s3://KEY:sec-ret@bucket/f?endpoint=127.0.0.1",
             "no option endpoint; options are region, scheme, endpoint_over",

@@ -310,10 +310,10 @@ def test_a_plan_that_does_not_stop_ends_its_host_which_says_so() -> None:
 
 def test_the_plan_that_ended_two_hosts_gets_no_seat_any_more_and_nobody_else() -> None:
     hosts = up("p", "q", slots=2)
-    blame = Blame("d-1", PlanKey(1, "p"), "it was at work")
+    blame = Blame("d-1", PlanKey(1, "p"), "it was running")
     hosts.beat("d-1", blames=(blame, blame, Blame("other-7", PlanKey(1, "q"), "of another driver")))
     assert not hosts.state.stands_alone(PlanKey(1, "p"), 0), "one host is held against it once"
-    hosts.beat("d-1", blames=(Blame("d-9", PlanKey(1, "p"), "it was at work"),))
+    hosts.beat("d-1", blames=(Blame("d-9", PlanKey(1, "p"), "it was running"),))
     assert hosts.state.stands_alone(PlanKey(1, "p"), 0)
     assert not hosts.state.stands_alone(PlanKey(1, "q"), 0)
     assert not hosts.state.stands_alone(PlanKey(1, "p"), STRIKES_MS), "after a while it may try again"

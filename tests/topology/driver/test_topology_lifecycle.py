@@ -205,7 +205,7 @@ def test_the_first_plan_of_a_tenant_waits_for_a_slot_for_its_host_and_is_not_ove
     assert reasons(topologies) == {
         "own": "",
         "p": "needs a slot for a stage host, 0 of 1 are free",
-        "later": "waits for p[1], which came first",
+        "later": "waits for p[1], which was submitted first",
     }
     topologies.hosts, topologies.hosts_open = {1: 1}, frozenset({2})
     assert topologies.on_time(0) == [], "another tenant's host is not for it, nor one that leaves"
@@ -253,7 +253,7 @@ def test_topologies_start_in_the_order_in_which_they_came_and_say_why_they_wait(
     assert reasons(topologies) == {
         "a": "",
         "b": "needs 2 free slots, 1 of 3 are free",
-        "c": "waits for b[1], which came first",
+        "c": "waits for b[1], which was submitted first",
     }
 
 
@@ -318,7 +318,7 @@ def test_after_a_job_has_ended_by_itself_nothing_is_admitted_until_executors_wer
     assert topologies.on_time(1_000 + FIRST_MS) == []
     assert reasons(topologies) == {
         "a": "an executor was lost on h",
-        "b": "waits until it is known which executors are left",
+        "b": "waits until the remaining executors are known",
     }
     topologies.executors, topologies.seen_ms = (1,), 1_000 + SETTLES_MS
     assert started(topologies.on_time(1_000 + FIRST_MS)) == ["b"]
@@ -441,7 +441,7 @@ def test_a_slow_checkpoint_store_takes_nothing_of_the_time_in_which_tasks_start_
     assert reasons(topologies) == {"a": ""}
     late_ms = 2 * START_MS
     assert topologies.on_time(late_ms) == []
-    assert reasons(topologies) == {"a": "the checkpoint store has not said yet what it starts from"}
+    assert reasons(topologies) == {"a": "waits for the checkpoint store to determine its starting state"}
     topologies.job_given(key("a"), 1, late_ms)
     assert (states(topologies), reasons(topologies)) == ({"a": "starting"}, {"a": ""})
     assert topologies.on_time(late_ms + START_MS - 1) == []
@@ -464,7 +464,7 @@ def test_a_topology_that_waits_in_a_stage_host_behind_others_is_never_late() -> 
     topologies.on_time(late_ms + START_MS + SLOW_STORE_MS)
     assert (states(topologies), reasons(topologies)) == (
         {"a": "starting"},
-        {"a": "the checkpoint store has not said yet what it starts from"},
+        {"a": "waits for the checkpoint store to determine its starting state"},
     )
 
 

@@ -58,7 +58,7 @@ def test_the_largest_values_are_converted_as_java_does() -> None:
 
 
 def test_events_of_which_no_attribute_is_left_are_not_made_up() -> None:
-    assert conversion_problem(HAD, (("other", "int"),)) == "none of their attributes is left"
+    assert conversion_problem(HAD, (("other", "int"),)) == "none of their attributes exists any more"
     assert conversion_problem((), (("other", "int"),)) == ""
     assert conversion_problem(HAD, ()) == ""
 

@@ -97,6 +97,6 @@ def test_logs_are_kept_back_to_the_oldest_checkpoint_that_is_retained() -> None:
     restored = Positions.restored([positions.snapshot()])
     restored.mark(6)
     restored.complete(6, 4)
-    assert restored.unneeded_of("w/S", "log") == 0, "what a checkpoint of a former attempt holds is not known"
+    assert restored.unneeded_of("w/S", "log") == 0, "what a checkpoint of a former attempt holds is unknown"
     restored.complete(6, 6)
     assert restored.unneeded_of("w/S", "log") == 50

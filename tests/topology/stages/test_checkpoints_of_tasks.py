@@ -295,7 +295,7 @@ def test_a_task_that_stands_by_or_was_paused_takes_no_part(launch: Launch) -> No
     running.until(lambda: running.tasks[0].state.step == "quiet")
     running.begin(1)
     running.until(lambda: not running.tasks[0].checkpointing.taken.empty())
-    assert "gives its state away" in running.tasks[0].checkpointing.taken.get().error
+    assert "transfers its state" in running.tasks[0].checkpointing.taken.get().error
 
 
 def test_a_plan_that_delivers_exactly_once_needs_checkpoints(zmq_context: Context) -> None:

@@ -109,7 +109,7 @@ def test_every_key_goes_on_in_an_edited_stage_and_what_is_gone_from_it_is_told_o
     again.until(lambda: len(again.out) == 40)
     assert sorted(number for _, number in again.out) == sorted(sums(range(1, 91))[50:])
     told = {left for task in again.tasks for left in task.state.left()}
-    assert told == {"keyed: query gone: the app has none of that name"}
+    assert told == {"keyed: query gone: the app has nothing with that name"}
 
 
 @pytest.mark.thorough

@@ -157,7 +157,7 @@ def test_a_state_of_any_size_is_fetched_whole(zmq_context: Context, monkeypatch:
         for name, state in states.items():
             assert fetch_state(zmq_context, door.endpoint, KEY, EPOCH, name) == state
         for epoch, name in ((EPOCH, "other#0"), (EPOCH + 1, "total#0")):
-            with pytest.raises(RequestRejectedError, match="gives no such state"):
+            with pytest.raises(RequestRejectedError, match="has no such state"):
                 fetch_state(zmq_context, door.endpoint, KEY, epoch, name)
     finally:
         door.close()

@@ -390,9 +390,9 @@ def test_a_table_that_is_lost_is_told_until_it_is_back(world: World) -> None:
         ("url='sqlite:////no/such/folder/x.db'", "unable to open database file"),
         ("url='nothing at all'", "Could not parse"),
         ("url='mysql+pymysql://db/stocks'", "the driver pymysql is not installed"),
-        ("jdbc.url='jdbc:postgresql://cep:gehe/im@db/stocks'", "url: its port or one of its parameters cannot be read"),
-        ("jdbc.url='jdbc:postgresql://a:5432,b:5432/stocks'", "url: its port or one of its parameters cannot be read"),
-        ("url='sqlite:///x.db?timeout=soon'", "url: its port or one of its parameters cannot be read"),
+        ("jdbc.url='jdbc:postgresql://cep:gehe/im@db/stocks'", "url: its port or one of its parameters is invalid"),
+        ("jdbc.url='jdbc:postgresql://a:5432,b:5432/stocks'", "url: its port or one of its parameters is invalid"),
+        ("url='sqlite:///x.db?timeout=soon'", "url: its port or one of its parameters is invalid"),
         ("url='sqlite://', password.file='/no/such/file'", "password.file: /no/such/file cannot be read"),
     ],
 )
@@ -466,7 +466,7 @@ def test_changes_of_a_table_that_has_no_store_any_more_are_told(world: World) ->
     world.send(stage, "Put", ("a", 1.0))
     state = stage.mark(1)
     assert world.stage(state, delivery="exactly-once", store="", bare=True).left == (
-        "P#0: changes of the table T that were not in its database: it has no store any more",
+        "P#0: changes of the table T that were not yet in its database: it no longer has a store",
     )
 
 

@@ -43,7 +43,7 @@ def test_a_task_above_its_limit_is_stopped_with_the_reason_and_one_below_is_not(
 
 def test_the_excess_is_told_in_the_words_of_the_plan() -> None:
     assert describe_excess(2, 1_250 * 2**20, 2**30) == (
-        "task 2 held 1250m, @Plan:resources(memory='1024m') allows no more: raise it, or keep less"
+        "task 2 held 1250m, @Plan:resources(memory='1024m') is the limit: raise it, or keep less state"
     )
 
 

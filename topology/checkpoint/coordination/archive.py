@@ -38,7 +38,7 @@ from topology.checkpoint.storage.store import CheckpointStore, ManifestName, Sav
 logger = logging.getLogger(__name__)
 
 RESERVED_AT_ONCE = 10
-"""So many numbers of checkpoints are reserved with one write."""
+"""The number of checkpoint numbers that one write reserves."""
 
 
 class RunStart(msgspec.Struct, frozen=True):

@@ -59,11 +59,12 @@ IDLE_LOOK_MS = 1_000
 """How soon after a topology without news has some again its next checkpoint may begin."""
 
 HOSTED = 120
-"""So many times the usual heartbeat and lease apply to tasks in stage hosts: the driver hears each host by itself, and
-a thousand plans are not to say four times a second what their host says for all of them."""
+"""The factor by which heartbeats and leases of tasks in stage hosts are longer: the driver hears each host by itself,
+and a thousand plans are not to say four times a second what their host says for all of them."""
 
 AWAY_LEASES = 0.5
-"""A coordinator that did not look for this share of a lease was away itself: no task's silence counts up to then."""
+"""A coordinator whose loop was delayed by this share of a lease did not run itself: no task's silence counts up to
+then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Coordinator:
         self._past: dict[tuple[PlanKey, int], tuple[deque[Attempted], int]] = {}
         self.runs: dict[tuple[PlanKey, int], CheckpointedRun] = {}
         self.changed: set[tuple[PlanKey, int]] = set()
-        """Of which topologies there is something to tell, until the owner clears it."""
+        """The topologies with news, until the owner clears it."""
         self._due_ms = 0
         """When the next run must be looked at: a thousand of them are not looked at one by one each time."""
 
@@ -172,7 +173,7 @@ class Coordinator:
         return instructions
 
     def forget(self, key: PlanKey, epoch: int) -> None:
-        """Remove a topology that has ended for good."""
+        """Remove a topology that has ended and will not restart."""
         self._past.pop((key, epoch), None)
 
     # ---- tasks ------------------------------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ class Coordinator:
         return TopologyJoined(timing.heartbeat_ms * stretched, timing.lease_ms * stretched, run.exchanges())
 
     def task_ended(self, run_id: RunId, task: int) -> list[Instruction]:
-        """Note that the process of a task that fell silent is gone, as a probe has shown: its topology is lost."""
+        """Record that the process of a silent task has ended, as a probe has shown: its topology is lost."""
         run = self._find(run_id)
         if run is None or run.lost:
             return []
@@ -272,13 +273,13 @@ class Coordinator:
         return []
 
     def drain(self, run_id: RunId, now_ms: int) -> list[Instruction]:
-        """Take a last checkpoint of the run, after which it takes in no events; `Drained` follows."""
+        """Take a last checkpoint of the run, after which it accepts no events; `Drained` follows."""
         run = self._find(run_id)
         if run is not None and run.drain_until_ms is not None:
             return []
         refusal = self._refuse(run)
         if run is None or refusal or run.phase is Phase.JOINING or run.lost:
-            return [Drained(run_id, refusal or "its tasks do not work")]
+            return [Drained(run_id, refusal or "its tasks are not running")]
         run.drain_until_ms = now_ms + self._timing.drain_ms
         self._look_again(run)
         return []
@@ -480,7 +481,7 @@ class Coordinator:
         return True
 
     def _look_again(self, run: CheckpointedRun) -> None:
-        """Have `on_time` look at the run next time."""
+        """Let `on_time` check the run at its next call."""
         run.look_ms = self._due_ms = 0
 
     def _note(self, run: CheckpointedRun) -> None:

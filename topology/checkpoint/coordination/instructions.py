@@ -1,4 +1,4 @@
-"""What the driver's coordinator of checkpoints wants done by those who have sockets and stores."""
+"""Actions that the driver's checkpoint coordinator requests from the owners of sockets and stores."""
 
 from __future__ import annotations
 

@@ -21,8 +21,9 @@ def undecided(key: PlanKey, error: CheckpointUnreadableError) -> CheckpointUnrea
 def taken_by_another(run: RunId) -> str:
     """Return the message for a plan whose name another plan has taken over in the store."""
     return (
-        f"another plan of the name {run.key.plan}, of tenant {run.key.tenant}, has begun in checkpoint.location since "
-        "this one: managers with databases of their own must not share it; the newest checkpoint of this one is kept "
+        f"another plan of the name {run.key.plan}, of tenant {run.key.tenant}, has begun in checkpoint.location "
+        "since this one: managers with "
+        "separate databases must not share it; the newest checkpoint of this one is kept "
         f"as savepoint {FORMER_SAVEPOINT}<number>: undeploy the other plan, then restart this one from there or from "
         "none"
     )

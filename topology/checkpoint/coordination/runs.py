@@ -112,7 +112,7 @@ class TaskSeen:
     probe_ms: int = 0
     """When it may be probed next, if it is silent then."""
     stretched: int = 1
-    """It may be silent for so many times as long as others."""
+    """The factor by which it may be silent longer than others."""
     idle: bool = False
     """Every retained checkpoint holds all that there is in it."""
 

@@ -16,7 +16,7 @@ from topology.checkpoint.storage.store import Savepoint
 logger = logging.getLogger(__name__)
 
 MOST_FAILED = 16
-"""So many failed ones are remembered."""
+"""The number of failed ones that are remembered."""
 MOST_TOLD = 256
 """Number of the newest savepoints in reports."""
 
@@ -24,7 +24,7 @@ _Name = tuple[PlanKey, str]
 
 
 class Savepoints:
-    """What is known of all plans' savepoints. One thread calls everything here, the one that `storing` answers to."""
+    """The known savepoints of all plans. One thread calls everything here, the one that `storing` answers to."""
 
     def __init__(self, storing: Storing) -> None:
         self._storing = storing

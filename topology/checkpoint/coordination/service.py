@@ -55,7 +55,7 @@ LONGEST_WAIT_MS = 500
 """How long the thread waits at most while nothing is due; messages and orders wake it."""
 
 ZMTP_HEARTBEAT_MS = 60_000
-"""Tasks say themselves that they are there, and a thousand connections are not to be tested every other second."""
+"""Tasks send heartbeats themselves, and testing a thousand connections every other second would cost too much."""
 
 MESSAGES_AT_ONCE = 256
 
@@ -91,8 +91,8 @@ Event = RunOpened | RunRefused | RestartTopology | Drained
 class CheckpointsView(msgspec.Struct, frozen=True):
     """What is reported about a topology's checkpoints.
 
-    It says which results are final, its newest checkpoints, which one it started from, how many failed, and why it
-    cannot begin from the newest.
+    It reports which results are final, its newest checkpoints, which one it started from, how many failed, and why it
+    cannot start from the newest.
     """
 
     spans: tuple[CheckpointSpan, ...] = ()
@@ -135,7 +135,7 @@ class CheckpointService(threading.Thread):
         self._savepoint_reports: tuple[SavepointReport, ...] = ()
         self._news = True
         self._looked_ms: int | None = None
-        """When it was last looked at what is due."""
+        """The time of the last check for due work."""
         self._planned_ms: int | None = None
         """When this turn was to begin at the latest."""
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -254,7 +254,7 @@ class CheckpointService(threading.Thread):
                 self._turn()
             except Exception:
                 # The border of this thread: what was tripped over must not end the watch over all other topologies.
-                paced_logger.exception("a turn of the coordinator failed")
+                paced_logger.exception("an iteration of the coordinator's loop failed")
         self._probes.close()
 
     def _wait_ms(self) -> int:
@@ -301,7 +301,7 @@ class CheckpointService(threading.Thread):
             case ReportPart() as message:
                 self._do(self._coordinator.report(message, self._clock.monotonic_ms()))
             case message:
-                refusal = Rejected("unexpected-message", f"a driver does not take {message.TYPE} from tasks")
+                refusal = Rejected("unexpected-message", f"a driver accepts no {message.TYPE} from tasks")
                 self._send(peer, refusal, envelope.correlation)
 
     def _send(self, peer: bytes, message: Message, correlation: bytes = b"") -> None:
@@ -365,7 +365,7 @@ class CheckpointService(threading.Thread):
         self._unreadable.pop((run.key, run.epoch), None)
         if opened is not None and opened.kept:
             logger.warning(
-                "the newest checkpoint was not this plan's to begin from: topology=%s kept_as_savepoint=%s",
+                "the newest checkpoint belongs to another plan of this name: topology=%s kept_as_savepoint=%s",
                 run.key.topology(),
                 opened.kept,
             )
@@ -394,7 +394,7 @@ class CheckpointService(threading.Thread):
     def _reserve(self, run: RunId) -> None:
         def reserved(answer: int | CheckpointError) -> None:
             if isinstance(answer, CheckpointError):
-                text = "no numbers reserved: topology=%s reason=%s"
+                text = "no checkpoint numbers reserved: topology=%s reason=%s"
                 paced_logger.problem(f"numbers {run.key}", text, run.key.topology(), answer)
             else:
                 self._coordinator.numbers_reserved(run, answer)

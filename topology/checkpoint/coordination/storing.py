@@ -24,7 +24,7 @@ CHECK_MS = 30_000
 """How soon it is looked again whether a store that could not be used can be."""
 
 AT_ONCE = 4
-"""So many plans use the store at the same time: most of a call is waiting for a disk or a server."""
+"""The number of plans that use the store at the same time: most of a call is waiting for a disk or a server."""
 
 Answer = TypeVar("Answer")
 Order = Callable[[], None]
@@ -83,7 +83,7 @@ class _PlanCalls:
 
 
 class Storing:
-    """Calls `archive` on threads of its own, for each plan one call after the other.
+    """Calls `archive` on separate threads, for each plan one call after the other.
 
     With None nothing is done. `post` runs a function on the owner's thread. `usable_again` is such a function, called
     when the store can be used again.

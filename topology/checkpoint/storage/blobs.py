@@ -45,7 +45,7 @@ class Blobs(Protocol):
         """Return the content of `name`."""
 
     def get_ranges(self, name: str, ranges: Sequence[Range]) -> list[bytes]:
-        """Parts of what is kept as `name`."""
+        """Parts of the object `name`."""
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the sizes of what is stored directly in `folder`, by the last part of the name.
@@ -161,7 +161,7 @@ class ObjectBlobs:
     def folders(self, folder: str) -> tuple[str, ...]:
         if self._system.type_name != "gcs":
             return tuple(sorted(info.base_name for info in self._list(folder) if info.type is FileType.Directory))
-        # Of GCS pyarrow tells no folder but those for which there is an object too.
+        # For GCS, pyarrow lists only folders that also exist as an object.
         prefix = f"{self._folder}/{folder}".rstrip("/") + "/"
         below = (info.path.removeprefix(prefix).split("/") for info in self._list(folder, recursive=True))
         return tuple(sorted({first for first, *deeper in below if deeper}))

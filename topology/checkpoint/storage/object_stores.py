@@ -23,7 +23,7 @@ from topology.checkpoint.storage.blobs import ObjectBlobs
 
 CONNECT_S: Final = 3.0
 SILENT_S: Final = 5.0
-"""A transfer of which nothing comes or goes for so long is given up."""
+"""A transfer without progress for this long is aborted."""
 ATTEMPTS: Final = 3
 """Each request is made so often, with pauses of up to some seconds."""
 GCS_RETRIES: Final = timedelta(seconds=20)
@@ -58,7 +58,7 @@ def open_objects(location: str, shown: str) -> ObjectBlobs:
 def _open_s3(parts: SplitResult, shown: str) -> ObjectBlobs:
     bucket = parts.netloc.rpartition("@")[2]
     if not _BUCKET.fullmatch(bucket) or parts.fragment:
-        raise ValueError("no bucket is named right behind s3:// or KEY:SECRET@ (write / in a secret as %2F)")
+        raise ValueError("a bucket must follow s3:// or KEY:SECRET@ (write / in a secret as %2F)")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name in options:
         if name not in S3_OPTIONS:

@@ -28,7 +28,7 @@ def unreadable_formats(store: CheckpointStore, manifest: Manifest) -> tuple[int,
     found = set(noted_formats(manifest.states))
     if not any(state.format for state in manifest.states):
         first = {state.chunks[0] for state in manifest.states if state.chunks}
-        with contextlib.suppress(CheckpointUnreadableError):  # damage is found by who reads all of it
+        with contextlib.suppress(CheckpointUnreadableError):  # damage is detected by the reader of the whole object
             found |= {format_of(chunk) for chunk in store.read_chunks(manifest.key, manifest.packs, first).values()}
     return tuple(sorted(found - _READABLE))
 

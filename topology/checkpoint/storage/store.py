@@ -34,7 +34,7 @@ _CHECKED = "checked"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
 _DATABASES = ("sqlite", "postgresql", "mysql", "mariadb", "oracle", "mssql")
 _NEAR_BYTES = 256 * 1024
-"""Chunks that lie no further apart are read at one go."""
+"""Chunks that are no further apart are read in one request."""
 
 Warn = Callable[[str], None]
 
@@ -129,8 +129,9 @@ class CheckpointStore:
             if sizes.get(pack.name) != pack.size_bytes:
                 raise CheckpointUnreadableError(
                     "missing",
-                    f"{self.location} has no whole pack {pack.name}, which a task has written: checkpoint.location "
-                    "must be one place for the driver and for all hosts of topologies",
+                    f"{self.location} has no complete pack {pack.name}, which a task has written: "
+                    "checkpoint.location must be shared by the "
+                    f"driver and all hosts of topologies",
                 )
         taken = ManifestName(manifest.checkpoint, manifest.epoch, manifest.attempt)
         reference = f"{_folder(manifest.key)}/checkpoints/{taken.name()}"
@@ -311,7 +312,7 @@ class CheckpointStore:
         sizes = self.pack_sizes(manifest.key)
         for pack in manifest.packs:
             if sizes.get(pack.name) != pack.size_bytes:
-                raise CheckpointUnreadableError("missing", f"its pack {pack.name} is missing or not whole")
+                raise CheckpointUnreadableError("missing", f"its pack {pack.name} is missing or incomplete")
 
     def _savepoint(self, reference: str, warn: Warn) -> Savepoint | None:
         try:

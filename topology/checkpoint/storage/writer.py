@@ -1,7 +1,7 @@
 """How a task puts the states of its instances into the store: only chunks that are not there yet are written.
 
-A pack of which little is needed any more is treated as not stored: its last chunks are written again, some at a time,
-until it is no longer needed and can be deleted.
+A pack of which only a small part is still needed is treated as not stored: its last chunks are written again, some at a
+time, until it is no longer needed and can be deleted.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from topology.stages.settings import StageSettings
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 JOIN_STARTS = 3
-"""Tasks that Spark has started must be heard within so many times `restart.start_timeout_ms`: on a busy host, Python
-and what a plan needs may take a minute to load."""
+"""Tasks that Spark has started must send a heartbeat within this multiple of `restart.start_timeout_ms`: on a busy
+host, Python and what a plan needs may take a minute to load."""
 
 
 class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,7 +41,7 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         self.label_conf()
 
     def label_conf(self) -> dict[str, str]:
-        """Spark's settings by which executors come to hosts with `labels`. Raises ValueError where none do that."""
+        """Spark's settings that place executors on hosts with `labels`. Raises ValueError where none do that."""
         if not self.labels:
             return {}
         if self.master.startswith("k8s:"):
@@ -121,7 +121,7 @@ class CheckpointConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MetricsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the driver's metrics can be had over HTTP; nowhere with `port` 0."""
+    """The address of the driver's metrics over HTTP; nowhere with `port` 0."""
 
     host: Annotated[str, msgspec.Meta(min_length=1)] = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0

@@ -62,7 +62,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 TURN_MS = 50
-"""How long the loop waits for what comes before it looks at its jobs again, while a topology or host starts or ends."""
+"""How long the loop waits for messages before it checks its jobs again, while a topology or host starts or ends."""
 QUIET_TURN_MS = 500
 """How long it waits while none does: messages, endings and events of checkpoints wake it."""
 
@@ -85,7 +85,7 @@ there is always news, and the manager looks at all plans after each registration
 MOVED = "it has ended its stage host twice: it runs in a task of its own now"
 
 ORDERS = (SubmitTopology, KillTopology, RenamePlan, TakeSavepoint, DeleteSavepoint, ClearCheckpoints)
-"""What a manager may push; each bears the token under which it leads."""
+"""What a manager may push; each has the token of its leadership."""
 
 
 class JobEnded(msgspec.Struct, frozen=True):
@@ -160,11 +160,11 @@ class Driver:
         """Work until stopped, then end all topologies and the session.
 
         Raises:
-            SessionLostError: When Spark is gone.
-            DriverReplacedError: When a later process of the same name has started.
+            SessionLostError: When Spark has ended. DriverReplacedError: When a later process of the same name has
+            started.
         """
         context = self._context
-        raise_priority(self._config.priority)  # heartbeats go out from this thread
+        raise_priority(self._config.priority)  # this thread sends heartbeats
         client = ControlClient(context, self._config.manager_endpoints(), self._config.request_timeout_ms)
         logger.info("driver is ready: master=%s slots=%d", self._config.spark.master, self._runs.slots_total)
         try:
@@ -172,7 +172,7 @@ class Driver:
                 self._turn(client)
             self._drain(client)
         except (Py4JError, OSError) as error:
-            raise SessionLostError(f"Spark's process does not answer: {error}") from error
+            raise SessionLostError(f"Spark's process does not respond: {error}") from error
         finally:
             client.close()
             self._checkpoints.close()
@@ -192,7 +192,7 @@ class Driver:
                 job.cancel()
             self._session.stop()
         except (Py4JError, OSError) as error:
-            logger.warning("Spark could not be ended in order: %s", error)
+            logger.warning("Spark could not be stopped cleanly: %s", error)
 
     def _drain(self, client: ControlClient) -> None:
         """Have every topology take its last checkpoint, if it can in time, and end."""
@@ -531,8 +531,9 @@ class Driver:
             return
         if isinstance(answer, DriverRegistered) and not self._fence.follows(answer.system):
             text = (
-                "the manager is of another system, its orders are refused: its_system=%s followed_system=%s; start the "
-                "manager on the database that it had before, or this driver again"
+                "the manager is of another system, its commands are refused: its_system=%s followed_system=%s; "
+                "start the manager on its former "
+                "database, or restart this driver"
             )
             paced_logger.problem("system", text, answer.system, self._fence.system, level=logging.ERROR)
             client.leave()
@@ -543,7 +544,7 @@ class Driver:
             client.leave()
             self._next_beat_ms = self._clock.monotonic_ms() + RETRY_MS
             return
-        paced_logger.over("manager", "a manager answers again: manager=%s", client.manager().url())
+        paced_logger.over("manager", "a manager responds again: manager=%s", client.manager().url())
         self._reported, self._managers = (reports, savepoints, self._hosts.shape()), client.managers()
         self._answered = True
         if isinstance(answer, DriverRegistered):

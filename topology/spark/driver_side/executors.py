@@ -1,4 +1,4 @@
-"""Which executors the driver has now: looked up once a second in a thread of its own, off the driver's decisions."""
+"""The driver's current executors, looked up once a second in a separate thread so that decisions do not wait."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_executors(context: SparkContext) -> tuple[Executor, ...]:
         # The driver's own entry has no slots, but in local mode.
         return tuple(_described(one) for one in found if one.maxTasks())
     except (Py4JError, OSError) as error:
-        raise SessionLostError(f"Spark's process does not answer: {error}") from error
+        raise SessionLostError(f"Spark's process does not respond: {error}") from error
 
 
 def _described(summary: Any) -> Executor:
@@ -67,8 +67,8 @@ def _described(summary: Any) -> Executor:
 class ExecutorWatch(threading.Thread):
     """Watches the executors until `close`.
 
-    `executors` are as they were at the monotonic time `seen_ms`, at most `POLL_S` ago; `lost` says why there is no
-    session any more.
+    `executors` are as they were at the monotonic time `seen_ms`, at most `POLL_S` ago; `lost` is the reason why there
+    is no session.
     """
 
     def __init__(self, context: SparkContext, clock: Clock) -> None:

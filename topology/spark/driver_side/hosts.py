@@ -185,7 +185,7 @@ class Hosts:
             self._send(peer, Rejected(error.code, str(error)))
             return
         if not isinstance(message, ReportHost):
-            self._send(peer, Rejected("unexpected-message", f"a driver does not take {message.TYPE} from stage hosts"))
+            self._send(peer, Rejected("unexpected-message", f"a driver accepts no {message.TYPE} from stage hosts"))
             return
         host = self._state.hosts.get(message.host)
         if host is None:
@@ -201,7 +201,7 @@ class Hosts:
         if message.listed == message.number:
             host.listed = message.number
             self._do(self._state.register(message.host, message.tasks, message.blames, now_ms))
-        else:  # the answer says which list is known; the host sends the present one if that is another
+        else:  # the response names the known list; the host sends its current one if that differs
             self._do(self._state.beat(message.host, message.blames, now_ms))
         lease_ms = self._config.checkpoint.task_lease_ms
         self._send(peer, HostHeard(HEARTBEAT_MS, lease_ms, host.listed))

@@ -94,4 +94,4 @@ if __name__ == "__main__":
     else:
         started = time.perf_counter()
         make_archive()
-        sys.stderr.write(f"Spark's classes are archived ({time.perf_counter() - started:.0f} s)\n")
+        sys.stderr.write(f"Spark's classes were archived ({time.perf_counter() - started:.0f} s)\n")

@@ -1,4 +1,4 @@
-"""The driver's own metrics, told at the moment of each scrape, and the HTTP server at which they can be had.
+"""The driver's own metrics, read at each scrape, and the HTTP server that exports them.
 
 The manager serves the metrics of tasks: tasks run on any executor, and have no port that could be configured for
 scraping. The manager's metrics have other names, so that a sum over all processes counts nothing twice.
@@ -34,8 +34,8 @@ PLAN = ("tenant", "plan")
 class DriverMetrics(msgspec.Struct, frozen=True):
     """What the driver reports about itself at one moment.
 
-    `registered` says that a manager has taken its last report; `turned_ms` is when its loop last turned (monotonic
-    clock), None until Spark has started.
+    `registered`: a manager has accepted its last report; `turned_ms` is when its loop last turned (monotonic clock),
+    None until Spark has started.
     """
 
     slots: int
@@ -51,13 +51,15 @@ def driver_metrics(reading: DriverMetrics) -> Iterator[Metric]:
     yield gauge(
         "cep_driver_registered", "1 while a manager accepts the driver's reports", (), [((), reading.registered)]
     )
-    yield gauge("cep_driver_slots", "Spark task slots that the driver gives to topologies", (), [((), reading.slots)])
+    yield gauge(
+        "cep_driver_slots", "Spark task slots that the driver can use for topologies", (), [((), reading.slots)]
+    )
     yield gauge("cep_driver_slots_free", "Free slots", (), [((), reading.slots_free)])
     yield gauge("cep_driver_executors", "Spark executors that can be used", (), [((), reading.executors)])
     states = Counter((one.key.tenant, one.key.plan, one.state) for one in reading.topologies)
     yield gauge(
         "cep_driver_topologies",
-        "Topologies of the plan in that state; two while one replaces another",
+        "Topologies of the plan in this state; two while one replaces another",
         (*PLAN, "state"),
         (
             ((*of, state), states[*of, state])
@@ -106,7 +108,7 @@ def create_app(gate: Gate, reading: Callable[[], DriverMetrics], clock: Clock) -
     def not_ready() -> str:
         if reading().turned_ms is None:
             return "Spark has not started yet"
-        return "" if reading().registered else "no manager takes the driver's reports"
+        return "" if reading().registered else "no manager accepts the driver's reports"
 
     add_health_routes(app, not_live, not_ready)
 

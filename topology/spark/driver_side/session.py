@@ -96,7 +96,7 @@ class SparkJob(Protocol):
 
 
 class BarrierJob:
-    """A barrier job, in a thread of its own."""
+    """A barrier job, in a separate thread."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class BarrierJob:
 
 
 class TopologyJob(BarrierJob):
-    """The job of a topology that has Spark tasks of its own."""
+    """The job of a topology with its own Spark tasks."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from topology.spark.driver_side.executors import Executor
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_MS = 2_000
-"""Longer than it takes until the list tells what has just happened."""
+"""Longer than the delay until the list shows what has just happened."""
 LONGEST_PAUSE_MS = 60_000
 
 
@@ -22,7 +22,7 @@ def run_a_task_on_each(context: SparkContext, executors: int) -> None:
     """Run that many short tasks, which Spark spreads over the executors that are ready."""
     try:
         context.parallelize(range(executors), executors).map(str).collect()
-    except (Py4JError, OSError) as error:  # its process has gone
+    except (Py4JError, OSError) as error:  # its process has ended
         logger.warning("not warmed up: %s", error)
 
 
@@ -35,7 +35,7 @@ class Warming:
     """
 
     def __init__(self, run_tasks: Callable[[int], None]) -> None:
-        """Create a warmer; `run_tasks` is called with a number of executors, in a thread of its own."""
+        """Create a warmer; `run_tasks` is called with a number of executors, in a separate thread."""
         self._run_tasks = run_tasks
         self._running: threading.Thread | None = None
         self._cold: frozenset[str] = frozenset()

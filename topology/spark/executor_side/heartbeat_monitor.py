@@ -1,4 +1,4 @@
-"""Ends stages that stand still, on the host where they run.
+"""Ends stages that hang, on the host where they run.
 
     daemon ──forks──▶ monitor ◀──a pipe── beats ── stage, stage, …       silent for longer than its lease: SIGKILL
        └─────forks──▶ stage, stage, …
@@ -26,9 +26,9 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 LOOK_MS = 100
-"""How often the monitor looks who is silent."""
+"""How often the monitor checks for silent processes."""
 GRACE_MS = 500
-"""So much longer than the driver the monitor waits: what happened is for the driver to tell."""
+"""So much longer than the driver the monitor waits: the driver reports what happened."""
 NAME_AT = Path("/proc/self/comm")
 """Where a process writes what lists of processes call it (proc(5))."""
 _BEAT = struct.Struct("=qq")
@@ -204,7 +204,7 @@ class _Guard:
         if process_id in self._handles:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handles[process_id], signal.SIGKILL)
-                logger.warning("a stage hangs and is killed: process=%d", process_id)
+                logger.warning("killing a stage that hangs: process=%d", process_id)
 
 
 def waits_of(process_id: int) -> Waits:
@@ -221,7 +221,7 @@ def waits_of(process_id: int) -> Waits:
 
 
 def _parent_of(process_id: int) -> int:
-    """0 when there is no such process any more."""
+    """0 when the process no longer exists."""
     try:
         stat = Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):

@@ -66,7 +66,7 @@ HANG_MS = 30_000
 """A turn that takes so long ends the host, when other plans wait for theirs. Reading a large state, or compiling on a
 busy machine, takes some seconds."""
 TRACE_MS = 1_000
-"""How often the host looks for others of its machine that have died."""
+"""How often the host checks for dead hosts on its machine."""
 
 TaskId = tuple[PlanKey, int, int]
 """A plan, an epoch and an attempt."""
@@ -148,7 +148,7 @@ class StageHost:
     def run(self) -> None:
         """Run what the driver says."""
         gc.collect()
-        gc.freeze()  # what is here now stays: collections need not look at it while events wait
+        gc.freeze()  # existing objects stay: garbage collections need not visit them while events wait
         self._control.start()
         self._agents.start()
         try:
@@ -280,7 +280,7 @@ class StageHost:
         if now_ms >= self._next_trace_ms:
             self._next_trace_ms = now_ms + TRACE_MS
             for host, key in left_behind(self._folder):
-                self._blames.append(Blame(host, key, "it was at work when its stage host died"))
+                self._blames.append(Blame(host, key, "it was running when its stage host died"))
                 self._changed = True
         if self._changed or now_ms >= self._next_beat_ms:
             self._register(now_ms)
@@ -310,7 +310,7 @@ class StageHost:
             case EndTask(key=key, epoch=epoch, attempt=attempt):
                 self._end(key, epoch, attempt)
             case Rejected(reason=reason):
-                logger.warning("the driver does not know this host, which ends: reason=%s", reason)
+                logger.warning("the driver does not know this host, which stops: reason=%s", reason)
                 self._leave(now_ms=self._clock.monotonic_ms())
             case _:
                 logger.warning("unexpected order of the driver: type=%s", message.TYPE)
@@ -349,7 +349,7 @@ class StageHost:
             self._time.used_ms(), self._listed,
         )  # fmt: skip
         if not send_now(self._socket, encode(message)):
-            paced_logger.problem("driver", "the driver takes no registration of this host")
+            paced_logger.problem("driver", "the driver does not accept the registration of this host")
         self._next_beat_ms = now_ms + self._heartbeat_ms
         if self._lease_ms:
             HEARTBEAT_MONITOR.beat(self._heartbeat_ms + self._lease_ms)
@@ -368,7 +368,7 @@ class StageHost:
             most_ms = self._settings.stop_timeout_ms if task.stopping else HANG_MS
             alone = self._count() < 2 and not task.stopping  # no other plan waits: as in a task with its own process
             if now_ms - since_ms >= most_ms and not alone:
-                logger.error("a plan does not return, its host ends: topology=%s", task.topology.run())
+                logger.error("a plan does not return, its host stops: topology=%s", task.topology.run())
                 os._exit(FENCED_EXIT_CODE)
         if not self._memory.is_due(now_ms, self._loop.turns):
             return
@@ -377,11 +377,11 @@ class StageHost:
         stopped = self._memory.look(now_ms, tasks, self._loop.turns)
         if stopped is not None:
             key = stopped.topology.key
-            self._blames.append(Blame(f"{self._assignment.host}/{now_ms}", key, "it held most of its host's memory"))
+            self._blames.append(Blame(f"{self._assignment.host}/{now_ms}", key, "it used most of its host's memory"))
             self._changed = True
 
     def _orphaned(self) -> None:
-        logger.warning("the process that started this host has gone: it ends")
+        logger.warning("the process that started this host has ended: stopping")
         self._leave(now_ms=self._clock.monotonic_ms())
 
     def _leave(self, now_ms: int) -> None:
@@ -396,5 +396,5 @@ class StageHost:
         with self._lock:
             tasks = [one.task for one in self._hosted.values() if one.task is not None and one.key == message.key]
         if not tasks:
-            return Rejected("other-run", "the plan does not run in this process any more")
+            return Rejected("other-run", "the plan no longer runs in this process")
         return tasks[-1].questions.ask(message)

@@ -68,7 +68,7 @@ def start_task_log(config: LogConfig, name: str) -> LogBuffer:
         return start_log(config, name)
     except ConfigError as error:
         ring = start_log(msgspec.structs.replace(config, folder=""), name)
-        logger.warning("the log is written to no file: reason=%s", error)
+        logger.warning("no log file can be written: reason=%s", error)
         return ring
 
 
@@ -88,7 +88,7 @@ def _run(assignment: TaskAssignment, index: int, insight: Inspection, opened: Ex
         if endpoint is not None:
             endpoint.answers_queries = task.questions.ask
         gc.collect()
-        gc.freeze()  # what is here now stays: collections need not look at it while events wait
+        gc.freeze()  # existing objects stay: garbage collections need not visit them while events wait
     except (SiddhiError, TopologyError, ConfigError) as failure:
         raise unfit(failure, assignment.key.plan) from failure
     address = endpoint.address if endpoint is not None else None
@@ -149,7 +149,7 @@ def build_task(
 
 
 def unfit(failure: Exception, plan: str) -> UnfitPlanError:
-    """Return the error that ends the topology for good.
+    """Return the error that ends the topology without a restart.
 
     State that cannot be read now will not be readable later: the operator decides where the plan begins instead.
     """

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 PARENT_S = 0.5
-"""How often a host looks whether the process that started it is still there."""
+"""How often a host checks whether the process that started it still runs."""
 REFRESH_LOOK_S = 0.2
 """While many tasks register, it looks so often whether the others are to be refreshed."""
 RETRY_S = 0.5
@@ -62,7 +62,7 @@ class _Registered:
     reported: object | None = None
     """What the manager knows of it: `standing` as of its last registration; None when that must be said again."""
     turned: bool = True
-    """It has had a turn since it was compared with that: what it stands like changes in turns only."""
+    """It has had a turn since it was compared with that: its status changes only in turns."""
     same: bool = False
     """Whether it was the same then."""
     reference: RefreshedTask = field(init=False)
@@ -75,7 +75,7 @@ class _Registered:
         self.turned = True
 
     def is_unchanged(self) -> bool:
-        """Return whether the manager knows the task as it is, and is not to be asked about it."""
+        """Return whether the manager has the task's current registration, so that no new one is needed."""
         if self.reported is None or self.task.asks.is_set():
             return False
         if self.turned:
@@ -94,7 +94,7 @@ class HostControl(threading.Thread):
     def __init__(
         self, client: ControlClient, priority: ControlPriority, orphaned: Callable[[], None], host: str = ""
     ) -> None:
-        """`orphaned` is called once the process that started this one has gone; `host` is the stage host's name."""
+        """`orphaned` is called once the process that started this one has ended; `host` is the stage host's name."""
         super().__init__(name="control of the stage host", daemon=True)
         self.wake = threading.Event()
         self.client = client
@@ -134,7 +134,7 @@ class HostControl(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        raise_priority(self._priority)  # heartbeats go out from this thread
+        raise_priority(self._priority)  # this thread sends heartbeats
         while not self._closing:
             self.wake.clear()
             with self._lock:
@@ -198,7 +198,7 @@ class HostControl(threading.Thread):
         return now_s
 
     def _refresh(self, known_tasks: list[_Registered]) -> None:
-        """Tell the manager once for all of these tasks that they are alive, as they were registered last."""
+        """Send the manager one heartbeat for all of these tasks, as they were registered last."""
         unchanged = [one for one in known_tasks if one.is_unchanged()]
         tasks = tuple(one.reference for one in known_tasks)
         known = tasks == self._refreshed
@@ -222,7 +222,7 @@ class HostControl(threading.Thread):
                 one.note_reported(None)
             self._refresh_s = now_s + RETRY_S
             return
-        paced_logger.over("manager", "a manager answers again: host=%s", self._host)
+        paced_logger.over("manager", "a manager responds again: host=%s", self._host)
         self._refresh_s = now_s + answer.heartbeat_ms / 1000
         for one in unchanged:
             one.due_s = self._refresh_s
@@ -314,7 +314,7 @@ class HostAgents(threading.Thread):
         self._wakeup.close()
 
     def run(self) -> None:
-        raise_priority(self._priority)  # heartbeats go out from this thread
+        raise_priority(self._priority)  # this thread sends heartbeats
         for source in (self._wakeup.handle, *self._also):
             self._ready.add(source)
         due_ms = _now_ms()
@@ -353,7 +353,7 @@ class HostAgents(threading.Thread):
         try:
             one.speaker.speak(readable=one.speaker.socket in readable)
         except Exception as defect:  # the border between plans
-            logger.exception("no more about checkpoints: topology=%s", one.task.topology.run())
+            logger.exception("no further reports about checkpoints: topology=%s", one.task.topology.run())
             one.task.stop(defect)
         self._ready.used(one.speaker.socket)
         self._wakes.set(one, one.speaker.next_ms(now_ms))

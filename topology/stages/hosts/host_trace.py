@@ -68,7 +68,7 @@ def left_behind(folder: Path) -> Iterator[tuple[str, PlanKey]]:
     except FileNotFoundError:
         return
     for path in paths:
-        # Somebody else may have read and removed it, or its host lives.
+        # Another process may have read and removed it, or its host is up.
         with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
             key = _read(path)
             if key is not None:

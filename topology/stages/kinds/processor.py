@@ -112,10 +112,10 @@ class Processor:
         """It has tables whose rows are in databases."""
         self._refused_rows = 0
         self._unsettled: list[Bundle] = []
-        """Bundles that are done, but for changes of stored tables that wait: who sent them sends no more for now."""
+        """Bundles that are done, but for changes of stored tables that wait: their sender sends no more for now."""
         self._engine = AppRuntime(app, max_partial_matches=settings.max_partial_matches, stored=self._stored.names)
         self.left: tuple[str, ...] = ()
-        """State that was there and could not be taken over, for people."""
+        """State that existed and could not be taken over, described for users."""
         self._engine.add_failure_listener(self._note_failed)
         self._is_log = stage.sync == "log"
         self._replica: OriginEngine | None = None
@@ -204,7 +204,7 @@ class Processor:
         self._stored.complete(checkpoint)
 
     def abandon(self, checkpoint: int) -> None:
-        """Forget `checkpoint`, which will not be completed: a later one holds what it would have held."""
+        """Discard `checkpoint`, which will not be completed: a later one holds what it would have held."""
 
     def is_full(self) -> bool:
         """Return whether more changes of stored tables wait for their database than should."""
@@ -260,7 +260,7 @@ class Processor:
         """Update `statistics` with databases that cannot be used now, and rows that they refused."""
         for table, problem in self._stored.problems():
             if self.statistics.error("store-unreachable", f"table {table}: {problem}", self._now_ms):
-                logger.error("table is not in step with its store: instance=%s table=%s reason=%s",
+                logger.error("table is not in sync with its store: instance=%s table=%s reason=%s",
                              self.name, table, problem)  # fmt: skip
         refused = self._stored.refused_rows() - self._refused_rows
         if refused:
@@ -309,7 +309,7 @@ class Processor:
         playback, receiver = self._playback, self._topology.plan.receiver
         idle_ms, first = self._idle_ms, tuple(stream.id for stream in receiver.streams)
         if self._replica is not None:
-            idle_ms, first = NEVER_MS, ()  # the log alone says what time it is
+            idle_ms, first = NEVER_MS, ()  # only the log determines the time
         elif playback is None:
             first = ()
         elif playback.idle_ms is not None:
@@ -340,12 +340,12 @@ class Processor:
             statistics.dropped_events = merger.late_rows if self._drop_late else 0
         statistics.awaits, statistics.behind_ms = at.awaits(), at.behind_ms
         for name in merger.channels.let_go:
-            text = f"{name} was silent for {self._idle_ms} ms: time continues without it, its events will be late"
+            text = f"{name} was silent for {self._idle_ms} ms: time advances without it, its events will be late"
             statistics.error("channel-silent", text, now_ms)
         merger.channels.let_go.clear()
         if isinstance(at, SystemTime | LogTime) and at.wrong_ms:
             text = f"its time was {abs(at.wrong_ms)} ms {'ahead' if at.wrong_ms > 0 else 'behind'}: a clock was wrong"
-            if statistics.error("clock-wrong", f"{text}; windows continue from where they were", now_ms):
+            if statistics.error("clock-wrong", f"{text}; windows continue from their former time", now_ms):
                 logger.error("%s: instance=%s", text, self.name)
             at.wrong_ms = 0
         watermark_ms, idle = at.promise(self._said[0])
@@ -452,7 +452,7 @@ def _order_matters(topology: Topology, component: Component) -> bool:
     """Return whether the order of events from `component` matters to a stage.
 
     It does when a stage that keeps state takes two of its streams: under the system clock only the order of arrival
-    says which event was first.
+    determines which event was first.
     """
     stateful = (
         [one for one in consumer.groupings.values() if one != SHUFFLE]

@@ -25,7 +25,7 @@ from topology.model import PUBLISHER, Topology
 from topology.stages.contract import NO_STATE, InstanceStatistics, Parts
 
 MAXIMUM_FRAME_ROWS = 8_192
-"""Waiting batches are put together up to so many rows a frame."""
+"""The maximum number of rows in a frame of combined batches."""
 
 
 MAXIMUM_FRAME_BYTES = 16 * 1024 * 1024
@@ -66,14 +66,14 @@ class _Mark:
 
 
 class Publisher:
-    """Keeps one link to a worker. Without one, results wait; `is_full` then tells the task to take in no more.
+    """Keeps one link to a worker. Without one, results wait; `is_full` then makes the task stop accepting events.
 
     With `exactly_once` the worker gets the positions of checkpoints between results, and keeps results until theirs is
     complete. A worker that may have results that no complete checkpoint holds is the only one that gets what follows:
     it knows by their positions which of them it has, and until they were delivered, they can still be replaced.
-    When it is gone, the topology starts again from its checkpoint: what the worker has of this attempt behind that then
-    counts no more. So it does when the worker comes back and has lost some of them, with its machine's power or its
-    disk say.
+    When the worker is lost, the topology restarts from its checkpoint: what the worker has of this attempt behind that
+    then counts no more. So it does when the worker comes back and has lost some of them, with its machine's power or
+    its disk say.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Publisher:
         self._exactly_once = exactly_once
         self._tells = exactly_once or keeps
         self._log = uuid.uuid4().hex
-        """Tells the worker this run's results from those of any other, whatever epoch that had."""
+        """Identifies this run's results for the worker, whatever the epoch of another run."""
         self.former = ""
         """The worker that it served last."""
         self._position = 0
@@ -140,7 +140,7 @@ class Publisher:
         if self.link is not None and (worker, endpoint) == (self.worker, self.link.endpoint):
             return
         if self._exactly_once and self._given > self._standing and worker != self.former:
-            reason = f"worker {self.former} is gone, which may have results that must not be sent to another one"
+            reason = f"worker {self.former} is gone and may have results that must not be sent to another one"
             raise TopologyError("worker-lost", reason)
         if self.link is not None:
             self._let_go(self.link)
@@ -203,7 +203,7 @@ class Publisher:
         self._flushed_to = {later: place for later, place in self._flushed_to.items() if later > checkpoint}
 
     def abandon(self, checkpoint: int) -> None:
-        """Forget `checkpoint`, which will not be completed: its results wait for a later one."""
+        """Discard `checkpoint`, which will not be completed: its results wait for a later one."""
         self._flushed_to.pop(checkpoint, None)
 
     def on_readable(self, now_ms: int) -> None:
@@ -294,7 +294,7 @@ class Publisher:
             bundle.settle()
 
     def _pass(self, checkpoint: int) -> bool:
-        """Fix the place of `checkpoint` among the frames, and tell the worker if it must know it.
+        """Fix the position of `checkpoint` among the frames, and report it to the worker if necessary.
 
         Returns False while that is not possible.
         """

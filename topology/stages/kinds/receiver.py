@@ -25,9 +25,9 @@ from topology.model import RECEIVER, Topology
 from topology.stages.contract import NO_STATE, Emit, InstanceStatistics, Parts
 
 POSITIONS = "positions"
-"""The part of the state that says how far workers' logs have been taken."""
+"""The part of the state with the positions reached in the workers' logs."""
 SECURED = "secured"
-"""The part that says what of it checkpoints hold. Only a state that goes to another topology has it, whose first
+"""The part with the positions that checkpoints contain. Only a state that goes to another topology has it, whose first
 checkpoint is yet to come; a checkpoint holds all that it says was taken."""
 WRONG_MS = 5_000
 """Where a sender's clock differs by more, one of the two is wrong, and its events' times are, too."""
@@ -38,7 +38,7 @@ class _LinkProgress:
     """What a link has said, and which of its frames are still held somewhere.
 
     `watermark_ms` is the newest that the link sent; `idle` when it said that nothing more comes for now, under the
-    system clock that nothing waits; `heard` when it said anything at all; `stalled` when it says nothing any more.
+    system clock that nothing waits; `heard` when it said anything at all; `stalled` when it is silent.
     """
 
     frames: AckLedger = field(default_factory=AckLedger)
@@ -53,7 +53,8 @@ class _LinkProgress:
 class Receiver:
     """Listens for the workers' links, one for each worker and imported stream, and numbers what comes.
 
-    With `secures` it tells senders that keep logs what checkpoints hold; without, an acknowledgement is all they get.
+    With `secures` it reports to senders with logs which positions checkpoints contain; without, an acknowledgement is
+    all they get.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Receiver:
     ) -> None:
         """Create a receiver; `clock` is the time of day, against which senders set theirs.
 
-        It listens at a channel of `shared`, or at a port of its own.
+        It listens on a channel of `shared`, or on a separate port.
         """
         self.name = name
         self.statistics = InstanceStatistics(topology.plan.receiver.name, RECEIVER)
@@ -90,7 +91,7 @@ class Receiver:
         self.goes_back = False
         """It starts from a checkpoint, perhaps not from the newest: senders give again what follows that."""
         self.connections: tuple[str, ...] = ()
-        """The workers' links that stand now; replaced as a whole, so that another thread may read it."""
+        """The workers' connected links; replaced as a whole, so that another thread may read it."""
         resume = self._resume if secures else None
         if shared is not None:
             channel = f"{topology.key.topology()}/{topology.epoch}/{topology.attempt}/{name}"
@@ -105,7 +106,7 @@ class Receiver:
             self._positions = Positions.restored([state[POSITIONS]], [state[SECURED]] if SECURED in state else None)
 
     def on_readable(self, monotonic_ms: int) -> None:
-        """Take in what the workers sent."""
+        """Read the workers' messages."""
         for event in self.server.receive(monotonic_ms):
             self._take(event)
         self._look_at_silence(monotonic_ms)
@@ -122,10 +123,10 @@ class Receiver:
             self._pass_on(link)
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
-        raise TypeError(f"{self.name} takes events from links, not from {bundle.source}")
+        raise TypeError(f"{self.name} accepts events from links, not from {bundle.source}")
 
     def on_time(self, now_ms: int) -> None:
-        """Forget workers that are gone, and repeat the watermarks of those that wait for this receiver.
+        """Remove lost workers, and repeat the watermarks of those that wait for this receiver.
 
         A worker whose frames are unread or not acknowledged here is not silent. `now_ms` is the monotonic time.
         """
@@ -182,7 +183,7 @@ class Receiver:
             self._secure(link)
 
     def abandon(self, checkpoint: int) -> None:
-        """Forget `checkpoint`, which will not be completed."""
+        """Discard `checkpoint`, which will not be completed."""
         self._positions.abandon(checkpoint)
 
     def close(self) -> None:
@@ -252,7 +253,7 @@ class Receiver:
             ahead_ms = message.ahead_ms + self._set_ms - progress.set_ms
             watermark_ms = clock_ms = watermark_ms + ahead_ms
             if abs(ahead_ms) > WRONG_MS:
-                batch = shifted(batch, ahead_ms)  # windows go by both: they must be of the same clock
+                batch = shifted(batch, ahead_ms)  # windows use both: they must come from the same clock
             if message.accepted:
                 batch = with_clocks(batch, _clocks(message, ahead_ms))
         progress.watermark_ms = max(progress.watermark_ms, watermark_ms)

@@ -107,7 +107,7 @@ class StoredTables:
         self._lineage = saved.lineage
         self._group = saved.group
         self.left += [
-            f"changes of the table {name} that were not in its database: it has no store any more"
+            f"changes of the table {name} that were not yet in its database: it no longer has a store"
             for name, table in saved.tables.items()
             if table.changes and name not in tables
         ]
@@ -224,8 +224,10 @@ def _database(store: Store, table: model.AnalysedTable, settings: StageSettings,
         raise TopologyError("store-unusable", f"table {table.schema.id}: {error}") from error
     password_file = store.password_file
     if not settings.store_urls and (url or password_file):
-        reason = "plans reach databases that the operator has set up (stages.datasources), and no others"
-        advice = "name one as datasource and leave password.file out, or set stages.store_urls: true of the driver"
+        reason = "plans can use only databases that the operator has configured (stages.datasources)"
+        advice = (
+            "use one as datasource, without password.file, or set stages.store_urls: true in the driver's configuration"
+        )
         raise TopologyError("store-unusable", f"table {table.schema.id}: {reason}; {advice}")
     guard = settings.guard()
     reason = guard.refuse_file(password_file, "password") if password_file else ""
@@ -237,7 +239,7 @@ def _database(store: Store, table: model.AnalysedTable, settings: StageSettings,
         source = settings.datasources.get(store.datasource)
         if source is None:
             advice = f"set stages.datasources.{store.datasource}.url in the driver's configuration"
-            reason = f"table {table.schema.id}: no datasource {store.datasource} is known here; {advice}"
+            reason = f"table {table.schema.id}: unknown datasource {store.datasource};  {advice}"
             raise TopologyError("store-unusable", reason)
         try:
             found = from_jdbc(source.url) if source.url.casefold().startswith("jdbc:") else DatabaseAddress(source.url)

@@ -57,7 +57,7 @@ class TriggerInstance:
         self._due_ms = now_ms if at_start else self._after(now_ms)
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
-        raise TypeError(f"trigger {self.name} takes no events, but got some from {bundle.source}")
+        raise TypeError(f"trigger {self.name} accepts no events, but got some from {bundle.source}")
 
     def on_time(self, now_ms: int) -> None:
         """Fire as often as was due; each event carries the time at which it was due."""
@@ -84,7 +84,7 @@ class TriggerInstance:
         past_ms = now_ms - back_ms
         if due_ms > past_ms:
             return due_ms
-        logger.warning("trigger leaves out what it missed, but for the last: trigger=%s last_ms=%d", self.name, back_ms)
+        logger.warning("trigger skips missed times except the last: trigger=%s last_ms=%d", self.name, back_ms)
         if self._period_ms is None:
             return self._after(past_ms)
         return due_ms + ((past_ms - due_ms) // self._period_ms + 1) * self._period_ms

@@ -29,7 +29,7 @@ from topology.model import Topology
 UNBOUNDED_ROWS = 2**62
 
 TASK_LOST = "task-lost"
-"""The reason code of an error that says that another task has gone."""
+"""The reason code of an error that reports the loss of another task."""
 
 Deliver = Callable[[str, Bundle], None]
 """Hands a bundle to a local instance."""
@@ -95,7 +95,7 @@ class TaskExchange:
         return not any(peer.waiting or peer.under_way for peer in self._peers.values())
 
     def on_senders_readable(self) -> None:
-        """Process settled bundles, and send what waits. Raise TopologyError when another task is gone."""
+        """Process settled bundles, and send what waits. Raise TopologyError when another task was lost."""
         for task, peer in self._peers.items():
             peer.link.handle()
             for sequence in peer.link.settled:
@@ -118,7 +118,7 @@ class TaskExchange:
                     pass  # a task that goes takes its topology with it; the driver sees to that
 
     def flush(self) -> None:
-        """Tells the other tasks what was delivered and what has gone on."""
+        """Report to the other tasks what was delivered and passed on."""
         if self.server is None:
             return
         self.server.flush()

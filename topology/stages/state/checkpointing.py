@@ -1,4 +1,4 @@
-"""How a task takes part in checkpoints.
+"""How a task participates in checkpoints.
 
 Markers are aligned in front of each instance, states are collected, and completed checkpoints are reported to
 receivers. `begin`, `complete` and `abandon` may be called by any thread; the rest belongs to the task's loop.
@@ -31,7 +31,7 @@ class Checkpointing:
         self.taken: queue.SimpleQueue[TakenPart] = queue.SimpleQueue()
         """The task's parts, as they get ready."""
         self.ending = False
-        """The last marker has been sent: the task accepts no events and fires no timers any more."""
+        """The last marker has been sent: the task no longer accepts events or fires timers."""
         self._instances = instances
         self._aligners = {name: Aligner.of(producers) for name, producers in _producers(topology, instances).items()}
         self._sources = [name for name, aligner in self._aligners.items() if not aligner.producers]
@@ -87,7 +87,7 @@ class Checkpointing:
         while not self._orders.empty():
             order, checkpoint, oldest = self._orders.get()
             if order in ("begin", "end") and works and not self.ending:
-                # Before the markers go out: whatever changes after them is not in this checkpoint.
+                # Before the markers are sent: later changes are not in this checkpoint.
                 self._began[checkpoint] = self.changes
                 for name in self._sources:
                     self._mark(name, checkpoint, now_ms)
@@ -95,7 +95,7 @@ class Checkpointing:
             elif order in ("begin", "end"):
                 # Answered with an error rather than not at all, so that the driver need not wait until the checkpoint
                 # times out.
-                self.taken.put(TakenPart(checkpoint, {}, error="the task is on standby, gives its state away, or ends"))
+                self.taken.put(TakenPart(checkpoint, {}, error="the task is on standby, transfers its state, or ends"))
             elif order == "complete":
                 # The count at its markers, not the present one: events since then are in no checkpoint yet.
                 self._retained[checkpoint] = self._began.pop(checkpoint, 0)
@@ -128,7 +128,7 @@ class Checkpointing:
             self._part.waits(target, now_ms)
 
     def note_flushed(self) -> None:
-        """Mark publishers whose results are with their workers as done with their part."""
+        """Mark publishers whose results have reached their workers as complete."""
         # A publisher's part is complete only when its worker has the results: a checkpoint that forgets the events must
         # not lose what came of them.
         for publisher in self._publishers:
@@ -162,5 +162,5 @@ class Checkpointing:
 
 
 def _producers(topology: Topology, instances: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Return, for each instance, the names of those from which bundles come to it."""
+    """Return, for each instance, the names of the instances that send bundles to it."""
     return {name: topology.producers(topology.component(name.rpartition("#")[0])) for name in instances}

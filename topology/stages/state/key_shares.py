@@ -1,4 +1,4 @@
-"""Who owns which key of a stage: what the engine must know to share its state out again."""
+"""Which instance owns which key of a stage: what the engine must know to share its state out again."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class PartialCheckpoint:
         self._alignment_ms = max(self._alignment_ms, now_ms - since_ms)
 
     def done(self, checkpoint: int, instance: str) -> TakenPart | None:
-        """Record that `instance` is done with `checkpoint`; return the task's part when all are."""
+        """Record that `instance` has completed its part of `checkpoint`; return the task's part when all are."""
         self._begin(checkpoint)
         if checkpoint != self.checkpoint or instance not in self._outstanding:
             return None

@@ -1,4 +1,4 @@
-"""What each instance of a topology starts from, given the states of the topology that was there before.
+"""The starting state of each instance of a topology, given the states of the former topology.
 
 An instance continues from its namesake's state. Where a stage has another number of instances, its state is shared out
 again; and since a worker may come to any receiver, each of these gets what all of them had taken.
@@ -125,7 +125,7 @@ def _heirs(topology: Topology, former: Mapping[str, Parts], scripts: ScriptPolic
 
 
 def keeps_state(topology: Topology, name: str) -> bool:
-    """Return whether the state of the instance matters when another topology takes over."""
+    """Return whether the state of the instance is needed when another topology takes over."""
     return topology.component(name.rpartition("#")[0]).kind != PUBLISHER
 
 

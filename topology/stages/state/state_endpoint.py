@@ -33,7 +33,7 @@ _DECODER = msgspec.msgpack.Decoder(dict[str, bytes])
 
 
 class StateEndpoint(threading.Thread):
-    """Gives `states`, by instance, of the plan's topology of `epoch` to anyone who asks, until `close`."""
+    """Serves `states`, by instance, of the plan's topology of `epoch` until `close`."""
 
     def __init__(
         self,
@@ -75,9 +75,7 @@ class StateEndpoint(threading.Thread):
         except DecodeError as error:
             self._socket.send_multipart([peer, *encode(Rejected(error.code, str(error)))])
             return
-        answer: Message = Rejected(
-            "no-state", f"{self._key.topology()} of epoch {self._epoch} gives no such state here"
-        )
+        answer: Message = Rejected("no-state", f"{self._key.topology()} of epoch {self._epoch} has no such state here")
         pieces: list[memoryview] = []
         match envelope.message:
             case FetchState(self._key, self._epoch, instance) if instance in self._states:
@@ -103,7 +101,9 @@ def fetch_state(
         socket.connect(endpoint.url())
         send_now(socket, encode(FetchState(key, epoch, instance)))
         if not socket.poll(FETCH_TIMEOUT_MS):
-            raise PeerError(f"the state of {instance} did not come from {endpoint.url()} within {FETCH_TIMEOUT_MS} ms")
+            raise PeerError(
+                f"the state of {instance} did not arrive from {endpoint.url()} within {FETCH_TIMEOUT_MS} ms"
+            )
         envelope = decode(socket.recv_multipart())
     finally:
         socket.close()

@@ -95,7 +95,7 @@ class StateQueryService:
         self._waiting.put(question)
         self._ring()
         if not question.taken.wait(PATIENCE_S) and question.give_up():
-            return Rejected("busy", f"the stage {message.component} had no time to answer within {PATIENCE_S:g} s")
+            return Rejected("busy", f"the stage {message.component} did not answer within {PATIENCE_S:g} s")
         if question.call is None:
             return question.refusal or Rejected("not-working", "the stage is on standby")
         try:
@@ -105,7 +105,7 @@ class StateQueryService:
             return Rejected("query-failed", reason)
 
     def answer(self, *, works: bool) -> None:
-        """Answer what was asked since the last turn; a task that does not work says so."""
+        """Answer the requests since the last turn; a task that does not run reports this."""
         while not self._waiting.empty():
             self._waiting.get().take(works=works)
 
@@ -126,7 +126,7 @@ def _answered(question: _Question) -> Message:
         return Rejected("query-failed", "; ".join(one.message for one in error.problems))
     except Exception as error:
         logger.exception("an on-demand query could not be answered: instance=%s", question.processor.name)
-        reason = f"{type(error).__name__}, of which this process's own log tells; please report it"
+        reason = f"{type(error).__name__}, see this process's log; please report it"
         return Rejected("internal", reason)
 
 

@@ -29,7 +29,7 @@ class StateHolder(Protocol):
 class TaskState:
     """What the instances of one task start from, and what they give to a later topology.
 
-    `bring` and the attributes are for the control thread, `give` and `finish` for the task's own.
+    The control thread uses `bring` and the attributes, the task's own thread `give` and `finish`.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class TaskState:
         self.step: StateTransfer = ""
         """How far the task has got with giving its state to another topology, or taking it."""
         self.given: Mapping[str, Parts] = {}
-        """What is given, by instance, once `step` says so."""
+        """The transferred states, by instance, once `step` reports them."""
         self.brought: Mapping[str, Parts] | None = None
         """What the instances start from, by name; None: nothing was brought."""
 
     def keepers(self) -> tuple[str, ...]:
-        """Return the instances whose state matters when another topology takes over."""
+        """Return the instances whose state is needed when another topology takes over."""
         return tuple(name for name in self._instances if keeps_state(self._topology, name))
 
     def wants(self, former: Collection[str]) -> set[str]:
@@ -87,5 +87,5 @@ class TaskState:
             self.step = "given"
 
     def finish(self) -> None:
-        """Forget the transferred state: the task runs, or keeps running."""
+        """Discard the transferred state: the task runs, or keeps running."""
         self.step, self.given = "", {}

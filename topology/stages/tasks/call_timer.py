@@ -1,8 +1,8 @@
 """Stops calls of a plan's own code that do not end: see `siddhi.engine.time_limits`.
 
-The interpreter looks for signals while a regular expression is matched and between the steps of a script. So a timer
+The interpreter checks for signals while a regular expression is matched and between the steps of a script. So a timer
 that raises in its handler stops both, without a thread or a process for each call. It works in the main thread alone,
-which is where a stage runs its engines. Only code that works on a row's values is ever interrupted, never the engine.
+which is where a stage runs its engines. Only code that processes a row's values is ever interrupted, never the engine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LIMIT_MS = 500
 """A call may use so much processor time. The interpreter's lock is held meanwhile, and the heartbeats of the stage wait
 for it: this must be far below the lease of a task."""
 LEAST_LIMIT_MS = 50
-"""What is left of the limit when many calls of one batch took too long."""
+"""The reduced limit after many calls of one batch took too long."""
 TICK_S = 0.025
 
 

@@ -1,7 +1,7 @@
 """A task's conversation with its driver about checkpoints, and the storing of its states.
 
 The thread that leads it (one of the task's own, or one for all tasks of a stage host) beats while the task's loop is
-busy and while states are being written; writing has a thread of its own.
+busy and while states are being written; writing has a separate thread.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ paced_logger = PacedLog(logger)
 JOIN_EACH_MS = 50
 """How often a task joins until it knows where all others listen."""
 LOOK_MS = 20
-"""How often the thread looks whether a part is ready, or written."""
+"""How often the thread checks whether a part is ready, or written."""
 HOSTED_ZMTP_HEARTBEAT_MS = 60_000
-"""How often a hosted task tests its connection to the driver: its host has one of its own, which it tests often."""
+"""How often a hosted task tests its connection to the driver: its host has a separate one, which it tests often."""
 CLOSING_S = 30.0
 """How long a task that ends may continue with heartbeats while it writes what it has."""
 
@@ -219,7 +219,7 @@ class CheckpointReporter:
         try:
             self._socket.send_multipart(encode(message), flags=zmq.NOBLOCK)
         except zmq.Again:
-            paced_logger.problem("driver", "the driver takes nothing: type=%s", message.TYPE)
+            paced_logger.problem("driver", "the driver accepts no messages: type=%s", message.TYPE)
 
 
 class CheckpointAgent(CheckpointReporter, threading.Thread):
@@ -253,7 +253,7 @@ class CheckpointAgent(CheckpointReporter, threading.Thread):
         self._socket.close()
 
     def run(self) -> None:
-        raise_priority(self._priority)  # heartbeats go out from this thread
+        raise_priority(self._priority)  # this thread sends heartbeats
         try:
             while not self._closing.is_set():
                 self.speak(readable=bool(self._socket.poll(LOOK_MS)))

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 FENCED = ("stale-epoch", "unknown-plan")
-"""Refusals that tell a task that it was replaced or that its plan is gone."""
+"""Refusals that mean that a task was replaced or that its plan no longer exists."""
 
 FIRST_HEARTBEAT_MS = 100
 """Until everything is connected, the manager is asked this often."""
@@ -56,8 +56,8 @@ class TaskReporter:
     ) -> None:
         """Create the control of a task.
 
-        Managers learn that they can read the task's log at `insight`, and what `time` has counted. In a `stage_host`
-        the process is `shared_by` so many tasks.
+        Managers learn that they can read the task's log at `insight`, and what `time` has counted. In a `stage_host`,
+        `shared_by` is the number of tasks in the process.
         """
         self._task = task
         self._context = context
@@ -99,11 +99,13 @@ class TaskReporter:
             raise
         except CepError:
             paced_logger.exception("control of task %s failed", self._task.index)
-        except Exception as defect:  # a defect here must not end the thread: without it the task would work on, unheard
+        except (
+            Exception
+        ) as defect:  # a defect here must not end the thread: without it the task would run without heartbeats
             logger.exception("control of task %s has ended", self._task.index)
             return TopologyError("internal", f"control of the task: {type(defect).__name__}: {defect}")
         else:
-            paced_logger.over("manager", "a manager answers again: task=%s", self._task.index)
+            paced_logger.over("manager", "a manager responds again: task=%s", self._task.index)
         return None
 
     def reference(self) -> RefreshedTask:
@@ -197,7 +199,7 @@ class TaskReporter:
         self._fetched = True
         try:
             self._task.state.bring(states)
-        except TopologyError as error:  # it will not fit later either: the former topology works on
+        except TopologyError as error:  # it will not fit later either: the former topology continues
             self._task.stop(error)
 
     def _ask_for_workers(self) -> bool:
@@ -264,7 +266,7 @@ class TaskControl(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        raise_priority(self._priority)  # heartbeats go out from this thread
+        raise_priority(self._priority)  # this thread sends heartbeats
         while not self._closing.is_set():
             reason: TopologyError | None = None
             with suppress(PeerError):
@@ -290,4 +292,4 @@ class TaskControl(threading.Thread):
 
 def orphaned() -> TopologyError:
     """Return why a task stops whose parent process has ended."""
-    return TopologyError("orphaned", "the process that started this task has gone")
+    return TopologyError("orphaned", "the process that started this task has ended")

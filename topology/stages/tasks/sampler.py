@@ -1,7 +1,7 @@
 """Which events of a running topology are sampled, and how they are reported.
 
-What is sampled is little, whatever goes through: some events a second of each stream of an instance, cut when they are
-long, and so many bytes with each registration. While nothing is sampled, a stage pays for one look at a flag.
+Samples are small, whatever the event rate: some events a second of each stream of an instance, cut when they are long,
+and so many bytes with each registration. While nothing is sampled, a stage only checks a flag.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from topology.events.frames import event_rows
 Direction = Literal["in", "out"]
 
 EVENTS_A_SECOND = 10
-"""So many events of each stream of an instance, and direction, at most."""
+"""The maximum number of events of each stream of an instance and direction."""
 SECOND_MS = 1_000
 LONGEST_EVENT = 2_000
 """Longer events are cut."""
 MOST_KEPT = 400
 """Events that no registration has taken yet; the oldest are forgotten first."""
 MOST_BYTES = 32_768
-"""So much goes with one registration; the rest with the next."""
+"""The maximum size in one registration; the rest with the next."""
 _AROUND = 100
 """Bytes of a sampled event besides its text, roughly."""
 

@@ -2,7 +2,7 @@
 
 One thread does all the work: that of `run`, or that of a stage host which gives turns to the tasks of many plans.
 Bundles between instances of the task are handed over in memory; `TaskExchange` carries those for other tasks.
-Acknowledgements go out once a turn, and no new events are taken in while results cannot leave.
+Acknowledgements are sent once a turn, and no new events are accepted while results cannot be sent.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ TICK_MS = 250
 HAND_OVER_MS = 20
 """How often a task that does not work looks what it has been ordered."""
 TURN_MS = 250
-"""Bundles are delivered for so long in a turn: links are served between turns, and who is silent for long is lost."""
+"""Bundles are delivered for so long in a turn: links are served between turns, and a peer that is silent for too long
+is lost."""
 MEASURE_MS = 2_000
 """How often stages look how much state they hold."""
 
@@ -100,8 +101,8 @@ class Task:
     ) -> None:
         """Create task `index` of a topology; in a stage host it uses the host's `links`.
 
-        With `stands_by` it begins when the manager says so. With `secures` checkpoints will be taken, and workers
-        learn what they hold.
+        With `stands_by` it starts on the manager's command. With `secures` checkpoints will be taken, and workers learn
+        what they hold.
 
         Raises:
             TopologyError: When the plan needs checkpoints and there are none.
@@ -109,7 +110,7 @@ class Task:
         if topology.plan.delivery == "exactly-once" and not secures:
             raise TopologyError(
                 "not-supported",
-                "the plan delivers exactly once, which needs checkpoints: set checkpoint.location in the driver's "
+                "exactly-once delivery needs checkpoints: set checkpoint.location in the driver's "
                 "configuration, or write @Plan:delivery('at-least-once')",
             )
         self.topology = topology
@@ -186,7 +187,7 @@ class Task:
         return reports, max(0, self._clock.monotonic_ms() - at_ms)
 
     def assign(self, publisher: str, assignment: EndpointAssigned) -> None:
-        """Tells the loop which worker a publisher shall serve; called by the control thread."""
+        """Set the worker that a publisher sends to; called by the control thread."""
         self._assigned.put((publisher, assignment))
         self._wakeup.ring()
 
@@ -195,19 +196,19 @@ class Task:
         self.sampler.follow(orders, self._clock.monotonic_ms())
 
     def follow(self, order: TaskOrder) -> None:
-        """Tells the loop what to do from now on; called by the control thread."""
+        """Set the task's status for the loop; called by the control thread."""
         if order != self._order:
             self._order = order
             self.wake()
 
     def release(self, streams: tuple[str, ...]) -> None:
-        """Tells the loop for which streams' first events not to wait; called by the control thread."""
+        """Set the streams for whose first events the loop does not wait; called by the control thread."""
         if streams != self._released:
             self._released = streams
             self._wakeup.ring()
 
     def count(self, level: StatisticsLevel) -> None:
-        """Tells the loop what its instances shall count from the next tick on; called by the control thread."""
+        """Set the statistics that the instances collect from the next tick on; called by the control thread."""
         if level != self._level:
             self._level = level
             self.pace.next_tick_ms = 0  # ticks of a task that rests are far apart
@@ -269,7 +270,7 @@ class Task:
         return self._failure
 
     def expects(self, error: BaseException) -> bool:
-        """Return whether `error` only says that the task was stopped.
+        """Return whether `error` only means that the task was stopped.
 
         The tasks of a topology are stopped one after the other: one that ends first breaks its links to the rest.
         """

@@ -53,7 +53,7 @@ class MemoryGuard(threading.Thread):
     def __init__(
         self, task: int, limit_bytes: int, stop: Callable[[TopologyError], None], *, by_plan: bool = True
     ) -> None:
-        """`by_plan` says that the plan has set the limit, and not the configuration."""
+        """`by_plan`: the plan has set the limit, not the configuration."""
         super().__init__(name=f"memory of task {task}", daemon=True)
         self._task = task
         self._limit_bytes = limit_bytes
@@ -81,13 +81,14 @@ class MemoryGuard(threading.Thread):
 def describe_excess(task: int, held_bytes: int, limit_bytes: int) -> str:
     """Return the message about a task that held too much memory."""
     held, limit = (f"{count / 2**20:.0f}m" for count in (held_bytes, limit_bytes))
-    return f"task {task} held {held}, @Plan:resources(memory='{limit}') allows no more: raise it, or keep less"
+    return f"task {task} held {held}, @Plan:resources(memory='{limit}') is the limit: raise it, or keep less state"
 
 
 def describe_default_excess(task: int, held_bytes: int, limit_bytes: int) -> str:
     """Return the message about a task that held too much memory although its plan has set no limit."""
     held, limit = (f"{count / 2**20:.0f}m" for count in (held_bytes, limit_bytes))
     return (
-        f"task {task} held {held}, stages.task_memory_bytes of the driver's configuration allows {limit}: write what "
-        "the plan needs as @Plan:resources(memory='…'), or keep less"
+        f"task {task} held {held}, stages.task_memory_bytes of the driver's configuration allows {limit}: "
+        "request the memory that the plan "
+        f"needs with @Plan:resources(memory='…'), or keep less state"
     )

@@ -59,13 +59,13 @@ def returned(result: object, type_: AttributeType) -> object:
         return result
     if type_ in NUMERIC and isinstance(result, int | float) and not isinstance(result, bool):
         return _whole(result, type_) if type_ in _WHOLE else float(result)
-    raise RowError(f"it returned a {type(result).__name__}, which is no {type_.value}")
+    raise RowError(f"it returned a {type(result).__name__}, which is not {type_.value}")
 
 
 def _whole(result: float, type_: AttributeType) -> int:
     limits = np.iinfo(np.int32 if type_ is AttributeType.INT else np.int64)
     if isinstance(result, float) and not math.isfinite(result):
-        raise RowError(f"it returned {result}, which is no {type_.value}")
+        raise RowError(f"it returned {result}, which is not {type_.value}")
     number = int(result)
     if not limits.min <= number <= limits.max:
         raise RowError(f"it returned {number}, which is beyond {type_.value}")

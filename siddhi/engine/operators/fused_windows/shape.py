@@ -55,7 +55,7 @@ def shape_of(query: model.AnalysedQuery, context: OperatorContext) -> Shape | No
         return NotApplicable("input other than a stream, or handlers behind the window")
     held_back = query.rate is not None or selection.order_by or selection.limit is not None or selection.offset
     if query.output.events is not EventType.CURRENT:
-        return NotApplicable("expired events are asked for")
+        return NotApplicable("expired events are requested")
     if held_back:
         return NotApplicable("`output`, `order by`, `limit` or `offset`")
     expressions = [output.expression for output in selection.attributes]

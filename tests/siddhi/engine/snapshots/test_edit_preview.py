@@ -26,5 +26,5 @@ def test_what_would_be_computed_anew_and_what_reset_is_told_with_the_reason() ->
     assert fates(edited) == {
         "table T": (True, ""),
         "query sums": (True, "its aggregates are computed from its rows"),
-        "query longs": (False, "it is defined otherwise"),
+        "query longs": (False, "its definition changed"),
     }

@@ -148,7 +148,7 @@ def test_an_attribute_that_was_not_held_resets_the_query_and_is_named() -> None:
     old = counted(COUNT.format(group="", having="", out="O"))
     _, report = edited(old, COUNT.format(group="", having="", out="O").replace("count() as n", "sum(v) as n"))
     (left,) = report.left
-    assert "it reads attributes that its window had not held (v)" in str(left)
+    assert "it reads attributes that its window did not store (v)" in str(left)
 
 
 def test_instances_of_a_partition_are_kept_though_it_and_its_queries_are_numbered_otherwise() -> None:

@@ -193,4 +193,4 @@ def test_an_aggregation_keeps_its_buckets_while_its_text_is_the_same() -> None:
 def test_a_report_says_in_words_what_was_left() -> None:
     old = started(HEAD, TOTAL)
     _, report = edited(old, HEAD)
-    assert [str(part) for part in report.left] == ["query total: the app has none of that name"]
+    assert [str(part) for part in report.left] == ["query total: the app has nothing with that name"]
