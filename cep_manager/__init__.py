@@ -1,1 +1,1 @@
-"""The manager: who is alive, what is deployed and its status, with the console and REST API that show it."""
+"""The manager: which processes are up, what is deployed and its status, with the console and REST API that show it."""

@@ -87,7 +87,7 @@ class TopologyConfig(msgspec.Struct, frozen=True):
     """How topologies are submitted whose plans do not say it.
 
     With `host` `shared` a plan that asks for nothing more, and has no scripts, runs in a stage host with other plans of
-    its tenant; with `own` each has a task of its own.
+    its tenant; with `own` each has separate tasks.
     """
 
     workers: Annotated[int, Meta(ge=1)] = 1
@@ -165,7 +165,7 @@ class KafkaConfig(msgspec.Struct, frozen=True):
 
 
 class QuotasConfig(Quota, frozen=True, forbid_unknown_fields=True):
-    """The quota of every tenant, but for `tenants` with quotas of their own, by their ids."""
+    """The quota of every tenant, except for those in `tenants`, which have their own quotas by id."""
 
     tenants: dict[int, Quota] = {}
 
@@ -269,7 +269,7 @@ EVERY_ADDRESS = ("0.0.0.0", "::", "*")  # noqa: S104 - to know them, not to list
 
 
 THREADS_FOR_REQUESTS = 8
-"""So many of `http.threads` no stream takes."""
+"""The number of `http.threads` that streams never use."""
 
 
 def _one_name(host: str) -> str:

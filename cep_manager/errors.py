@@ -96,7 +96,7 @@ class UnknownAsideError(ManagerError):
 
 
 class NoDriverError(ManagerError):
-    """No driver lives that could do what was asked for."""
+    """No driver is up that could execute the request."""
 
     code = "no-driver"
 
@@ -114,7 +114,7 @@ class CannotDrainError(ManagerError):
 
 
 class QuotaError(ManagerError):
-    """What was asked for is more than the tenant's quota (`quotas` in the manager's configuration)."""
+    """The request exceeds the tenant's quota (`quotas` in the manager's configuration)."""
 
     code = "over-quota"
 
@@ -206,7 +206,7 @@ class UnknownComponentError(ManagerError):
 
 
 class UnknownOperationError(ManagerError):
-    """What was asked for is the name of no operation."""
+    """The requested operation does not exist."""
 
     code = "unknown-operation"
 

@@ -260,7 +260,7 @@ class DataPlane:
         self._errors.keep_only(self._served.kept_keys(), served, self._removed)
 
     def _reroute(self, now_ms: int) -> None:
-        """Tell everything that knows inflows and exported streams of a change.
+        """Notify all users of inflows and exported streams of a change.
 
         Sinks of plans that end stay for the results that still come.
         """
@@ -336,7 +336,8 @@ class DataPlane:
         self._sources.close()
         self._served.close()
         self._disk_sync.stop()
-        self._errors.close()  # before the sinks: what they give up now comes again from its publisher or from the disk
+        # Before the sinks: events that they drop now come again from their publisher or from the disk.
+        self._errors.close()
         self._sinks.close()
         self._egress.close()
         self._prepared.close()

@@ -1,4 +1,4 @@
-"""Accounts of a manager: who somebody is by password, session or token, and what people change about themselves."""
+"""Accounts of a manager: authentication by password, session or token, and what users change about themselves."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Accounts:
     def log_in(self, name: str, password: str, address: str) -> User:
         """Return the user of that name, whose password it is.
 
-        Raises WrongPasswordError, which does not tell whether there is such a user, and TooManyAttemptsError.
+        Raises WrongPasswordError, which does not reveal whether the user exists, and TooManyAttemptsError.
         """
         user = self._checked(name, password, address)
         self.users.change(user.name, {"login_ms": self.clock.now_ms()})

@@ -32,7 +32,7 @@ def new_user_role(role: AccessRole) -> AccessRole:
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be another about a user; what is left out stays."""
+    """The changes to a user; omitted fields stay unchanged."""
 
     role: AccessRole | msgspec.UnsetType = msgspec.UNSET
     tenant: int | msgspec.UnsetType | None = msgspec.UNSET
@@ -85,7 +85,7 @@ class Administration:
         return password
 
     def change(self, name: str, change: Change) -> User:
-        """Change the user; one who is disabled is logged out everywhere.
+        """Change the user; a disabled user is logged out everywhere.
 
         Raises UnknownAccountError, LastAdminError, AccountInvalidError.
         """

@@ -22,12 +22,12 @@ out."""
 
 TOO_MANY = 429
 """The status of what was refused because it came too often. Of such calls only the first within `TOGETHER_MS` is
-written: those who flood the manager must not make it write to its database each time."""
+written: clients that flood the manager must not cause a database write each time."""
 
 MOST_TOGETHER = 1_000
 MOST_ROWS = 100_000
 TIDY_AFTER = 500
-"""After so many new rows those that are too old, or too many, are removed."""
+"""The number of new rows after which rows that are too old, or too many, are removed."""
 
 DAY_MS = 86_400_000
 
@@ -64,7 +64,7 @@ class AuditLog:
     def entries(self, before: int, count: int, who: str = "") -> tuple[tuple[int, AuditEntry], ...]:
         """Return the newest `count` entries with their numbers, newest first.
 
-        Of those before number `before` if that is not 0, and of one person if `who` is given. Raises PlanStoreError.
+        Only those before number `before` unless it is 0, and of one user if `who` is given. Raises PlanStoreError.
         """
         asked = sqlalchemy.select(AUDIT).order_by(AUDIT.c.id.desc()).limit(count)
         if before:

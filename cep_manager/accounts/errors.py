@@ -6,7 +6,7 @@ from cep_manager.errors import ManagerError
 
 
 class AccountInvalidError(ManagerError):
-    """A name, password, role or time that an account cannot have; the message says what it can."""
+    """A name, password, role or time that an account cannot have; the message lists the options."""
 
     code = "account-invalid"
 

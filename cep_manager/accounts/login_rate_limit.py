@@ -16,12 +16,11 @@ import msgspec
 from cep_common.token_bucket import KeyedTokenBuckets
 
 MOST_BUCKETS = 10_000
-"""Of so many names, and of so many addresses, buckets are kept; the one that was left alone longest is forgotten
-first."""
+"""The number of names, and of addresses, with buckets; the one that was left alone longest is forgotten first."""
 
 
 class LoginAllowance(msgspec.Struct, frozen=True):
-    """So many attempts in a row, and one more every `refill_ms`."""
+    """The number of consecutive attempts, with one more every `refill_ms`."""
 
     attempts: int
     refill_ms: int
@@ -73,7 +72,7 @@ class LoginRateLimit:
             bucket.give_back(key)
 
     def is_known(self, name: str, address: str) -> bool:
-        """Return whether somebody has logged in by the name from that address."""
+        """Return whether a user has logged in with this name from that address."""
         return _pair(name, address) in self._known
 
     def _buckets(self, name: str, address: str) -> list[tuple[KeyedTokenBuckets, str]]:

@@ -36,7 +36,7 @@ class User(msgspec.Struct, frozen=True):
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A browser in which somebody is logged in. `key` tells it from others and opens nothing."""
+    """A browser in which a user is logged in. `key` identifies it and grants no access."""
 
     key: str
     user: str
@@ -86,14 +86,14 @@ def is_within(role: AccessRole, other: AccessRole) -> bool:
 
 
 def checked_name(name: str) -> str:
-    """Return the user's name as it is kept. Raises AccountInvalidError."""
+    """Return the user's name as it is stored. Raises AccountInvalidError."""
     if not USER_NAME.fullmatch(name):
         raise AccountInvalidError(f"a user's name has {USER_NAME_WORDS}")
     return name
 
 
 def checked_password(password: str, user: str) -> str:
-    """Return a password that is good enough for `user`. Raises AccountInvalidError that says what is wrong with it."""
+    """Return a password that is good enough for `user`. Raises AccountInvalidError with the reason."""
     if len(password) < SHORTEST_PASSWORD:
         raise AccountInvalidError(f"a password has at least {SHORTEST_PASSWORD} characters; several words are fine")
     if len(password) > LONGEST_PASSWORD:
@@ -104,7 +104,7 @@ def checked_password(password: str, user: str) -> str:
 
 
 def checked_token_name(name: str) -> str:
-    """Return the name of a token as it is kept. Raises AccountInvalidError."""
+    """Return the name of a token as it is stored. Raises AccountInvalidError."""
     name = name.strip()
     if not name or len(name) > LONGEST_TOKEN_NAME or not name.isprintable():
         raise AccountInvalidError(f"a token's name has 1 to {LONGEST_TOKEN_NAME} characters that can be printed")
@@ -112,7 +112,7 @@ def checked_token_name(name: str) -> str:
 
 
 def checked_tenant(tenant: int | None) -> int | None:
-    """Return the tenant as it is kept; None is all. Raises AccountInvalidError."""
+    """Return the tenant as it is stored; None is all. Raises AccountInvalidError."""
     try:
         return None if tenant is None else parse_tenant(str(tenant))
     except ValueError as error:

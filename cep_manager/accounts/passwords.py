@@ -50,7 +50,7 @@ class Passwords:
         """Return whether `kept` is the hash of the password.
 
         For None (an unknown user) it returns False after the same time. Raises TooManyAttemptsError
-        when too many wait; who is `known` may wait longer than others.
+        when too many wait; a `known` user may wait longer than others.
         """
         with self._turn(KNOWN_WAIT if known else OTHERS_WAIT):
             try:

@@ -30,7 +30,7 @@ class StoredSession(msgspec.Struct, frozen=True):
 
 
 class SessionStore:
-    """The sessions of people who have logged in. Any thread may use it.
+    """The sessions of logged-in users. Any thread may use it.
 
     All methods raise PlanStoreError when the database cannot be used.
     """

@@ -20,7 +20,7 @@ READY = b"ready"
 class CompileRequest(msgspec.Struct, frozen=True):
     """What is wanted of a text.
 
-    `checked` looks at its language alone. `languages` are those in which it may define functions (None: all), `setting`
+    `checked` checks only its language. `languages` are those in which it may define functions (None: all), `setting`
     says what allows others; `reaches` is what plans may reach. `cpu_s`, `memory_bytes` and `most_words` are what it may
     cost.
     """

@@ -1,7 +1,7 @@
 """A process that compiles plans of others, one after the other, until its input ends: what a text costs, it costs here.
 
-Requests come on standard input, answers go to standard output. A request that needs more CPU time or memory than it may
-ends the process.
+Requests are read from standard input, responses are written to standard output. A request that needs more CPU time or
+memory than it may ends the process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cep_manager.authoring.compile_messages import READY, CompileRequest, read_f
 
 def main() -> None:
     """Answer requests until standard input ends."""
-    # What a library prints must not stand among the answers.
+    # Output of a library must not be mixed with the responses.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,6 +1,6 @@
 """Compiles plans in processes with bounded time and memory, so that no text stops the manager.
 
-A few at a time: one line for deployments, one for those who only look; these do not keep deployments waiting.
+A few at a time: one queue for deployments, one for read-only requests; these do not keep deployments waiting.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WALL_FACTOR, LEAST_WALL_S = 8, 20.0
 """A process that waits for a core has so many times its CPU time, and at least so long, before it is ended."""
 LOOKING_WAITS, LOOKING_WAIT_S = 4, 2.0
 DEPLOYING_WAITS, DEPLOYING_WAIT_S = 16, 30.0
-"""So many requests wait in each line, each so long at most; all take threads that others need."""
+"""The number of requests that wait in each queue, and the longest wait; all take threads that others need."""
 MOST_IDLE = 3
 START_S = 30.0
 BUSY = "the limit of plans compiled at the same time is reached; try again in a few seconds"

@@ -26,7 +26,7 @@ NOT_RUNNING = "the plan does not run, so the size of its state is unknown"
 
 
 class EditPreviews:
-    """Previews edits, each in a process of its own. Any thread may call; each call waits for its process."""
+    """Previews edits, each in a separate process. Any thread may call; each call waits for its process."""
 
     def __init__(
         self,

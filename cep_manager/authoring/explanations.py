@@ -17,7 +17,7 @@ LEAST_MS = 60_000
 
 
 class Explanations:
-    """Explains plans, each in a process of its own. Any thread may call; each call waits for its process."""
+    """Explains plans, each in a separate process. Any thread may call; each call waits for its process."""
 
     def __init__(self, config: TrialConfig, scripts: ScriptPolicy, processes: BoundedProcesses) -> None:
         self._config = config

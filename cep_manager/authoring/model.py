@@ -1,4 +1,4 @@
-"""What the manager tells those who write plans."""
+"""What the manager shows to authors of plans."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Language(msgspec.Struct, frozen=True):
 class ScopeName(msgspec.Struct, frozen=True):
     """A name that queries may use, with the attributes of its events or rows.
 
-    `fed` says that a query sends events to it; a function has its result as its only attribute.
+    `fed`: a query sends events to it; a function has its result as its only attribute.
     """
 
     kind: NameKind
@@ -91,7 +91,7 @@ class Preview(msgspec.Struct, frozen=True):
 class PlanTrial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The plan in `text` and the events that it is to get; then `wait_ms` go by.
 
-    The first event without a time of its own is of `start_ms`, by default now.
+    The first event without a timestamp gets `start_ms`, by default the current time.
     """
 
     text: str
@@ -130,8 +130,8 @@ class EditedStream(msgspec.Struct, frozen=True):
 class EditPreview(msgspec.Struct, frozen=True):
     """What a text would keep of the deployed plan that it replaces.
 
-    `streams` are those that it changes and those with waiting events. `note` says what cannot be predicted, and
-    which results may be lost or come twice; empty: nothing.
+    `streams` are those that it changes and those with waiting events. `note` describes what cannot be predicted, and
+    which results may be lost or duplicated; empty: nothing.
     """
 
     plan: str

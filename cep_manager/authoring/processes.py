@@ -34,8 +34,8 @@ class BoundedProcesses:
     def answer(self, module: str, request: bytes, smaller: str, timeout_ms: int) -> bytes:
         """Run `module` as a process with `request` as its input, and return its output.
 
-        It takes no longer than `timeout_ms`, after at most `LOADING_S` in which it loads the engine. `smaller` tells
-        users how to ask for less. Raises TrialsBusyError and TrialFailedError.
+        It takes no longer than `timeout_ms`, after at most `LOADING_S` in which it loads the engine. `smaller` is
+        advice on how to request less. Raises TrialsBusyError and TrialFailedError.
         """
         if self._config.at_once == 0:
             message = "trials of plans are switched off; see trial.at_once in the manager's configuration"

@@ -1,4 +1,4 @@
-"""Trials of plans, each in a process of its own."""
+"""Trials of plans, each in a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Help for people who write plans: checks, previews, explanations and trials. Nothing is deployed."""
+"""Help for authors of plans: checks, previews, explanations and trials. Nothing is deployed."""
 
 from __future__ import annotations
 

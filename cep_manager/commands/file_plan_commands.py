@@ -57,7 +57,7 @@ class FilePlanCommands:
 
 
 def _refuse_other_source(record: PlanRecord, source: FileOrigin | None, text: str, files: Collection[str]) -> None:
-    """Raise PlanExistsError unless a file may take the plan over: from a file that has gone, or as it is."""
+    """Raise PlanExistsError unless a file may take the plan over: from a file that was removed, or unchanged."""
     name = record.key.plan
     rule = parse_rule_origin(record.stored.settings.origin)
     if rule is not None:

@@ -1,4 +1,4 @@
-"""The watched folder in the manager's process: a thread that looks at the files and does what `PlanFolder` finds."""
+"""The watched folder in the manager's process: a thread that scans the files and executes what `PlanFolder` decides."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class PlanFolderWatch:
         return self._problems
 
     def look(self) -> None:
-        """Look at the folder once."""
+        """Scan the folder once."""
         try:
             files = _files(self._path)
             status = self._path.stat()
@@ -101,11 +101,11 @@ class PlanFolderWatch:
             for key in findings.gone:
                 logger.info("file is gone, its plan is undeployed plan=%s", key.topology())
                 self._plans.undeploy(key)
-        except NotLeaderError:  # the leader looks at the folder; who comes to lead looks at all of it
+        except NotLeaderError:  # the leader scans the folder; a new leader scans all of it
             self._folder = PlanFolder()
             self._tell(())
             return
-        except CepError as error:  # the manager or its store cannot be asked now: the next look does what is left
+        except CepError as error:  # the manager or its store is not available now: the next scan continues
             self._tell((*self._folder.problems(), FileProblem(str(self._path), error.message)))
             return
         self._tell(self._folder.problems())

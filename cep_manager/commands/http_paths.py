@@ -16,7 +16,7 @@ from query_plan.connectors.http_paths import Place, path_faults, source_place
 
 
 class TakenPaths:
-    """The paths of the sources of all plans in a snapshot, for who asks about many of these plans."""
+    """The paths of the sources of all plans in a snapshot, for callers that need many of them."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._snapshot = snapshot

@@ -1,4 +1,4 @@
-"""Who leads, and orders to the two nodes of a high-availability pair."""
+"""The leader, and commands to the two nodes of a high-availability pair."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ def require_protection(nodes: Sequence[NodeView]) -> NodeView:
 
 
 def _require_that_none_goes(nodes: Sequence[NodeView]) -> None:
-    # Until a node has gone it is still seen, and its worker mirrors: if another one went, too, there would be none.
+    # Until a node has stopped it is still shown, and its worker mirrors: if the other one stopped, too, there would be
+    # none.
     going = next((one for one in nodes if one.under_way not in ("", WAITS_TO_RESTART)), None)
     if going is not None:
         raise NodeSwitchError(f"{going.name} {going.under_way}: wait until it is up again")

@@ -285,7 +285,7 @@ class PlanChanges:
             self._draft.topics += ((key, compiled),)
 
     def sweep_topics(self) -> int:
-        """Delete topics of plans that are gone; return how many must wait. Does nothing unless this manager leads.
+        """Delete topics of undeployed plans; return how many must wait. Does nothing unless this manager leads.
 
         Raises PlanStoreError, KafkaUnavailableError.
         """
@@ -415,7 +415,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _waiting(left: Unprocessed) -> list[str]:
-    """Describe what is left of a plan."""
+    """Describe the remains of a plan."""
     away = f" ({left.away_events:,} of them at {', '.join(left.away)}, which is away)" if left.away_events else ""
     found = []
     if left.events:

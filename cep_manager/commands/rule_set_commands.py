@@ -1,7 +1,7 @@
 """Commands on rule sets.
 
 A change is written in one transaction of the plan store, and the control loop hears of it when that is committed: it is
-made as a whole or not at all. A dry run is the same work, given up at its end.
+made as a whole or not at all. A dry run does the same work, without the final commit.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class RuleSetCommands:
     ) -> RuleSetReport:
         """Make the change, unless there are problems.
 
-        Raises ChangeUnderWayError when somebody else has changed one of the plans meanwhile.
+        Raises ChangeUnderWayError if one of the plans was changed in the meantime.
         """
         found = compare(rule_set, tenant, wanted, self._changes.snapshot().plans.values(), removes=removes)
         problems = [*problems, *found.problems]
@@ -180,7 +180,7 @@ class RuleSetCommands:
         return report_of(rule_set, tenant, tuple(changes), tuple(problems), revision=revision, dry_run=dry_run)
 
     def _compile_missing(self, found: RuleSteps, compiled: dict[str, CompiledPlan]) -> None:
-        """Compile what somebody else changed since the files were looked at."""
+        """Compile what was changed since the files were read."""
         for step in found.steps:
             if step.text and step.action != "keep" and step.text not in compiled:
                 compiled[step.text] = self._changes.compilers.compile(

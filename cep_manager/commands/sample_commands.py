@@ -1,4 +1,4 @@
-"""Looking at events inside of running topologies: what is to be sampled, and what was seen."""
+"""Looking at events inside of running topologies: what to sample, and the sampled events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stored plans, compiled: what a manager that comes to lead runs.
+"""The stored plans, compiled: what a new leader runs.
 
 A standby reads them ahead, so that it has only to read what changed since.
 """

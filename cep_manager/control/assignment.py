@@ -10,7 +10,7 @@ from cep_common.ids import Endpoint
 
 
 class Promise(msgspec.Struct, frozen=True):
-    """An endpoint was given to `requester` for `stream` at `given_ms`; the link may not stand yet."""
+    """An endpoint was given to `requester` for `stream` at `given_ms`; the link may not be connected yet."""
 
     requester: str
     stream: str
@@ -39,7 +39,7 @@ class EndpointChoice(msgspec.Struct, frozen=True):
 
 
 def choose(candidates: Iterable[Candidate], host: str, lease_ms: int, former: str = "") -> EndpointChoice:
-    """Choose among the endpoints that are not silent for a lease; prefer the instance `former` if it is there."""
+    """Choose among the endpoints that are not silent for a lease; prefer the instance `former` if it exists."""
     candidates = tuple(candidates)
     ignored = tuple(candidate for candidate in candidates if candidate.silent_ms >= lease_ms)
     healthy = [candidate for candidate in candidates if candidate.silent_ms < lease_ms]

@@ -26,7 +26,7 @@ class Attempts:
         return before is not None and attempt > before
 
     def refuse(self, key: PlanKey, epoch: int, attempt: int) -> Rejected | None:
-        """Return the refusal of who belongs to an earlier attempt; None for everyone else."""
+        """Return the refusal for a member of an earlier attempt; None for everyone else."""
         newest = self._newest.get(key, {}).get(epoch, attempt)
         if attempt >= newest:
             return None
@@ -34,7 +34,7 @@ class Attempts:
         return Rejected("stale-epoch", f"attempt {attempt} of {run} is over, the current one is {newest}")
 
     def keep(self, key: PlanKey, epochs: Collection[int]) -> None:
-        """Forget all epochs of the plan but these."""
+        """Remove all epochs of the plan except these."""
         kept = {epoch: attempt for epoch, attempt in self._newest.pop(key, {}).items() if epoch in epochs}
         if kept:
             self._newest[key] = kept

@@ -17,7 +17,7 @@ from cep_manager.errors import ManagerUnavailableError
 COMMAND_TIMEOUT_S = 10.0
 
 Work = Callable[[int], Iterable[Instruction]]
-"""Gets the monotonic time, and gives what is to be done besides."""
+"""Takes the monotonic time, and returns further actions."""
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class _Later(threading.local):
-    """What the present thread wants done at the end of its block; None: it is in none."""
+    """The actions of the current thread for the end of its block; None: it is in none."""
 
     work: list[Work] | None = None
 
@@ -55,7 +55,7 @@ class CommandQueue:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Keep what this thread wants done until the end of the block, and do it then.
+        """Collect this thread's actions until the end of the block, and then execute them.
 
         Drop it when an error ends the block. Raises as `do`.
         """

@@ -118,10 +118,10 @@ class ControlPlane:
     # ---- messages --------------------------------------------------------------------------------------------------
 
     def handle(self, peer: bytes, message: Message, now_ms: int) -> tuple[Message, list[Instruction]]:
-        """Return the answer to `message`, and what is to be done besides."""
+        """Return the response to `message`, and further actions."""
         self.news = self.news or not isinstance(message, HEARTBEATS)
         whole = self._members.with_known(message)
-        if whole is None:  # told to another manager: the driver or worker tells all of it at once
+        if whole is None:  # reported to another manager: the driver or worker reports everything now
             return self._tell_all(message), []
         message = whole
         # Before the names are translated: the driver gets the new names of plans that it still reports by old ones.
@@ -240,7 +240,7 @@ class ControlPlane:
         answer, notes = self._driver(peer, message, now_ms)
         if not isinstance(answer, DriverRegistered) or not stale:
             return answer, notes
-        # What is known has the new names: only a whole report shows whether the driver has them by then.
+        # The registry has the new names: only a full report shows whether the driver has them, too.
         answer = msgspec.structs.replace(answer, knows=0)
         return answer, [*notes, *(PushToDriver(peer, order) for order in stale)]
 
@@ -252,7 +252,7 @@ class ControlPlane:
                 f"driver {other.driver} on {other.host} (process {other.process_id}) is alive; one driver at a time"
             )
             return Rejected(code="driver-exists", reason=reason), []
-        # Refused for good, so that it ends: two drivers of one name would take over from each other forever.
+        # Refused permanently, so that it ends: two drivers of one name would replace each other forever.
         if self._members.was_replaced(message, now_ms):
             return self._driver_replaced(message, now_ms)
         former = self._members.driver
@@ -274,7 +274,7 @@ class ControlPlane:
         driver = self._members.live_driver(now_ms)
         reported = [(one.key, one.epoch, one.state, one.restarts, one.reason) for one in message.topologies]
         news = reported, message.savepoints, message.executors, message.slots_total, message.slots_free
-        # Drivers repeat the same report with every heartbeat; only what changed needs a look at all plans.
+        # Drivers repeat the same report with every heartbeat; only changes require a check of all plans.
         if news != self._reported or before is None or before.peer != peer:
             self._reported, self.news = news, True
         if driver is not None:
@@ -320,7 +320,7 @@ class ControlPlane:
     def remove_plan(self, key: PlanKey, now_ms: int, *, drain: bool = False) -> list[Instruction]:
         """Remove the plan with its topology, endpoints and tasks; repeating this changes nothing.
 
-        Tells workers that they may delete their data of the plan.
+        Allows workers to delete their data of the plan.
         """
         self._revision += 1
         record = self._deployments.plans.get(key)
@@ -502,7 +502,7 @@ class ControlPlane:
         return f"the driver {driver.driver} on {driver.host} (process {driver.process_id}) is silent"
 
     def _keep_epochs(self, key: PlanKey) -> None:
-        """Forget tasks, endpoints and histories of the plan's former epochs."""
+        """Remove tasks, endpoints and histories of the plan's former epochs."""
         record = self._deployments.plans.get(key)
         epochs = record.epochs() if record is not None else ()
         instances = record.instances() if record is not None else frozenset()
@@ -511,7 +511,7 @@ class ControlPlane:
         self._members.keep_tasks(key, epochs)
         self._histories.keep(key, epochs, instances)
         self._checkpoints.keep_epochs(key, epochs)
-        # The plan is gone for good; while it is only changed its history is kept.
+        # The plan was removed; during a change its history is kept.
         if record is None:
             self._errors.keep(self._deployments.plans)
             self._deliveries.keep(self._deployments.plans)

@@ -31,7 +31,7 @@ class RaiseEpoch(msgspec.Struct, frozen=True):
 
 
 class SettleChange(msgspec.Struct, frozen=True):
-    """Store `in_force` as the plan's text and size, and forget its form before the change.
+    """Store `in_force` as the plan's text and size, and drop its form before the change.
 
     `epoch` is the last one of that change.
     """

@@ -1,8 +1,8 @@
 """The manager's control loop: one thread that owns the control socket and takes all decisions.
 
 So no heartbeat ever waits for the web or the database. Readers take the current snapshot; commands from other threads
-are queued and answered through futures. A thread of its own does the work on the database and reports back through the
-same queue.
+are queued and answered through futures. A separate thread accesses the database and reports back through the same
+queue.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 MESSAGES_AT_ONCE = 1_000
-"""After so many messages the loop looks at its commands and the time, however many more are waiting."""
+"""The number of messages after which the loop checks its commands and the time, even if more are waiting."""
 
 LONGEST_BEHIND_MS = 60_000
 """How long leases are extended at most because heartbeats of silent peers may be among the unread messages."""
@@ -70,7 +70,7 @@ REST = 4
 each look costs milliseconds, while messages come one by one."""
 
 SETTLE_S, SETTLE_STEP_S = 10.0, 0.1
-"""How long a start waits until it is clear who leads, and how often it looks whether the loop lives."""
+"""How long a start waits until the leader is known, and how often it checks whether the loop runs."""
 
 NOTED_S = 10.0
 """Time limit for the writes to the plan store that must precede a command."""
@@ -98,8 +98,8 @@ class ManagerControlLoop:
     ) -> None:
         """Bind the control port; nothing is answered before `start`.
 
-        When this manager comes to lead, it runs the plans that `read_plans` returns. Other managers can read its log
-        and configuration at `insight`. Raises PortInUseError that names the configuration's key.
+        When this manager becomes the leader, it runs the plans that `read_plans` returns. Other managers can read its
+        log and configuration at `insight`. Raises PortInUseError that names the configuration's key.
         """
         self._config = config
         self._store = store = PlanStore(database)
@@ -318,13 +318,13 @@ class ManagerControlLoop:
         return max(0, self._ticked_ms + min(tick_ms, spaced_ms) - self._clock.monotonic_ms())
 
     def _is_due(self, tick_ms: int) -> bool:
-        """Return whether to look at all plans: after news, but not for most of the time, and in each tick."""
+        """Return whether to check all plans: after news, but not for most of the time, and in each tick."""
         since_ms = self._clock.monotonic_ms() - self._ticked_ms
         return since_ms >= tick_ms or (self._has_news() and since_ms >= REST * self._tick_cost_ms)
 
     def _has_news(self) -> bool:
-        """Return whether something has happened that a look at all plans would deal with."""
-        # A standby does not look at plans: what a former leader has not handled stays, and must not keep it busy.
+        """Return whether something has happened that requires a check of all plans."""
+        # A standby does not check plans: open work of a former leader stays, and must not keep it busy.
         return self._plane.news and self._leadership.leads()
 
     def _tick(self) -> None:
@@ -371,7 +371,7 @@ class ManagerControlLoop:
             heartbeat_ms=config.control.heartbeat_ms,
             lease_ms=config.control.lease_ms,
             default_workers=config.topology.workers,
-            # The plan list's revision begins above all that an earlier leader can have given out.
+            # The plan list's revision starts above all revisions that an earlier leader can have used.
             revision=token << REVISION_BITS,
             quotas=config.quotas,
             ahead_ms=self._clock.now_ms() - self._clock.monotonic_ms(),
@@ -513,7 +513,7 @@ class ManagerControlLoop:
         except NotLeaderError as error:
             logger.warning("change not settled plan=%s reason=%r", change.key.topology(), error.message)
         except Exception:
-            # The border of this thread. A manager that starts with the change unsettled looks again how it stands.
+            # The boundary of this thread. A manager that starts during the change checks its state again.
             logger.exception("change not settled plan=%s epoch=%d", change.key.topology(), change.epoch)
 
     def _note_begun(self, begun: list[NoteBegun]) -> None:

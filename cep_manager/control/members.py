@@ -53,7 +53,7 @@ def is_secured(report: WorkerPlanReport) -> bool:
 def brings_back(report: RegisterWorker, former: RegisterWorker) -> bool:
     """Return whether the worker has what the `former` one of its name had: its folder, or a copy that it started from.
 
-    One that does not tell its identity is believed to have it.
+    One that does not report its identity is assumed to have it.
     """
     known = former.identity in ("", report.identity, report.copy_of)
     return known or not report.identity
@@ -115,7 +115,7 @@ class ClusterMembers:
         self.workers: dict[str, ClusterMember[RegisterWorker]] = {}
         self.lost_workers: dict[str, ClusterMember[RegisterWorker]] = {}
         self.away_workers: dict[str, ClusterMember[RegisterWorker]] = {}
-        """All that are gone, lost or not, and may still have events of a plan; until they come back."""
+        """All that have ended, lost or not, and may still have events of a plan; until they come back."""
         self.tasks: dict[PlanKey, dict[tuple[int, int], ClusterMember[RegisterTask]]] = {}
 
     def live_driver(self, now_ms: int) -> ClusterMember[RegisterDriver] | None:
@@ -165,7 +165,7 @@ class ClusterMembers:
         return self.known_worker_report(message) if isinstance(message, RegisterWorker) else message
 
     def known_worker_report(self, report: RegisterWorker) -> RegisterWorker | None:
-        """Return a report on changed plans with what is known of the others; None when that is not known."""
+        """Return a report on changed plans, completed with the known state of the others; None if that is unknown."""
         if not report.base:
             return report
         member = self.workers.get(report.worker)
@@ -258,7 +258,7 @@ class ClusterMembers:
         return list(gone.values())
 
     def forget_tasks(self, key: PlanKey, epochs: Collection[int]) -> None:
-        """Forget the plan's tasks of `epochs`."""
+        """Remove the plan's tasks of `epochs`."""
         tasks = self.tasks.get(key, {})
         for task in [one for one in tasks if one[0] in epochs]:
             del tasks[task]
@@ -266,7 +266,7 @@ class ClusterMembers:
             self.tasks.pop(key, None)
 
     def keep_tasks(self, key: PlanKey, epochs: Collection[int]) -> None:
-        """Forget the plan's tasks of all epochs but `epochs`."""
+        """Remove the plan's tasks of all epochs except `epochs`."""
         self.forget_tasks(key, {epoch for epoch, _ in self.tasks.get(key, {})} - set(epochs))
 
 

@@ -1,6 +1,6 @@
-"""The registry of endpoints: who takes events of which plan, under a lease that each registration renews.
+"""The registry of endpoints: which process accepts events of which plan, under a lease that each registration renews.
 
-Pure: messages and a monotonic time go in, answers and instructions come out. A registration is the heartbeat:
+Pure: it takes messages and a monotonic time, and returns responses and instructions. A registration is the heartbeat:
 
     register ──── register ──── register ─ ─ ─ silence ─ ─ ─▶ stale at lease_ms ─ ─ ─▶ forgotten at 4 × lease_ms
                   (renews)                                    (never assigned)
@@ -31,7 +31,7 @@ FORGET_AFTER_LEASES = 4
 
 
 class EndpointRecord(msgspec.Struct, frozen=True):
-    """A registered endpoint and what it said last. `warned` says that its present silence has been logged."""
+    """A registered endpoint and what it said last. `warned`: its current silence has been logged."""
 
     role: Role
     key: PlanKey
@@ -45,7 +45,7 @@ class EndpointRecord(msgspec.Struct, frozen=True):
     warned: bool = False
 
     def live_connections(self, now_ms: int, lease_ms: int) -> int:
-        """Return links that stand or were promised less than a lease ago."""
+        """Return links that are connected, or were assigned less than a lease ago."""
         return live_connections(self.connections, young(self.promises, now_ms, lease_ms))
 
 
@@ -137,7 +137,7 @@ class EndpointRegistry:
         return notes
 
     def keep_epochs(self, key: PlanKey, epochs: Collection[int]) -> None:
-        """Forget the plan's endpoints of all epochs but `epochs`."""
+        """Remove the plan's endpoints of all epochs except `epochs`."""
         for identity in [one for one in self._of(key) if one[2] not in epochs]:
             self._drop(identity)
 
@@ -164,7 +164,7 @@ class EndpointRegistry:
         return sum((one[0], one[2]) == ("receiver", epoch) for one in self._of(key))
 
     def forget_receivers(self, key: PlanKey, epoch: int) -> None:
-        """Forget the plan's receivers of `epoch`; its workers stay."""
+        """Remove the plan's receivers of `epoch`; its workers stay."""
         for identity in [one for one in self._of(key) if (one[0], one[2]) == ("receiver", epoch)]:
             self._drop(identity)
 

@@ -1,4 +1,4 @@
-"""Who may speak for a plan's topology: what is left of runs that are over is refused, or led out. Pure."""
+"""Which processes may act for a plan's topology: remains of ended runs are refused, or guided to their end. Pure."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class RunFence:
                 return Rejected("no-endpoint", f"epoch {message.epoch} of {message.key.topology()} is being ended")
 
     def refuse_run(self, message: RegisterEndpoint | RequestEndpoint | RegisterTask) -> Rejected | None:
-        """Return the refusal of what is left of an earlier run of a topology.
+        """Return the refusal for a remaining process of an earlier run of a topology.
 
         A new one takes the place of the one before.
         """
@@ -74,7 +74,7 @@ class RunFence:
         return refusal
 
     def attempt_heard(self, key: PlanKey, epoch: int, attempt: int) -> None:
-        """Forget the tasks and receivers of earlier attempts when a new one reports.
+        """Remove the tasks and receivers of earlier attempts when a new one reports.
 
         Their reports say nothing about the tasks that start now.
         """
@@ -85,7 +85,7 @@ class RunFence:
             self._registry.forget_receivers(key, epoch)
 
     def refuse_epoch(self, message: RegisterEndpoint | RequestEndpoint | RegisterTask) -> Rejected | None:
-        """Return the refusal of who speaks of a plan that is not deployed, or of an epoch of it that does not run."""
+        """Return the refusal for a process of a plan that is not deployed, or of an epoch that does not run."""
         key, epoch = message.key, message.epoch
         record = self._deployments.plans.get(key)
         if record is None:
@@ -119,5 +119,5 @@ class RunFence:
         return Rejected(code="no-endpoint", reason=reason)
 
     def keep(self, key: PlanKey, epochs: Collection[int]) -> None:
-        """Forget all epochs of the plan but these."""
+        """Remove all epochs of the plan except these."""
         self._attempts.keep(key, epochs)

@@ -53,14 +53,14 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
     """The checkpoints of each plan that are remembered, oldest first."""
     samples: dict[PlanKey, PlanSamples] = {}
     away_workers: tuple[ClusterMember[RegisterWorker], ...] = ()
-    """Workers that are gone, lately or not, and may still have events of a plan."""
+    """Workers that have ended, recently or not, and may still have events of a plan."""
     strangers: tuple[Stranger, ...] = ()
     """Workers that are refused, or that came back without what they had."""
 
     _sorted: list[tuple[tuple[ClusterMember[RegisterWorker], ...], dict[PlanKey, PlanReports]]] = []
-    """What `workers` say, by plan, once somebody has asked for it."""
+    """The reports of `workers` by plan, computed at the first access."""
     _topologies: list[dict[PlanKey, list[TopologyReport]]] = []
-    """What the driver says, by plan, once somebody has asked for it."""
+    """The driver's report by plan, computed at the first access."""
 
     def record(self, key: PlanKey) -> PlanRecord:
         """Return the record of a deployed plan.

@@ -55,7 +55,7 @@ class TaskRefreshes:
         return TasksRefreshed(heartbeat_ms, lease_ms, again=again)
 
     def forget_silent(self, now_ms: int, lease_ms: int) -> None:
-        """Forget stage hosts that were silent for several leases, and answers of tasks that no longer exist."""
+        """Remove stage hosts that were silent for several leases, and responses of tasks that no longer exist."""
         for host in [
             one for one, heard_ms in self._heard_ms.items() if now_ms - heard_ms >= FORGET_AFTER_LEASES * lease_ms
         ]:

@@ -17,7 +17,7 @@ from cep_common.protocol.registry import RegisterWorker, Rejected
 from cep_manager.control.members import ClusterMember, brings_back, has_left, waiting_events
 
 MOST_KNOWN = 16
-"""So many former processes of a name are remembered."""
+"""The number of former processes of a name that are remembered."""
 SHOWN_LEASES = 4
 """For how many leases a refused worker stays listed after it was last heard."""
 

@@ -42,7 +42,7 @@ from cep_manager.election.messages import (
 from cep_manager.log_line import LogLine
 
 FORGET_AFTER_MS = 60_000
-"""A manager that has not been in the database for so long is not told of any more."""
+"""The time after which a manager that does not update the database is no longer reported."""
 
 
 class ElectionRole(Enum):
@@ -55,7 +55,7 @@ class ElectionRole(Enum):
 
 
 class ElectionSignal(Enum):
-    """What a look at database or clock means for the lease."""
+    """What the state of the database and the clock mean for the lease."""
 
     FREE = "free"
     """It may be claimed."""
@@ -280,7 +280,7 @@ class Election:
         return self._move(ElectionSignal.READY, "")
 
     def refused(self, token: int, reason: str) -> list[Instruction]:
-        """Resign, since something that was done under `token` was refused or failed for good."""
+        """Resign, since an action under `token` was refused or failed permanently."""
         return self._move(ElectionSignal.OVER, reason) if token == self.token else []
 
     def _ask(self, now_ms: int) -> list[Instruction]:

@@ -1,4 +1,4 @@
-"""The election in a manager's process: asks the database in threads of its own, and says when to lead and to resign.
+"""The election in a manager's process: queries the database in separate threads, and decides when to lead.
 
 The control loop calls `turn`; nothing here ever makes it wait.
 """
@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 ALONE_LEASES = 5
-"""The lease of a manager that is alone lasts as long as so many others."""
+"""The factor by which the lease of a single manager is longer."""
 
 
 PROBE_POLL_MS = 20
@@ -76,7 +76,7 @@ class ElectionStatus(msgspec.Struct, frozen=True):
 
 
 MOST_CHANGES = 100
-"""So many changes of leader are remembered."""
+"""The number of changes of leader that are remembered."""
 
 
 class Led(msgspec.Struct, frozen=True):
@@ -108,8 +108,8 @@ class Leadership:
     ) -> None:
         """Prepare the election; nothing runs before `start`.
 
-        `read_plans` is called in a thread of its own and may raise CepError. `wake` is called when there is something
-        for `turn` to do. Other managers learn that they can read this one's log at `insight`.
+        `read_plans` is called in a separate thread and may raise CepError. `wake` is called when there is something for
+        `turn` to do. Other managers learn that they can read this one's log at `insight`.
         """
         election = config.election
         run, where = (insight.run, insight.endpoint) if insight is not None else (uuid.uuid4().hex, None)
@@ -214,7 +214,7 @@ class Leadership:
         return changes
 
     def settle(self) -> None:
-        """Publish the state of the election, and wake those who wait until it is clear whether this manager leads.
+        """Publish the state of the election, and wake threads that wait until it is known whether this manager leads.
 
         Call it after acting on what `turn` returned, so that a leader's plans can be read.
         """

@@ -8,7 +8,7 @@ from cep_common.ids import Endpoint
 from cep_manager.log_line import LogLine
 
 MARGIN_PARTS = 10
-"""A leader gives up this part of its lease before the end: clocks of hosts may run so much faster or slower."""
+"""A leader resigns this part of its lease before the end: clocks of hosts may run so much faster or slower."""
 
 
 class ElectionTiming(msgspec.Struct, frozen=True):
@@ -70,8 +70,8 @@ class LeaderChange(msgspec.Struct, frozen=True):
 class LeaseState(msgspec.Struct, frozen=True):
     """What was found in the database: the lease, and every manager with the number of times that it has been there.
 
-    `done` says that the claim or the confirmation that was asked for has come about, and just now. `namesake` is the
-    process that had signed in at this manager's address before; empty: none, or this one.
+    `done`: the requested claim or confirmation has just succeeded. `namesake` is the process that had signed in at this
+    manager's address before; empty: none, or this one.
     """
 
     lease: Lease
@@ -97,7 +97,7 @@ class ClaimLease(msgspec.Struct, frozen=True):
 class ConfirmLease(msgspec.Struct, frozen=True):
     """Count the beat of the lease up, and let it last for `lease_ms` from now on, if it is still held under `token`.
 
-    Forget managers that have gone; then as `ReadLease`.
+    Remove managers that have ended; then as `ReadLease`.
     """
 
     token: int

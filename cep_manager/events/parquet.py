@@ -1,4 +1,4 @@
-"""Reads files of events in Parquet, in a process of its own with bounded time and memory: files come from anywhere."""
+"""Reads files of events in Parquet, in a separate process with bounded time and memory: files come from anywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that reads a Parquet file of events: the file comes by standard input, events go out as NDJSON.
+"""The process that reads a Parquet file of events: the file is read from standard input, events are written as NDJSON.
 
 Called as `python -m cep_manager.events.parquet_rows ATTRIBUTES`, these as JSON. Ends with `REFUSED` and the reason on
 standard error when the file cannot be taken.
@@ -27,7 +27,7 @@ MOST_ROWS = 200_000
 MOST_ANSWER_BYTES = 128 * 2**20
 """Files are compressed: few bytes may be very many events."""
 BATCH_ROWS = 500
-"""Few, since one value may be as large as a megabyte: rows are held in memory so many at a time."""
+"""Few, since one value may be as large as a megabyte: the number of rows in memory at a time."""
 LONGEST_LIST = 500
 """How many characters of a file's column names a message shows."""
 TIME = "_timestamp"

@@ -1,4 +1,4 @@
-"""Sends events that somebody wrote by hand, or a file of them, to a worker's HTTP interface."""
+"""Sends events that a user entered, or a file of them, to a worker's HTTP interface."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAKEN = "application/json"
 
 
 def own_authorization(token_file: str) -> str:
-    """Return the header by which a manager itself sends events, for people who are known to it and not to workers.
+    """Return the header with which a manager sends events for users that only the manager knows.
 
     Empty where no `token_file` is named. Raises WorkerFailedError when it cannot be read.
     """

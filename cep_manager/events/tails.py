@@ -1,7 +1,7 @@
 """Live tails: subscribe to a stream at the workers' egress and keep some of its events for viewers.
 
-Each tail has a thread of its own that takes everything at once, so that no plan ever waits for a viewer; events above
-its allowance are counted and dropped.
+Each tail has a thread that reads everything at once, so that no plan ever waits for a viewer; events above its
+allowance are counted and dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from topology.links.event_listener import EventListener
 logger = logging.getLogger(__name__)
 
 LOOK_MS = 50
-"""How long a tail waits at one worker before it looks at the next."""
+"""How long a tail waits for one worker before it checks the next."""
 
 MOST_KEPT = 500
 """Maximum number of events not fetched yet; the oldest are dropped first."""

@@ -1,7 +1,7 @@
 """The child apps of a plan: what each instance of an execution group runs, where, and how fast. Pure.
 
-A plan is one app to its author, and as many engines as its groups have instances. Each engine runs a SiddhiQL app of
-its own, named as WSO2 SP named them: `<plan>-<group>-<number>`, numbers from 1.
+A plan is one app to its author, and as many engines as its groups have instances. Each engine runs a separate SiddhiQL
+app, named as in WSO2 SP: `<plan>-<group>-<number>`, numbers from 1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOPICS = {"source": "topic.list", "sink": "topic"}
 
 
 class ChildApp(msgspec.Struct, frozen=True):
-    """An instance of an execution group, as an app of its own.
+    """An instance of an execution group, as a separate app.
 
     `name` is that of the app, `instance` that of the stage's instance. `state` is `expected` until a task runs it, then
     `live` or `silent`; `host`, `task` (-1: none) and `process_id` say where. `text` is the SiddhiQL that its engine

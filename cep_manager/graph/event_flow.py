@@ -97,7 +97,7 @@ class _Counted(msgspec.Struct, frozen=True):
 
 
 class _FlowBuilder:
-    """Collects nodes in order of their first mention, and edges; `depths` tells how many plans stand before each."""
+    """Collects nodes in order of their first mention, and edges; `depths` is the number of plans before each."""
 
     def __init__(self, depths: dict[str, int]) -> None:
         self.nodes: dict[str, FlowNode] = {}
@@ -309,7 +309,7 @@ def _taken(compiled: CompiledPlan) -> set[str]:
 
 
 def _named(bound: StreamBinding) -> bool:
-    """Workers feed what `@Export` and `@Import` name, with a version, and not what is known by its id in the plan."""
+    """Workers feed the streams that `@Export` and `@Import` name, with a version, not those with an id in the plan."""
     return ":" in bound.event_stream
 
 

@@ -51,8 +51,8 @@ class GraphEdge(msgspec.Struct, frozen=True):
     """Events of `stream` from one node to another.
 
     `events` is None if it cannot be derived from the counters of the ends, as several instances feed several others.
-    `grouping` says how the target's instances share them. On a link between worker and topology, `under_way` of at most
-    `window` events are not acknowledged; when the window is full, the sender waits.
+    `grouping` determines how the target's instances divide them. On a link between worker and topology, `under_way` of
+    at most `window` events are not acknowledged; when the window is full, the sender waits.
     """
 
     source: str
@@ -88,7 +88,7 @@ class GraphConnection(msgspec.Struct, frozen=True):
 class TopologyGraph(msgspec.Struct, frozen=True):
     """All of a plan's topology at one moment.
 
-    Of stages with very many instances it has the first; `hidden_instances` says how many it has not.
+    Of stages with very many instances it has the first; `hidden_instances` is the number of omitted ones.
     """
 
     plan: str

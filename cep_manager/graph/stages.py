@@ -31,9 +31,9 @@ class DrawnInstance(msgspec.Struct, frozen=True):
 
 
 def component_layers(compiled: CompiledPlan) -> dict[str, int]:
-    """Return the layer of each stage: one more than the deepest stage that feeds it; receivers stand in layer 1.
+    """Return the layer of each stage: one more than the deepest stage that feeds it; receivers are in layer 1.
 
-    Stages that feed each other in a cycle stand where the query plan's order puts them.
+    Stages that feed each other in a cycle are placed in the query plan's order.
     """
     layers: dict[str, int] = {}
     written: dict[str, int] = {}

@@ -53,12 +53,12 @@ class CheckpointHistory:
             del plan[identity]
 
     def keep_epochs(self, key: PlanKey, epochs: Collection[int]) -> None:
-        """Forget the plan's topologies of all epochs but `epochs`; its checkpoint history stays."""
+        """Remove the plan's topologies of all epochs except `epochs`; its checkpoint history stays."""
         for run in [one for one in self._seen if one[0] == key and one[1] not in epochs]:
             del self._seen[run]
 
     def keep(self, plans: Collection[PlanKey]) -> None:
-        """Forget all plans but these."""
+        """Remove all plans except these."""
         self._plans = {key: known for key, known in self._plans.items() if key in plans}
         self._seen = {run: seen for run, seen in self._seen.items() if run[0] in plans}
         self._known = {key: known for key, known in self._known.items() if key in plans}

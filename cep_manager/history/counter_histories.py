@@ -97,7 +97,7 @@ class CounterHistories:
         plan.histories = by_name
 
     def keep(self, key: PlanKey, epochs: Collection[int], instances: Collection[str]) -> None:
-        """Forget the plan's tasks of other epochs and all other instances; without any, forget the plan."""
+        """Forget the plan's tasks of other epochs and all other instances; without any, remove the plan."""
         plan = self._plans.get(key)
         if plan is None:
             return
@@ -109,5 +109,5 @@ class CounterHistories:
         plan.histories = {name: track.history for name, track in plan.tracks.items()}
 
     def snapshot(self) -> dict[PlanKey, Mapping[str, CounterHistory]]:
-        """Return the histories as they are now, by plan and instance."""
+        """Return the current histories, by plan and instance."""
         return {key: plan.histories for key, plan in self._plans.items()}

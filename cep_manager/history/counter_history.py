@@ -25,7 +25,7 @@ Counter = tuple[str, str]
 
 WINDOWS_S = (600, 10_800, 86_400)
 SAMPLE_MS = (10_000, 180_000, 1_800_000)
-"""How far apart the samples of each window's ring lie."""
+"""The interval between the samples of each window's ring."""
 
 MOST_COUNTERS = 512
 """Further streams of an instance are counted together."""

@@ -40,10 +40,10 @@ class DeliveryCounts:
                 self._tracks.setdefault(plan.key, Track(now_ms)).grow(grown, now_ms)
 
     def keep(self, plans: Collection[PlanKey]) -> None:
-        """Forget all plans but these."""
+        """Remove all plans except these."""
         self._tracks = {key: track for key, track in self._tracks.items() if key in plans}
         self._counts = {name: events for name, events in self._counts.items() if name[0] in plans}
 
     def snapshot(self) -> dict[PlanKey, CounterHistory]:
-        """Return the histories as they are now."""
+        """Return the current histories."""
         return {key: track.history for key, track in self._tracks.items()}

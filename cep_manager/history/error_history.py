@@ -1,4 +1,4 @@
-"""The history of errors. Pure: reports go in, groups come out.
+"""The history of errors. Pure: it takes reports and returns groups.
 
 Reporters count from the start of their process and repeat their counts with every heartbeat: only the difference from a
 reporter's previous report is new. So a plan's errors outlive its tasks, and a manager that begins to lead learns again
@@ -58,20 +58,20 @@ class ErrorHistory:
         self._groups_by_owner: dict[Owner, tuple[ErrorGroup, ...]] = {}
 
     def task_heard(self, report: RegisterTask) -> None:
-        """Take in the errors of the instances in a task's report."""
+        """Add the errors of the instances in a task's report."""
         for component in report.components:
             for record in component.failures:
                 where = (component.instance, report.host, report.process_id)
                 self._take(report.key, "error", component.component, record, where)
 
     def worker_heard(self, report: RegisterWorker) -> None:
-        """Take in the errors of the plans in a worker's report."""
+        """Add the errors of the plans in a worker's report."""
         for plan in report.plans:
             for record in plan.errors:
                 self._take(plan.key, "error", "", record, (record.instance, report.host, report.process_id))
 
     def driver_heard(self, report: RegisterDriver) -> None:
-        """Take in the failures of the topologies in the driver's report."""
+        """Add the failures of the topologies in the driver's report."""
         for topology in report.topologies:
             for record in topology.failures:
                 reporter = (record.instance, report.host, report.process_id)
@@ -97,7 +97,7 @@ class ErrorHistory:
         self._groups_by_owner.pop(key, None)
 
     def keep(self, plans: Collection[PlanKey]) -> None:
-        """Forget the errors of all plans but these."""
+        """Remove the errors of all plans except these."""
         for owner in [one for one in self._groups if one is not None and one not in plans]:
             del self._groups[owner]
             self._groups_by_owner.pop(owner, None)
@@ -119,7 +119,7 @@ class ErrorHistory:
         reporter: Where,
         where: Where | None = None,
     ) -> None:
-        """Take in a count of errors from `reporter`; the newest happened at `where`, by default at the reporter."""
+        """Add a count of errors from `reporter`; the newest happened at `where`, by default at the reporter."""
         groups = self._groups.setdefault(owner, {})
         name = _name(kind, component, record.code, record.text)
         group = groups.get(name) or _Group(kind, component, record, record.first_ms)

@@ -1,6 +1,6 @@
 """What is being sampled inside of topologies, and what was seen. Pure.
 
-An order holds for a time and then ends by itself; it is not stored: a manager that takes over samples nothing.
+A command is valid for a time and then expires; it is not stored: a manager that takes over samples nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.tasks import SampledEvent, SampleOrder
 
 MOST_EVENTS = 100
-"""So many events of each stage are kept, the newest."""
+"""The number of newest events of each stage that are kept."""
 
 
 class PlanSamples(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ class Samples:
             self._plans[key] = PlanSamples(plan.orders, events)
 
     def keep(self, key: PlanKey, components: Collection[str]) -> None:
-        """Forget all other stages of the plan; without any, forget the plan."""
+        """Remove all other stages of the plan; without any, remove the plan."""
         plan = self._plans.get(key)
         if plan is None:
             return

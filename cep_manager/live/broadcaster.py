@@ -25,7 +25,7 @@ paced_logger = PacedLog(logger)
 INTERVAL_S = 1.0
 
 Look = Callable[[], Any]
-"""The picture of the moment, a struct. Raises CepError when there is nothing to see any more."""
+"""The picture of the moment, a struct. Raises CepError when there is nothing left to show."""
 
 
 class LiveMessage(NamedTuple):
@@ -36,7 +36,7 @@ class LiveMessage(NamedTuple):
 
 
 OTHERS_SHARE = 4
-"""One of so many places is left to other tenants by each."""
+"""Each tenant leaves one of this number of places to other tenants."""
 
 
 class _Topic:
@@ -82,7 +82,7 @@ class LiveSubscription:
             return LiveMessage("picture", topic.whole)
 
     def close(self) -> None:
-        """Somebody else may watch."""
+        """Another client may watch."""
         with self._changed:
             closed, self._closed = self._closed, None
         if closed is not None:
@@ -90,7 +90,7 @@ class LiveSubscription:
 
 
 class Broadcaster:
-    """All that is watched. Any thread may call; its own thread runs while somebody watches."""
+    """All that is watched. Any thread may call; its thread runs while there are clients."""
 
     def __init__(self, at_once: int) -> None:
         """At most `at_once` may watch at the same time."""

@@ -1,4 +1,4 @@
-"""What those who watch a plan see. Pure."""
+"""What the clients of a plan's stream get. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is alive, as the web shows it. Pure: derived from a snapshot."""
+"""Which processes are up, as the web shows it. Pure: derived from a snapshot."""
 
 from __future__ import annotations
 

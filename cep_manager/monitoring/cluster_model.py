@@ -1,6 +1,6 @@
 """The processes of the system as REST and console show them.
 
-REST gives these structs out as JSON as they are. Times of day are milliseconds since 1970, durations milliseconds.
+REST returns these structs as JSON unchanged. Times of day are milliseconds since 1970, durations milliseconds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class DriverTopology(msgspec.Struct, frozen=True):
 
 
 class StageHostView(msgspec.Struct, frozen=True):
-    """A stage host: a process of `tenant` in which `plans` plans run, with a slot of its own."""
+    """A stage host: a process of `tenant` in which `plans` plans run, with its own slot."""
 
     name: str
     tenant: int
@@ -91,7 +91,7 @@ class TaskView(msgspec.Struct, frozen=True):
 
 
 class EndpointView(msgspec.Struct, frozen=True):
-    """A registered endpoint; `connections` counts links that stand or were just promised.
+    """A registered endpoint; `connections` counts links that are connected or were just assigned.
 
     Where a process listens at one port for all of its plans, `channel` is what tells them apart.
     """
@@ -150,8 +150,8 @@ class NodeView(msgspec.Struct, frozen=True):
 
     `in_sync`: it has every acknowledged event, and may become active; it is so since `changed_ms` (time of day). What
     the worker of a node tells is known of the node that is `asked`: `protection` is the state of its mirror, `reason`
-    why it is not `protected`, and `could_lose` how many accepted batches are on this node only. `under_way` says what
-    it was ordered to do and has not done yet.
+    why it is not `protected`, and `could_lose` how many accepted batches are on this node only. `under_way` is a
+    command that it has not completed yet.
     """
 
     name: str

@@ -31,7 +31,7 @@ NOT_TOLD_AFTER_MS = 10_000
 
 
 CLOCKS_APART_MS = 5_000
-"""Driver and manager may tell times of day that differ by so much."""
+"""The allowed difference between the clocks of driver and manager."""
 
 
 class OperationError(msgspec.Struct, frozen=True):

@@ -36,10 +36,10 @@ class TopologyStatus(msgspec.Struct, frozen=True):
 
     `interruption` says why it last stopped being active, `interrupted_ms` how long ago (empty and 0: never since it was
     deployed). `last_error` is the latest error of any stage or worker of the plan, empty when there was none.
-    `state_left` names what the topology could not take over from an earlier form of the plan. `undeploying` says what a
+    `state_left` names what the topology could not take over from an earlier form of the plan. `undeploying` is what a
     plan that is being undeployed waits for; empty: it is not.
 
-    `waits_for` says what time waits for: `awaited` are streams whose first event holds event time back while others
+    `waits_for` is what event time waits for: `awaited` are streams whose first event holds event time back while others
     have events. Under the system clock processing time is `behind_ms` behind the time of day. `late` counts events that
     came behind the clock, by stream.
 
@@ -114,8 +114,8 @@ class TaskStatus(msgspec.Struct, frozen=True):
 class PlanStatus(msgspec.Struct, frozen=True):
     """`connected` is True when every connection of the live workers, in and out, is established.
 
-    `state` is what the plan's stages hold in memory, parallel instances added up; `tasks` tells where each of them
-    runs. `unprocessed` is what workers have of it: events that its topology has not taken over, and results. `topics`
+    `state` is what the plan's stages hold in memory, parallel instances added up; `tasks` has the location of each of
+    them. `unprocessed` is what workers have of it: events that its topology has not taken over, and results. `topics`
     are the partitions that its sources read, `topics_written` the topics that its sinks have written.
     """
 

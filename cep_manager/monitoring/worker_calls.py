@@ -18,7 +18,7 @@ from cep_manager.errors import NoWorkerError, WorkerFailedError
 TIMEOUT_S = 10.0
 MOST_ANSWER_BYTES = 16 * 2**20
 AT_ONCE = 8
-"""So many workers are asked at the same time."""
+"""The number of workers that are queried at the same time."""
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class WorkerCall(Generic[T]):
 def ask_workers(
     workers: tuple[RegisterWorker, ...], call: WorkerCall[T]
 ) -> tuple[list[tuple[str, T]], tuple[SilentWorker, ...]]:
-    """Return the answers by worker, and who gave none. Raises WorkerFailedError when no worker answers."""
+    """Return the responses by worker, and the workers without one. Raises WorkerFailedError if there is no response."""
     with ThreadPoolExecutor(min(AT_ONCE, len(workers))) as pool:
         answers = list(zip(workers, pool.map(lambda worker: _ask_one(worker, call), workers), strict=True))
     silent = tuple(answer for _, answer in answers if isinstance(answer, SilentWorker))
@@ -84,7 +84,7 @@ def _in_words(silent: Iterable[SilentWorker]) -> str:
 
 
 class SilentWorker(msgspec.Struct, frozen=True):
-    """A worker that did not do what was asked, and why."""
+    """A worker that did not execute the request, and the reason."""
 
     worker: str
     problem: str

@@ -1,4 +1,4 @@
-"""The two nodes of a two-node system: who is in sync, and what this node may do.
+"""The two nodes of a two-node system: which nodes are in sync, and what this node may do.
 
 agent > view
 """

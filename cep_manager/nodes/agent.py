@@ -1,4 +1,4 @@
-"""Tells the other processes of this node what it may do, and records what its worker asks for.
+"""Publishes to the other processes of this node what it may do, and records the requests of its worker.
 
 `role.json` is written by a thread that never waits for the database: its deadline is the lease's. Before the database
 learns of a shorter lease, the thread that sends the request writes the earlier deadline.
@@ -40,7 +40,7 @@ LEAVES_MS = 90_000
 
 
 class NodeAgent:
-    """Keeps the state of a node in files and database, each with a thread of its own, from `start` to `close`."""
+    """Keeps the state of a node in files and database, each with its own thread, from `start` to `close`."""
 
     def __init__(self, config: ManagerNode, store: NodeStore, leadership: Leadership, clock: Clock) -> None:
         self._folder = Path(config.folder)
@@ -67,7 +67,7 @@ class NodeAgent:
         self._order_until_ms = 0
         self.rolling: RollingRestart | None = None
         self.orders: Mapping[str, NodeOrder] = {}
-        """What the database says that nodes are to do, by name."""
+        """The commands to nodes in the database, by name."""
         self._database = ThreadPoolExecutor(max_workers=1, thread_name_prefix="nodes")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="node-agent", daemon=True)
@@ -144,7 +144,7 @@ class NodeAgent:
         self._thread.start()
 
     def close(self) -> None:
-        """Tell the other processes that this node is not active, and end."""
+        """Notify the other processes that this node is not active, and end."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()

@@ -27,10 +27,10 @@ PREPARING_MS = 30_000
 """How long a manager waits for another one that makes the tables."""
 
 SURVIVES = "cep_survives_power_loss"
-"""The option of a connection that says so of its transaction."""
+"""The connection option for such a transaction."""
 
 READS = "cep_reads"
-"""The option of a connection that says that its transaction changes nothing."""
+"""The connection option for a read-only transaction."""
 
 DAMAGED_ADVICE = (
     "restore it from a backup, or recover the readable part (sqlite3 FILE .recover | sqlite3 NEW) and replace "

@@ -30,7 +30,7 @@ def make_private(path: str) -> None:
 
 
 def mark(connection: Any) -> None:
-    """Write into the file that it is a manager's, so that no plan opens it wherever it lies.
+    """Mark the file as a manager's, so that no plan opens it, wherever it is.
 
     The mark goes to the file itself at once, not only to its log. Where that cannot be done now, the next connection
     does it: what is wrong with the database, the statement says for which this one is.

@@ -1,4 +1,4 @@
-"""A note beside an SQLite database of what was in it last: one that was replaced, emptied or put back is noticed.
+"""A record next to an SQLite database of its last content: one that was replaced, emptied or put back is noticed.
 
 What SQLite cannot read at the end of its write-ahead file it leaves out without a word: the database is sound then, and
 an older one. The note tells.
@@ -33,7 +33,7 @@ class Contents(NamedTuple):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What was in the database last, and what was found to be wrong with it, until a person removes the file."""
+    """The last content of the database, and the problem found with it, until an operator removes the file."""
 
     system: str
     changes: int
@@ -68,7 +68,7 @@ class DatabaseNote:
         self._noted: Note | None = None
 
     def check(self, read: Callable[[], Contents]) -> None:
-        """Compare what `read` finds in the database with what was noted, before anything is written to it."""
+        """Compare what `read` finds in the database with the record, before anything is written to it."""
         before = self._read()  # first: another manager may be writing to the database
         now = read()
         found = problem_of(before, now) if before is not None else ""

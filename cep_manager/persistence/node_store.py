@@ -127,7 +127,7 @@ class NodeStore:
             connection.execute(NODES.update().where(~mine).values(in_sync=False, changed_ms=now_ms))
 
     def remove(self, name: str) -> bool:
-        """Forget another node; return whether it was there."""
+        """Forget another node; return whether it existed."""
         with self._database.transaction() as connection:
             _lock_lease(connection)
             return connection.execute(NODES.delete().where(NODES.c.name == name)).rowcount > 0

@@ -1,4 +1,4 @@
-"""The tables of the managers' database, and how one that an earlier version wrote is brought up to date."""
+"""The tables of the managers' database, and their migration from earlier versions."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ REMOVED = Table(
 # One row: the identity of the database, drawn by chance when it is made.
 SYSTEM = Table("cep_system", METADATA, Column("identity", String(32), nullable=False))
 
-# One row: who leads. Every write of plans counts `changes` up, and so holds the row until it is committed.
+# One row: the leader. Every write of plans increments `changes`, and so locks the row until the commit.
 LEADER = Table(
     "cep_leader",
     METADATA,
@@ -136,7 +136,7 @@ NODES = Table(
     Column("changed_ms", BigInteger, nullable=False),
 )
 
-# What an administrator wants of a node, until the node takes it.
+# A command of an administrator to a node, until the node accepts it.
 NODE_ORDERS = Table(
     "cep_node_orders",
     METADATA,

@@ -22,7 +22,7 @@ KEYS = {
     EPOCHS: ("tenant", "name"),
     REMOVED: ("tenant", "name", "created_ms"),
 }
-"""The tables that change, and the columns that tell their rows apart; a plan keeps its id when it is renamed."""
+"""The tables that change, and the columns that identify their rows; a plan keeps its id when it is renamed."""
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 

@@ -1,4 +1,4 @@
-"""A plan as the manager works with it: compiled once, in the thread of the request, and never parsed again."""
+"""A plan as the manager uses it: compiled once, in the thread of the request, and never parsed again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PlannedQuery(msgspec.Struct, frozen=True):
 class PlannedComponent(msgspec.Struct, frozen=True):
     """A stage of the query plan: `parallel` instances that take the `inputs` streams and send the `outputs`.
 
-    `groupings` tells, input for input, how the instances share the events, in words; `queries` is what they run.
+    `groupings` describes for each input how the instances divide the events; `queries` is what they run.
     """
 
     name: str
@@ -48,7 +48,7 @@ class PlannedComponent(msgspec.Struct, frozen=True):
 
 
 class CarriedTopic(msgspec.Struct, frozen=True):
-    """A topic that the planner made up for a stream; the manager creates it with so many partitions.
+    """A topic that the planner made up for a stream; the manager creates it with this number of partitions.
 
     Messages with the same value of attribute `key` go to the same partition (empty: there is no key).
     """
@@ -66,9 +66,9 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     `workers` None leaves the number of topology workers to the configuration. `trace`, `statistics`, `delivery` and
     `host` are the values of the annotations `@Plan:trace` and so on (`host` None: not given); `cores`, `memory_bytes`
     and `labels` those of `@Plan:resources`, for each task. `state_shape` is a digest of the stages that keep state: of
-    two plans with the same digest, one can continue with the state of the other. `scripts` says that the plan
-    defines functions in a script language. `topics` carry streams between its groups and beyond; without
-    `creates_topics` they must be there already.
+    two plans with the same digest, one can continue with the state of the other. `scripts`: the plan defines functions
+    in a script language. `topics` carry streams between its groups and beyond; without `creates_topics` they must be
+    there already.
     """
 
     name: str

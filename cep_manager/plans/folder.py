@@ -1,4 +1,4 @@
-"""A folder whose files are plans: which of them must be deployed now, and which plans are to go with their files.
+"""A folder whose files are plans: which of them to deploy now, and which plans to undeploy with their files.
 
 Pure.
 
@@ -57,7 +57,7 @@ class FolderChanges:
 
 @dataclass(slots=True)
 class PlanFolder:
-    """What is known of the folder's files from one look to the next."""
+    """The known files of the folder, from one scan to the next."""
 
     _seen: dict[str, Stamp] = field(default_factory=dict)
     _handled: dict[str, Stamp] = field(default_factory=dict)
@@ -69,8 +69,8 @@ class PlanFolder:
         """Compare the folder's `files` with the deployed plans' `origins` and return what to do.
 
         A file is read only once two looks have found it unchanged, since it may still be being written. A plan whose
-        file has gone waits until all other files have been read, since one of them may have taken the plan over. A file
-        that waits for others is read again when another file or plan has come or gone.
+        file was removed waits until all other files have been read, since one of them may have taken over the plan. A
+        file that waits for others is read again when another file or plan has come or gone.
         """
         context = (frozenset(files), dict(origins))
         if context != self._last_context:

@@ -25,7 +25,7 @@ def check_plans(quota: Quota, key: PlanKey, plans: Iterable[PlanKey]) -> None:
 
 
 def check_workers(quota: Quota, key: PlanKey, workers: int, cores: int = 1) -> None:
-    """Raise QuotaError if a topology of so many workers and cores can never run within the quota."""
+    """Raise QuotaError if a topology with these workers and cores can never run within the quota."""
     if quota.slots and workers * cores > quota.slots:
         each = f" of {cores} cores" if cores > 1 else ""
         raise QuotaError(
@@ -94,6 +94,6 @@ def _held(record: PlanRecord) -> int:
 
 
 def share_of_events(quotas: QuotasConfig, plans: Iterable[PlanKey], workers: int) -> tuple[TenantLimit, ...]:
-    """Return what each of `workers` workers may take in for the tenants of `plans`."""
+    """Return how much each of `workers` workers may accept for the tenants of `plans`."""
     limited = {tenant: quotas.of(tenant).events_per_s for tenant in sorted({plan.tenant for plan in plans})}
     return tuple(TenantLimit(tenant, max(1, rate // max(1, workers))) for tenant, rate in limited.items() if rate)

@@ -31,8 +31,8 @@ class Submission(Enum):
 class PlanToRun(msgspec.Struct, frozen=True):
     """A stored plan with what its text was compiled to, or why it cannot be (`str`).
 
-    `sent_before` says that an earlier manager process may have submitted it under this epoch. `former` is the plan
-    before a change that an earlier manager process began.
+    `sent_before`: an earlier manager process may have submitted it under this epoch. `former` is the plan before a
+    change that an earlier manager process began.
     """
 
     stored: StoredPlan
@@ -64,7 +64,7 @@ class PlanVersion(msgspec.Struct, frozen=True):
 
     @property
     def slots(self) -> int:
-        """Return the slots that its tasks take; 0 in a stage host, which has a slot of its own."""
+        """Return the slots that its tasks take; 0 in a stage host, which has its own slot."""
         return 0 if self.host == "shared" else self.workers * self.compiled.cores
 
     def as_stored(self) -> StoredVersion:
@@ -100,9 +100,9 @@ class PlanRecord(msgspec.Struct, frozen=True):
     it does not get to run. `change_error` says why the last change failed. It was deployed under `first_epoch` (0: by
     an earlier manager process); topologies of earlier epochs belong to another plan of its name.
 
-    While a plan is being undeployed, `drain_reason` says what it waits for. Of a plan whose groups send each other
-    events by topics nothing has waited since `settles_since_ms` (monotonic). While it `rests` its stages take
-    nothing in. It `goes` once the plan store has been asked to remove it.
+    While a plan is being undeployed, `drain_reason` is what it waits for. Of a plan whose groups send each other events
+    by topics nothing has waited since `settles_since_ms` (monotonic). While it `rests` its stages take nothing in. It
+    `goes` once the plan store has been asked to remove it.
     """
 
     stored: StoredPlan
@@ -121,7 +121,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     interrupted_ms: int = 0
     host: PlanHost = "own"
     released: tuple[str, ...] = ()
-    """Streams whose first event somebody said not to wait for; checkpoints of the topology remember it."""
+    """Streams whose first event must not be waited for; checkpoints of the topology remember it."""
     trial: ChangeTrial | None = None
     fallback: PlanVersion | None = None
     change_error: str = ""
@@ -155,7 +155,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
 
     @property
     def slots(self) -> int:
-        """Return the slots that its tasks take; 0 in a stage host, which has a slot of its own."""
+        """Return the slots that its tasks take; 0 in a stage host, which has its own slot."""
         return 0 if self.host == "shared" else self.workers * (self.compiled.cores if self.compiled is not None else 1)
 
     def epochs(self) -> tuple[int, ...]:

@@ -12,8 +12,8 @@
              from everywhere ────▶ │ FAILED │          from everywhere, when it is undeployed: DRAINING, then KILLED
                                    └────────┘
 
-The manager does not remember what should happen next; it compares what it wants with what driver and tasks report now
-(the signal) and moves accordingly. So it may itself be restarted at any moment.
+The manager does not remember what should happen next; it compares the desired state with the reports of driver and
+tasks (the signal) and moves accordingly. So it may itself be restarted at any moment.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class PlanState(str, Enum):
     INACTIVE = "inactive"
     """Every task runs and keeps its state; workers accept no events for it."""
     RESTARTING = "restarting"
-    """It has run and lost something, or was ordered to restart; it is being brought back."""
+    """It has run and lost something, or was ordered to restart; it is being restored."""
     REBALANCING = "rebalancing"
     """A topology of another number of workers is to take its place."""
     UPDATING = "updating"
     """A topology of another text is to take its place."""
     FAILED = "failed"
-    """It does not run and will not by itself; a person must act."""
+    """It does not run, and does not restart automatically; a person must act."""
     DRAINING = "draining"
     """It is being undeployed: it accepts no events and processes those that were accepted."""
     KILLED = "killed"
-    """It was undeployed; the manager forgets it."""
+    """It was undeployed; the manager removes it."""
 
 
 class StateSignal(str, Enum):
@@ -109,8 +109,8 @@ class Observation(msgspec.Struct, frozen=True):
     `unusable` says why the plan cannot be run at all; `driver_missing` why no driver can be asked. `report` is the
     driver's on the plan's current epoch. `tasks_live` of `tasks_required` tasks are heard; `silent_tasks` names those
     that were heard once. `held_back` says why the plan may not be submitted yet. `intake` is False when no events are
-    to be taken in. `change` is in progress, and `change_reason` says how far it has got. `draining` says what a plan
-    that is being undeployed waits for; empty: it is not.
+    to be taken in. `change` is in progress, and `change_reason` is its progress. `draining` is what a plan that is
+    being undeployed waits for; empty: it is not.
     """
 
     unusable: str

@@ -88,7 +88,7 @@ class PlanStore:
     def add(self, key: PlanKey, text: str, now_ms: int, origin: str = "", restore: str = "") -> StoredPlan:
         """Store the plan under a new epoch, to begin from what `restore` says.
 
-        `key` came from `key_of`. Raises PlanExistsError when one of its name is there.
+        `key` came from `key_of`. Raises PlanExistsError if a plan of its name exists.
         """
         with self._writing() as connection:
             epoch = _count_epoch(connection, key)
@@ -254,8 +254,8 @@ class PlanStore:
     def together(self) -> Iterator[None]:
         """Write all that this thread writes in the block in one transaction at its end.
 
-        Nothing is written when an error ends it. Raises ChangeUnderWayError when somebody else has changed the same
-        plans meanwhile.
+        Nothing is written when an error ends it. Raises ChangeUnderWayError if the same plans were changed in the
+        meantime.
         """
         with self._database.reading() as connection:
             batch = PlanBatch(connection)

@@ -25,7 +25,7 @@ class PlanSettings(msgspec.Struct, frozen=True):
 
 
 class SettingsPatch(msgspec.Struct, frozen=True):
-    """Changes of a plan's settings; fields that are not set stay as they are."""
+    """Changes of a plan's settings; fields that are not set stay unchanged."""
 
     intake: bool | msgspec.UnsetType = msgspec.UNSET
     trace: bool | msgspec.UnsetType = msgspec.UNSET

@@ -33,7 +33,7 @@ from siddhi.scripts.language import ScriptPolicy
 PATIENCE_MS = 2_000
 """How long a stage may take to answer."""
 AT_ONCE = 4
-"""So many questions are put at the same time, so that stages that hang leave threads to the rest of the web."""
+"""The number of concurrent queries, so that stages that hang leave threads for other pages."""
 
 
 class StateQueries:

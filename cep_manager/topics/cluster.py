@@ -28,7 +28,7 @@ class KafkaCluster:
         return {name: len(one.partitions) for name, one in found.topics.items() if one.error is None}
 
     def create(self, topics: Mapping[str, int]) -> Collection[str]:
-        """Create topics with so many partitions; return those that are there already, which are left as they are."""
+        """Create topics with this number of partitions; return those that already exist, which stay unchanged."""
         from confluent_kafka.admin import NewTopic  # noqa: PLC0415 - an extra
 
         replication = self._config.replication or -1  # -1: as the brokers are configured
@@ -40,7 +40,7 @@ class KafkaCluster:
         )
 
     def widen(self, topics: Mapping[str, int]) -> None:
-        """Give topics so many partitions."""
+        """Set the number of partitions of topics."""
         from confluent_kafka.admin import NewPartitions  # noqa: PLC0415
 
         wanted = [NewPartitions(name, count) for name, count in topics.items()]
@@ -48,7 +48,7 @@ class KafkaCluster:
                    "INVALID_PARTITIONS")  # fmt: skip
 
     def delete(self, topic: str) -> None:
-        """Delete a topic; one that is gone already counts as deleted."""
+        """Delete a topic; one that no longer exists counts as deleted."""
         self._each(
             "delete topic",
             lambda admin: admin.delete_topics([topic], operation_timeout=CALL_S, request_timeout=CALL_S),

@@ -1,4 +1,4 @@
-"""The life of generated topics: made before a plan is deployed, deleted when no plan needs them any more."""
+"""The life of generated topics: created before a plan is deployed, deleted when no plan needs them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ paced_logger = PacedLog(logger)
 
 
 class TopicCluster(Protocol):
-    """What is asked of the brokers."""
+    """Requests to the brokers."""
 
     def partitions(self) -> Mapping[str, int]: ...
 
@@ -79,7 +79,7 @@ class TopicKeeper:
                 )
 
     def prepare(self, key: PlanKey, compiled: CompiledPlan) -> None:
-        """Make sure that the plan's topics are there and its own, with enough partitions.
+        """Ensure that the plan's topics exist, belong to it, and have enough partitions.
 
         Raises:
             TopicRefusedError: A topic belongs to another plan, or it is missing or has too few partitions and the plan
@@ -125,7 +125,7 @@ class TopicKeeper:
             logger.info("partitions added: plan=%s topics=%s", key.topology(), _named(few))
 
     def sweep(self, needed: Callable[[], NeededTopics | None], changes: AbstractContextManager[object]) -> int:
-        """Delete topics that were created for plans that are gone, or do not need them any more.
+        """Delete topics that were created for plans that are undeployed, or no longer need them.
 
         A topic with unread messages is kept, which is logged.
 
@@ -139,7 +139,7 @@ class TopicKeeper:
             How many topics are left to be deleted later.
 
         Raises:
-            KafkaUnavailableError: The brokers do not answer; what is left is tried again with the next call.
+            KafkaUnavailableError: The brokers do not answer; the rest is retried with the next call.
         """
         with changes:
             found = needed()
@@ -175,7 +175,7 @@ class TopicKeeper:
         *,
         exists: bool,
     ) -> bool:
-        """Delete and forget the topic, unless a plan needs it by now; then return False."""
+        """Delete the topic, unless a plan needs it by now; then return False."""
         with changes:
             found = needed()
             if found is None or one not in self._surplus(found):
@@ -227,7 +227,7 @@ def surplus_topics(
 
 
 class TopicSweeper(threading.Thread):
-    """Deletes topics of plans that are gone, while this manager leads; runs until `close`."""
+    """Deletes topics of undeployed plans while this manager leads; runs until `close`."""
 
     def __init__(self, changes: SweptPlans) -> None:
         """Sweep on behalf of `changes`."""
@@ -256,7 +256,7 @@ class TopicSweeper(threading.Thread):
 
 
 class SweptPlans(Protocol):
-    """Who knows which topics plans need."""
+    """Knows which topics plans need."""
 
     def sweep_topics(self) -> int: ...
 

@@ -40,8 +40,7 @@ def create_app(
     """Return the application that shows and commands `view`; request bodies are at most `body_bytes` long.
 
     Every request passes `gate`; without one the application is for loopback, and requires no token. With
-    `accounts` people can log in, and it is kept what they do; `secure` says that they reach it by HTTPS. Raises
-    PlanStoreError.
+    `accounts` people can log in, and it is kept what they do; `secure`: they use HTTPS. Raises PlanStoreError.
     """
     app = Flask("cep_manager", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = body_bytes

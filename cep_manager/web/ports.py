@@ -1,6 +1,6 @@
 """What the web sees of the manager: one port for each subject, and the structs that they speak in.
 
-REST gives these structs out as JSON as they are. Times of day are milliseconds since 1970, durations milliseconds.
+REST returns these structs as JSON unchanged. Times of day are milliseconds since 1970, durations milliseconds.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class PlanChangePort(Protocol):
 
 
 class RuleSetPort(Protocol):
-    """Deploy and remove many plans as one change."""
+    """Deploy and remove many plans in one operation."""
 
     def deploy_rules(
         self,
@@ -186,7 +186,7 @@ class AuthoringPort(Protocol):
         """
 
     def explain(self, text: str) -> PlanExplanation:
-        """Explain how the engine would run the queries of the plan in `text`, in a process of its own.
+        """Explain how the engine would run the queries of the plan in `text`, in a separate process.
 
         Raises PlanInvalidError, TrialsBusyError and TrialFailedError.
         """
@@ -195,7 +195,7 @@ class AuthoringPort(Protocol):
         """Explain a deployed plan as `explain` does. Raises UnknownPlanError too."""
 
     def try_plan(self, trial: PlanTrial) -> TrialResult:
-        """Run a plan on some events in a process of its own, and return its results; nothing is deployed.
+        """Run a plan on some events in a separate process, and return its results; nothing is deployed.
 
         Raises PlanInvalidError, BadRequestError for events that do not fit, TrialsBusyError and TrialFailedError.
         """
@@ -321,7 +321,7 @@ class OrphanedEventPort(Protocol):
         """Send the events to the stream of their name. Raises UnknownAsideError."""
 
     def discard_aside(self, tenant: int, id_: str, authorization: str) -> DiscardedAside:
-        """Delete the data that was set aside for good. Raises UnknownAsideError."""
+        """Delete the data that was set aside. Raises UnknownAsideError."""
 
     def adopt_worker(self, worker: str) -> AdoptedWorker:
         """Return a worker that serves another system serves this one from now on. Raises UnknownWorkerError."""
@@ -337,7 +337,7 @@ class ClusterPort(Protocol):
         """Log and configurations of all processes."""
 
     def overview(self) -> Overview:
-        """Return everything at once, for who presents the whole system."""
+        """Return everything at once, for pages of the whole system."""
 
     def metric_tables(self) -> MetricTablesView:
         """Return the status of the tables in which the metrics of plans are recorded."""

@@ -11,7 +11,7 @@ from query_plan.secrets import cover_in, cover_plan
 
 
 def sees_secrets() -> bool:
-    """Return whether who makes the present request may edit plans."""
+    """Return whether the user of the current request may edit plans."""
     principal: Principal | None = g.get("principal")
     return bool(g.get("anybody")) if principal is None else is_granted(principal, Permission.EDIT)
 

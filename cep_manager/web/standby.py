@@ -17,7 +17,7 @@ from cep_manager.web.storm_api.blueprint import storm_refusal
 ALWAYS_ANSWERED = frozenset(
     {*HEALTH_CALLS, "api.show_health", "api.describe", "api.list_nodes", "console.static", "metrics.show_metrics"}
 )
-"""What does not depend on who leads."""
+"""What does not depend on the leader."""
 
 CODE, NO_DATABASE = "not-leader", "plan-store"
 AGAIN_AFTER_S = 1

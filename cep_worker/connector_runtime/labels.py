@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 MOST_FORMER = 100
-"""So many connectors of a plan that an edit removed are remembered: an edit that is undone brings their labels back."""
+"""The number of removed connectors of a plan that are remembered: an edit that is undone brings their labels back."""
 _OPTION_BYTES = 4
 """Few enough that a digest says nothing about a password in an option."""
 
@@ -201,7 +201,7 @@ def _same_kind(one: LabelledConnector, other: LabelledConnector) -> bool:
 def _most_alike(
     wanted: Sequence[LabelledConnector], labelled: Collection[int], left: Iterable[LabelledConnector]
 ) -> list[tuple[int, LabelledConnector]]:
-    """Pair connectors without a label with those that are gone, first those that have most options in common."""
+    """Pair connectors without a label with removed ones, first those with most options in common."""
     pairs = [
         (len({*one.options} & {*other.options}), place, other)
         for place, one in enumerate(wanted)

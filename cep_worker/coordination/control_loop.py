@@ -1,4 +1,4 @@
-"""The control thread: tells managers that the worker lives and what it does, and learns what it should do.
+"""The control thread: reports the worker's status to managers, and receives its instructions.
 
 Nothing here waits for events, and no event waits for anything here: while every manager is away, data flows on.
 """
@@ -77,7 +77,7 @@ class ControlledDataPlane(Protocol):
         """Exactly these tenants are limited."""
 
     def checkpoints(self, known: tuple[PlanCheckpoints, ...]) -> None:
-        """Which results of these plans stand."""
+        """Which results of these plans are final."""
 
     def registered(self, *, registered: bool) -> None:
         """Note whether a manager of the worker's system takes its heartbeats."""
@@ -185,7 +185,7 @@ class ControlLoop:
             paced_logger.over("manager", "a manager responds again: manager=%s", self._client.manager().url())
 
     def _take_leave(self) -> None:
-        """Tell the managers that the worker shuts down in order."""
+        """Notify the managers of an orderly shutdown."""
         try:
             self._register_worker()
         except PeerError as error:

@@ -33,7 +33,7 @@ class HeartbeatTimer:
 
 @dataclass(slots=True)
 class RetryTimer:
-    """Things that are asked for again every `interval_ms` until they are there."""
+    """Things that are requested again every `interval_ms` until they exist."""
 
     interval_ms: int
     _tried_ms: dict[Hashable, int] = field(default_factory=dict)

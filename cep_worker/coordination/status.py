@@ -54,10 +54,10 @@ class StatusCollector:
         """Plans with something wrong at the last look."""
         self._served_then = -1
         self.plans: tuple[PlanSnapshot, ...] = ()
-        """How the plans stand."""
+        """The current state of the plans."""
 
     def keep(self, plans: Collection[PlanKey]) -> None:
-        """Forget the errors of all plans but these."""
+        """Remove the errors of all plans except these."""
         self._error_tracker.keep(plans)
 
     def look(self, problems: Mapping[PlanKey, str], now_ms: int, day_ms: int) -> None:

@@ -30,7 +30,7 @@ MOST_REPLAYED = 1_000
 """How many entries a request replays at most."""
 MOST_SHOWN = 100
 REPLAY_S = 5.0
-"""For so long a request replays; what it has not come to is left for the next one."""
+"""For so long a request replays; the rest is left for the next one."""
 
 
 class EntrySelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,7 +63,7 @@ class RefusedReplay(msgspec.Struct, frozen=True):
 
 
 class ReplayResult(msgspec.Struct, frozen=True):
-    """`replayed` entries are gone, their `events` were taken; `refused` stay.
+    """`replayed` entries were removed, their `events` were accepted; `refused` stay.
 
     The events of `under_way` are with their sink, which tries yet. `left` were asked for and not come to.
     """
@@ -87,7 +87,7 @@ class ReplayTargets(Protocol):
     def replay_to_sink(
         self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: ReplayAttempt
     ) -> None:
-        """Deliver the events again with the sink and tell `attempt` the outcome.
+        """Deliver the events again with the sink and report the outcome to `attempt`.
 
         A sink that is missing or full is reported at once.
         """
@@ -95,7 +95,7 @@ class ReplayTargets(Protocol):
     def replay_to_source(
         self, key: PlanKey, stream: str, source: str, batch: pa.RecordBatch, attempt: ReplayAttempt
     ) -> None:
-        """Read the messages again with the source and tell `attempt` the outcome."""
+        """Read the messages again with the source and report the outcome to `attempt`."""
 
 
 class ReplayAttempt:
@@ -192,7 +192,7 @@ class FailedEventService:
         return ReplayResult(len(taken), sum(taken), tuple(refused), under_way, max(0, asked - done))
 
     def _replay(self, key: PlanKey, id_: str, deadline: float) -> int | None:
-        """Return how many events were taken, 0 when the entry is gone, None while a sink still tries.
+        """Return the number of accepted events, 0 if the entry no longer exists, None while a sink still retries.
 
         Raises:
             InputError: they were not.

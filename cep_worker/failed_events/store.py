@@ -1,7 +1,7 @@
 """The failed-event store: a worker's own database of events that could not be processed.
 
-`<errors.path>/<worker>/errors.db` is made when the first event is kept, and used by one process at a time. What was
-kept is on the disk for good when `keep` has returned.
+`<errors.path>/<worker>/errors.db` is made when the first event is kept, and used by one process at a time. Entries are
+safely on the disk when `keep` has returned.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def published(given: Mapping[str, str], schema: StreamSchema, where: str) -> Key
 class KeyValueReader:
     """Makes batches of `wanted` attributes of batches with `offered` ones, by `keys`.
 
-    What else is offered does not matter. `problems` says what keeps it from that.
+    Other values are ignored. `problems` says what keeps it from that.
     """
 
     def __init__(self, offered: StreamSchema, wanted: StreamSchema, keys: Keys) -> None:

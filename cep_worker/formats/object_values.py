@@ -15,7 +15,7 @@ WRONG_OBJECT = f"must be object: JSON in base64, at most {DEEPEST} nested lists 
 
 
 def is_readable(value: bytes) -> bool:
-    """Return whether the engine can work with the value."""
+    """Return whether the engine can process the value."""
     try:
         read_object(value)
     except ObjectError:
@@ -24,7 +24,7 @@ def is_readable(value: bytes) -> bool:
 
 
 def unreadable_object(batch: pa.RecordBatch) -> tuple[int, str] | None:
-    """Row and attribute of the first object that the engine cannot work with, or None."""
+    """Row and attribute of the first object that the engine cannot process, or None."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if pa.types.is_binary(field.type):
             for row, value in enumerate(column.to_pylist()):

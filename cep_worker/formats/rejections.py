@@ -1,4 +1,4 @@
-"""What is said about events that do not fit their stream.
+"""Messages about events that do not match their stream.
 
 All events of a body are taken, or none.
 """

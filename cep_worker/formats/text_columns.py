@@ -124,7 +124,7 @@ def read_column(kind: str, texts: pa.Array) -> tuple[pa.Array, list[tuple[int, s
 
 
 def _read_value(kind: str, text: str) -> Any:
-    """Return the value that `text` tells.
+    """Return the value that `text` denotes.
 
     ValueError says what is wrong.
     """

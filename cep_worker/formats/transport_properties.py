@@ -21,7 +21,7 @@ from query_plan.connectors.attribute_paths import PATHS, by_attribute, split_pat
 from topology.events.frames import arrow_schema
 
 SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})
-"""By these the sender shows who it is: they are no business of plans."""
+"""The sender's credentials: they are no business of plans."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,7 +248,7 @@ def _submit(
 
 
 def _sees_system(gate: Gate) -> bool:
-    """Return whether who asks may see what belongs to all tenants."""
+    """Return whether the caller may see data of all tenants."""
     if not gate.needs_token():
         return True
     principal = gate.principal(shown_token())

@@ -54,12 +54,12 @@ logger = logging.getLogger(__name__)
 SMALL_BYTES = 65_536
 """Larger bodies are left to threads: they would keep all connections waiting."""
 MOST_ROWS, MOST_BYTES = 4_096, 1_048_576
-"""So many events, and bodies of so many bytes, are joined to one batch."""
+"""The maximum number of events, and size of bodies, that are combined into one batch."""
 LIMITED_SHARE = 20
 """Of a tenant with a quota only this part of a second's events is joined: whole batches are taken while anything is
 left of it."""
 WAITING_ROWS = 65_536
-"""So many events of a source may wait for its batch; further requests are refused at once."""
+"""The number of events of a source that may wait for its batch; further requests are refused at once."""
 MOST_TARGETS = 4_096
 EVENTS = b"/events/"
 QUICK_FORMATS = (JsonFormat, CsvFormat, TextFormat, XmlFormat)
@@ -216,7 +216,7 @@ class DirectIntake:
     # ---- events -----------------------------------------------------------------------------------------------------
 
     def _read(self, exchange: Exchange, target: _Target) -> bool:
-        """Read the events and hand them on. Raises what the application answers to."""
+        """Read the events and pass them on. Raises what the application answers to."""
         request = exchange.request
         body = request.body() or b""
         headers = request.headers

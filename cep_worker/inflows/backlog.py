@@ -86,7 +86,7 @@ class Backlog(Protocol):
         """Note the sequence number under which the last taken frame was sent."""
 
     def acknowledged(self, sequence: int) -> None:
-        """Forget the frames before `sequence`, which the receiver has taken over."""
+        """Remove the frames before `sequence`, which the receiver has accepted."""
 
     def secure(self, position: int, unneeded: int) -> None:
         """Note that the newest checkpoint holds the log up to `position`; up to `unneeded` it can be deleted."""
@@ -104,7 +104,7 @@ class Backlog(Protocol):
     def take_out(self) -> list[pa.RecordBatch]:
         """Give all that was not taken over to the caller, in order, and keep nothing of it.
 
-        No link is there.
+        There is no link.
         """
 
     def tick(self, now_ms: int) -> None:
@@ -162,7 +162,7 @@ class MemoryBacklog:
         cleared: Collection[int] = (),
         doubtful: Collection[int] = (),
     ) -> None:
-        """Send what was not acknowledged again, wherever the server is."""
+        """Send unacknowledged frames again, wherever the server is."""
 
     @property
     def is_isolated(self) -> bool:

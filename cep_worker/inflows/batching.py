@@ -22,7 +22,7 @@ class QueuedBatch:
     """A batch and, when it came in the very form in which it leaves, its Arrow IPC body.
 
     `watermark_ms` is, for a plan under the system clock, when the batch was accepted. `position` is its place in the
-    log, 0 when it is in none; `origin` says where it came from, if it may come again.
+    log, 0 when it is in none; `origin` identifies its source, if it may be repeated.
     """
 
     batch: pa.RecordBatch
@@ -34,7 +34,7 @@ class QueuedBatch:
 
 @dataclass(frozen=True, slots=True)
 class ReadyFrame:
-    """What leaves as one frame.
+    """The contents of one frame.
 
     An Arrow IPC body of `rows` rows, the watermark after them, and the position of the last ones in the log (0: in
     none). `again` means that it was sent before, over a link that broke. `accepted` says which watermarks so many rows

@@ -18,7 +18,7 @@ which it is under way alone. Ends that prove less count less:
 Where many records were under way, they go in groups first: one by one they would keep a topology that was merely killed
 busy for minutes. The group that is under way at the next end goes one by one; its culprit costs one end more.
 
-A record is given up alone: everything before and behind it continues. Events that were accepted together are appended
+A record is dropped alone: everything before and behind it continues. Events that were accepted together are appended
 one by one first, so that those beside the culprit continue as well.
 """
 
@@ -33,10 +33,10 @@ RESTARTS = 3
 """How many attempts in a row must end at the same position in ways that prove little, before records are sent one by
 one."""
 STRIKES, SUSPECT_STRIKES = 3, 2
-"""How many times a topology must end while a record is the only one in flight, before that record is given up: a record
+"""How many times a topology must end while a record is the only one in flight, before that record is dropped: a record
 against which the ends prove little, and a suspect."""
 FIRST_FRAMES = 8
-"""A topology works on so many frames at a time. Acknowledgements come in order, a few milliseconds late."""
+"""The number of frames that a topology processes at a time. Acknowledgements come in order, a few milliseconds late."""
 FEW_RECORDS = 256
 """As many go one by one at once, a second or so at some milliseconds each; more go in groups first."""
 GROUP_RECORDS = 64
@@ -91,7 +91,7 @@ class PoisonPillDetector:
     def link_established(
         self, position: int, attempt: int, cleared: Collection[int] = (), doubtful: Collection[int] = ()
     ) -> int:
-        """Note that attempt `attempt` continues behind `position`; return the record to give up, 0: none.
+        """Note that attempt `attempt` continues behind `position`; return the record to drop, 0: none.
 
         No event can have ended the attempts that are `cleared`; the ends of `doubtful` ones prove little.
         """
@@ -131,7 +131,7 @@ class PoisonPillDetector:
         return 0
 
     def given_up(self, again: Zone | None = None) -> None:
-        """Note that a record was given up; if it held several events, each is alone in the zone `again`."""
+        """Record that a record was dropped; if it held several events, each is alone in the zone `again`."""
         if again is not None:
             self.zones.append(again)
             self.suspects.append(again)

@@ -145,7 +145,7 @@ class ReceiverLink:
 
     @property
     def window_rows(self) -> int:
-        """So many rows may be under way; 0 without a link."""
+        """The number of rows in flight; 0 without a link."""
         return 0 if self._link is None else self._link.outbox.window_rows or 0
 
     @property
@@ -398,7 +398,7 @@ class ReceiverLink:
             self._greeting.forget()  # that it ran in an earlier silence says nothing about the next one
 
     def _note_progress(self, link: LinkSender) -> None:
-        """Tell the backlog what the server has taken over and secured."""
+        """Report to the backlog what the server has accepted and secured."""
         self._backlog.acknowledged(link.outbox.first_unacknowledged)
         if link.secured:
             self._backlog.secure(link.secured, link.unneeded)

@@ -46,7 +46,7 @@ class EventSender:
     before a long pause. As a context manager it flushes at the end of a block that did not raise.
 
     All methods raise InputError when the worker refuses the stream or events, and PeerError when the worker does not
-    answer or is gone. Events beyond `acknowledged_rows` may or may not have been taken over then.
+    respond or the connection is lost. Events beyond `acknowledged_rows` may or may not have been taken over then.
 
     Attributes:
         schema: The stream's schema.
@@ -112,7 +112,7 @@ class EventSender:
 
         Raises:
             InputError: the worker has refused events.
-            PeerError: the worker is gone.
+            PeerError: the connection is lost.
         """
         if batch.schema != self.arrow_schema:
             batch = batch.select(self.arrow_schema.names).cast(self.arrow_schema)
@@ -123,7 +123,7 @@ class EventSender:
         self.sent_rows += batch.num_rows
 
     def mark_idle(self) -> None:
-        """Tell the worker that no events follow for now, so that event time does not wait for this link."""
+        """Notify the worker that this link is idle, so that event time does not wait for it."""
         self._wait(self._link.has_room, None)
         self._link.mark_idle()
 
@@ -131,7 +131,7 @@ class EventSender:
         """Wait until the worker has taken over everything that was sent.
 
         Args:
-            timeout_ms: How long to wait; None: until the worker is gone.
+            timeout_ms: How long to wait; None: until the connection is lost.
 
         Raises:
             InputError: the worker has refused events.
@@ -184,11 +184,11 @@ class EventSender:
             self._look()
 
     def _look(self) -> None:
-        """Take in acknowledgements and refusals.
+        """Process acknowledgements and refusals.
 
         Raises:
             InputError: the worker has refused events.
-            PeerError: the worker is gone.
+            PeerError: the connection is lost.
         """
         link = self._link
         self._looked_ms = _now_ms()

@@ -105,7 +105,7 @@ class LinkIngress:
                     self._leave(client)
 
     def reroute(self, now_ms: int) -> None:
-        """Follow a change of the deployed plans: end links whose streams are gone and reroute the others."""
+        """Follow a change of the deployed plans: end links whose streams no longer exist and reroute the others."""
         for peer, client in list(self._clients.items()):
             try:
                 routes = self._routes(client.link)
@@ -121,7 +121,7 @@ class LinkIngress:
                     route.join(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Forgets clients that have fallen silent."""
+        """Remove clients that have become silent."""
         server = self._server
         if server is None:
             return
@@ -236,7 +236,7 @@ class LinkIngress:
             self._leave(client)
 
     def _forget(self, peer: bytes) -> None:
-        """Forget a client that is gone; it sends again what was not acknowledged."""
+        """Remove a disconnected client; it sends unacknowledged events again."""
         client = self._clients.pop(peer, None)
         if client is not None:
             self._parked.pop(client, None)

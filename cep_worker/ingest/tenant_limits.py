@@ -1,4 +1,4 @@
-"""How many events a second the worker takes in for each tenant: the manager says it, and may change it at any time."""
+"""How many events per second the worker accepts for each tenant: the manager says it, and may change it at any time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RateLimit:
         self._bucket: TokenBucket | None = None
 
     def set(self, events_per_s: int, now_ms: int) -> None:
-        """At most so many events a second are taken from now on; 0: any number."""
+        """Set the limit of events per second; 0: any number."""
         self.events_per_s = events_per_s
         if not events_per_s:
             self._bucket = None

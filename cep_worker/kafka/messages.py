@@ -25,7 +25,7 @@ from topology.events.frames import CURRENT, arrow_schema, concatenate
 
 LONGEST_REASON = 500
 TOGETHER = 100
-"""So many messages are one entry at most."""
+"""The maximum number of messages in an entry."""
 _LINE_END = b"\n"
 _STORED = StreamSchema(
     "kafka",

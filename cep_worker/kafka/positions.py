@@ -1,8 +1,9 @@
 """Where a partition is read from. Pure.
 
-What the worker's log has taken says how far a partition is read; with each batch the log keeps its origin, whose number
-holds the offset of the batch's last message. What is committed to Kafka is for lag tools, and for a worker that takes a
-partition over from another one: it bears a mark, so that what somebody else committed under the group is not believed.
+The worker's log determines how far a partition is read; with each batch the log keeps its origin, whose number holds
+the offset of the batch's last message. What is committed to Kafka is for lag tools, and for a worker that takes a
+partition over from another one: it has a mark, so that offsets that other consumers committed under the group are not
+used.
 
     number of an origin    generation (15 bits) │ offset (48 bits)
 
@@ -43,10 +44,10 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownPosition:
-    """What is known of a partition when it is assigned.
+    """The known positions of a partition when it is assigned.
 
     Its `low` and `high` offsets, how far the worker's log has it (`own`), and what is committed under the group, with
-    our mark or without. `wanted` is where the plan wants it to begin.
+    our mark or without. `wanted` is the starting offset that the plan sets.
     """
 
     low: int
@@ -131,7 +132,7 @@ def mark(plan: str, stream: str, generation: int) -> str:
 
 
 def marked_position(plan: str, stream: str, metadata: str | None, offset: int) -> Position | None:
-    """Return the position that was committed with `metadata`; None for what is not ours."""
+    """Return the position that was committed with `metadata`; None if it is not ours."""
     parts = (metadata or "").split(" ")
     if len(parts) != 3 or parts[:2] != [_MARK, _digest(plan, stream)] or not parts[2].isdecimal():
         return None

@@ -1,7 +1,8 @@
 """The partitions that a source reads: start, progress, and reports.
 
-Workers share the partitions as members of a consumer group. Membership only says who reads what; where from is decided
-by what the worker's log has (`positions`). Lives on the source's thread; `reports` may be read by any.
+Workers share the partitions as members of a consumer group. Membership only determines which worker reads which
+partition; where from is decided by what the worker's log has (`positions`). Lives on the source's thread; `reports` may
+be read by any.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What a source wants to read, and as whom.
+    """What a source reads, and its credentials.
 
     `listed` partitions alone, if any, from `offsets` (by topic) or where `reset` says if they were never read.
     """
@@ -98,7 +99,7 @@ class Readings:
         self._other = other
         self._readings: dict[TopicPartition, Reading] = {}
         self._former: dict[TopicPartition, Position] = {}
-        """How far partitions were read that somebody else reads now."""
+        """The positions of partitions that another consumer reads now."""
         self._commit_at = 0.0
         self.reports: tuple[PartitionReport, ...] = ()
 
@@ -194,7 +195,7 @@ class Readings:
         self._report()
 
     def commit(self, consumer: Any, *, at_once: bool = False) -> None:
-        """Tell the brokers how far the log has each partition.
+        """Commit the log's position in each partition to the brokers.
 
         As it was with the last call, since that is on the disk by now, or `at_once` as it is. Raises KafkaException.
         """

@@ -15,7 +15,7 @@ from cep_common.process.atomic_files import write_atomically
 _LENGTH = struct.Struct(">i")
 _LONGEST = 1_000
 BLOCK = 10_000
-"""So many numbers are reserved on the disk at once; those that a process did not use are left out."""
+"""The number of numbers that are reserved on the disk at once; those that a process did not use are left out."""
 
 
 class HeaderError(ValueError):

@@ -2,7 +2,7 @@
 
 The client sends in batches and tries again by itself for as long as it takes, in order; it numbers what it sends
 (idempotence), so that the brokers have each message once however often it was sent over one connection of the sink.
-Results of plans that deliver exactly once come in groups: each is one transaction (`transactions`).
+Results of plans with exactly-once delivery form groups: each is one transaction (`transactions`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ RETRIES = RetryPolicy()
 IDENTITY = "cep-id"
 """The header by which a message of an exactly-once plan is known, however often it is sent."""
 GATHER_ROWS = 10_000
-"""So many events go together when they wait: the brokers answer once for all of them."""
+"""The number of waiting events that are combined: the brokers answer once for all of them."""
 POLL_S = 0.1
 CALL_S = 1.0
 PARTITIONER = "murmur2_random"
@@ -312,7 +312,7 @@ class _KafkaWriter:
 
     @staticmethod
     def _refused_together(failed: dict[int, tuple[bool, str]]) -> list[int]:
-        """Return the rows that brokers refused for good, where they may have been in one batch.
+        """Return the rows that brokers refused permanently, if they may have been in one batch.
 
         It is refused as a whole.
         """
@@ -428,7 +428,7 @@ def _producer_settings(options: KafkaSinkOptions, client_id: str, errors: Errors
 
 
 def _transactional_id(context: SinkContext) -> str:
-    """Return what tells the sink's transactions from all others: each worker delivers the results that it holds."""
+    """Return the identity of the sink's transactions: each worker delivers the results that it holds."""
     names = (str(context.key.tenant), context.key.identity, context.connector.stream, context.label, context.worker)
     return "/".join(("cep", *(quote(name, safe="") for name in names)))
 

@@ -84,11 +84,11 @@ _GONE = ("inactive", "unknown-stream")
 
 
 class _BeginAgainError(Exception):
-    """The consumer is of no use any more; the message says why."""
+    """The consumer cannot be used any longer; the message says why."""
 
 
 class KafkaSource:
-    """Reads in a thread of its own."""
+    """Reads in a separate thread."""
 
     def __init__(self, context: SourceContext, options: KafkaSourceOptions, reader: MessageReader) -> None:
         self._kafka = library()

@@ -20,7 +20,7 @@ from topology.events.frames import event_rows
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an event's message goes, and what comes with it."""
+    """The destination of an event's message, its key and headers."""
 
     topic: str
     partition: int

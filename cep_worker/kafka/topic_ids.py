@@ -44,7 +44,7 @@ class TopicIds:
         return known is not None and topic_id not in UNKNOWN and known.id != topic_id
 
     def note(self, topic: str, topic_id: str) -> bool:
-        """Keep the id of a topic that is there. Return whether it is another topic than before. Raises OSError."""
+        """Store the id of an existing topic. Return whether it is another topic than before. Raises OSError."""
         differs = self.differs(topic, topic_id)
         former = self._known.get(topic)
         before = self._of_any_cluster.get(topic)

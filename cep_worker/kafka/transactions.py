@@ -79,7 +79,7 @@ class _TransactionOutcome:
 
 
 class Transactions:
-    """Delivers groups, each in a transaction of its own. Lives on the sink's thread.
+    """Delivers groups, each in a separate transaction. Lives on the sink's thread.
 
     A producer whose state is not certain is given up; the next one fences it and reads the markers again.
     """
@@ -87,7 +87,7 @@ class Transactions:
     def __init__(
         self, kafka: Any, name: str, settings: dict[str, Any], common: dict[str, Any], errors: Errors, where: str
     ) -> None:
-        """`name` tells the sink from all others.
+        """`name` identifies the sink.
 
         It is the `transactional.id`, and begins the names of its consumer groups. `common` are the settings of any
         client.
@@ -368,7 +368,7 @@ def _checkpoint(group: GroupId) -> Checkpoint:
 
 
 def _read_checkpoint(metadata: str | None) -> Checkpoint:
-    """Return what a marker says; what somebody else committed under the group says nothing."""
+    """Return what a marker says; offsets that other consumers committed under the group are ignored."""
     parts = (metadata or "").split(".")
     if len(parts) != 3 or not all(one.isascii() and one.isdecimal() for one in parts):
         return 0, 0, 0

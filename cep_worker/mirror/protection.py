@@ -56,7 +56,7 @@ class Protection:
         self.reason = "no passive node has connected yet"
         self.number = 0
         self.in_sync = False
-        """What was asked for last."""
+        """The last request."""
 
     @property
     def waits(self) -> bool:

@@ -121,7 +121,7 @@ class Copy:
 
 
 class MirrorReceiver:
-    """Runs the server in a thread of its own, from `start` to `close`."""
+    """Runs the server in a separate thread, from `start` to `close`."""
 
     def __init__(
         self,

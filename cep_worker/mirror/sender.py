@@ -1,4 +1,4 @@
-"""The active worker's side of the mirror: sends what has changed, batch by batch, and says what the passive node has.
+"""The active worker's side of the mirror: sends changes batch by batch, and reports what the passive node has.
 
 One batch is under way at a time; what changes meanwhile is in the next one. So the pace is that of the passive node,
 and each acknowledgement waits for two round trips at most.
@@ -315,7 +315,7 @@ class MirrorSender:
         return FileChange("append", name, offset), body, offset + len(body) >= size or not body
 
     def _sweep(self) -> None:
-        """Find files that have changed without being noted, and those that are gone."""
+        """Find files with unrecorded changes, and removed files."""
         self._swept_at = time.monotonic()
         present: set[str] = set()
         for path in mirrored_files(self._root):

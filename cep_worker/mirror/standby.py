@@ -80,7 +80,7 @@ def adopt_folder(config: WorkerConfig) -> None:
 
 
 class _Reporter:
-    """Tells the node's manager how the passive worker is."""
+    """Reports the state of the passive worker to the node's manager."""
 
     def __init__(self, config: WorkerConfig, receiver: MirrorReceiver) -> None:
         self._path = Path(config.node.folder) / MIRROR_FILE

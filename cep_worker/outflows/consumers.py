@@ -18,7 +18,7 @@ Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class GroupId:
-    """The results that a publisher instance gave to this worker between two checkpoints, committed as one.
+    """The results that a publisher instance sent to this worker between two checkpoints, committed together.
 
     `log` is the identity of the worker's store for this publisher: groups of one log come in order of (epoch, attempt,
     checkpoint).
@@ -101,4 +101,4 @@ class Tap(ResultConsumer, Protocol):
 
 
 Consumers = Callable[[str], Sequence[Tap]]
-"""Who takes the events of the plan's stream of that name, now."""
+"""The current consumers of the plan's stream of that name."""

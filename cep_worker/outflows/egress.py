@@ -63,7 +63,7 @@ class Listener:
     def __init__(
         self, egress: Egress, peer: bytes, user: str, asked: Subscribe, stream: EventStream, config: EgressConfig
     ) -> None:
-        """`user` is who subscribed, by the key of the connection."""
+        """`user` is the subscriber, by the key of the connection."""
         self._egress = egress
         self.peer = peer
         self.user = user
@@ -205,7 +205,7 @@ class Egress:
         return self._taps.get((key, stream), [])
 
     def reroute(self, exported: StreamDirectory) -> None:
-        """Follow a change of the deployed plans: tell listeners whose stream is gone."""
+        """Follow a change of the deployed plans: notify listeners whose stream no longer exists."""
         self._directory = exported
         for listener in list(self._listeners.values()):
             try:
@@ -257,7 +257,7 @@ class Egress:
         return not any(listener._waiting for listener in self._listeners.values())
 
     def close(self) -> None:
-        """Tell listeners that the worker shuts down, and close."""
+        """Notify listeners that the worker shuts down, and close."""
         if self._socket is None:
             return
         for listener in list(self._listeners.values()):

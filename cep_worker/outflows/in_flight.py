@@ -35,7 +35,7 @@ class OfferedFrame:
     kept: LoggedFrames | None = None
 
     def settle(self, name: str, lost_rows: int) -> bool:
-        """Return whether the consumer has delivered it, but for so many rows; True when all have."""
+        """Return whether the consumer has delivered it, except for so many rows; True when all have."""
         self.waiting.discard(name)
         self.lost_rows = max(self.lost_rows, lost_rows)
         if self.kept is not None:

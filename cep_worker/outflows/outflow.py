@@ -89,7 +89,7 @@ class Outflow:
         self.traces = {binding.stream: EventTrace(plan.key, binding, "after") for binding in plan.exported}
         self._consumers = consumers
         self._nowhere: frozenset[str] = frozenset()
-        """Streams whose results have nowhere to go any more."""
+        """Streams whose results no longer have a consumer."""
         # Results of an earlier process may be there: they count for what publishers need not send again.
         self._prepared = logs.kept() if plan.delivery == "exactly-once" else None
         self.problem = ""
@@ -175,7 +175,7 @@ class Outflow:
         return bool(self._parked)
 
     def tick(self, now_ms: int) -> None:
-        """Forgets publishers that have fallen silent; results that wait for consumers go to the disk."""
+        """Remove publishers that have become silent; results that wait for consumers go to the disk."""
         self._handle(now_ms)
         if self._prepared is None and not self._leaving:
             for link in list(self._server.links.values()):
@@ -185,7 +185,7 @@ class Outflow:
             self._gone(gone)
 
     def close(self) -> None:
-        """Close the service; publishers send again what is not acknowledged."""
+        """Close the service; publishers send unacknowledged results again."""
         self._event_loop.unwatch(self._server.socket)
         self._server.flush()
         self._server.socket.close(linger=200)

@@ -55,7 +55,7 @@ class ErrorTracker:
             log.note(plan_error.code, plan_error.text, day_ms, count=max(1, dropped), instance=plan_error.part)
 
     def keep(self, plans: Collection[PlanKey]) -> None:
-        """Forget the errors of all plans but these."""
+        """Remove the errors of all plans except these."""
         self._logs = {key: log for key, log in self._logs.items() if key in plans}
 
     def of(self, key: PlanKey) -> tuple[ErrorRecord, ...]:

@@ -26,7 +26,7 @@ UNKNOWN_ID = "unknown-id"
 """The code for an id of nothing that is set aside here."""
 UNAVAILABLE = "set-aside-unavailable"
 RESTORE_S = 5.0
-"""For so long a request restores; what it has not come to is left for the next one."""
+"""For so long a request restores; the rest is left for the next one."""
 
 
 class OrphanListing(msgspec.Struct, frozen=True):

@@ -41,7 +41,7 @@ from cep_manager.plans.state import MOVES, ChangeKind, Observation, PlanState, S
 from cep_manager.plans.stored_plan import SettingsPatch
 
 LOST_AFTER_LEASES = 2
-"""A submission that the driver has not listed for so many leases is taken for lost."""
+"""The number of leases after which a submission that the driver does not list counts as lost."""
 
 
 class PlanDeployments:
@@ -67,7 +67,7 @@ class PlanDeployments:
     def put(self, plan: PlanToRun, driver: ClusterMember[RegisterDriver] | None, now_ms: int) -> list[Instruction]:
         """Run the plan in place of any other of its key; a change takes effect as soon as it can."""
         before = self.plans.get(plan.key)
-        # A manager that has just come to lead finds a change that an earlier one began, and continues with it.
+        # A new leader finds a change that an earlier leader began, and continues it.
         if before is None and plan.former is not None:
             self.plans[plan.key] = before = new_record(plan.former, self._default_workers, now_ms, self._default_host)
         self._take_name(plan.key)
@@ -137,7 +137,7 @@ class PlanDeployments:
         if record is None:
             return []
         instructions = self._signal(record, StateSignal.UNDEPLOY, "undeployed", now_ms)
-        # Whether or not a driver is there: a driver that comes later finds its topology among the orphans.
+        # With or without a driver: a driver that registers later finds its topology among the orphans.
         del self.plans[key]
         self._renamed.discard(key)
         if driver is not None:
@@ -179,7 +179,7 @@ class PlanDeployments:
         instructions: list[Instruction] = []
         for record in list(self.plans.values()):
             if record.draining is not None and not record.goes:
-                # A manager that has just come to lead must first give all workers the time to report what they hold.
+                # A new leader must first give all workers the time to report their data.
                 knows_all = record.first_epoch > 0 or now_ms - self._since_ms >= LOST_AFTER_LEASES * self.lease_ms
                 drained, done = drain(record, members, now_ms, knows_all=knows_all)
                 self.plans[record.key] = drained
@@ -261,7 +261,7 @@ class PlanDeployments:
         return [LogLine("error", f"epoch not raised plan={key.topology()} reason={reason!r}")]
 
     def orphans(self, driver: ClusterMember[RegisterDriver]) -> list[Instruction]:
-        """Kill topologies of the driver that no plan wants.
+        """Kill topologies of the driver that belong to no plan.
 
         These are unknown plans, others under a known name, and leftovers beside a current epoch. Each may take a last
         checkpoint, since an order to end it that way may already have been sent.
@@ -428,7 +428,7 @@ class PlanDeployments:
                 return [RaiseEpoch(record.key)]
 
     def _leave_out(self, record: PlanRecord, least: int, now_ms: int) -> list[Instruction]:
-        """Submit the plan under an epoch that no database has given out yet."""
+        """Submit the plan under an epoch that no database has used yet."""
         if (
             record.submission is Submission.RAISING
             and now_ms - record.sent_ms < LOST_AFTER_LEASES * self._base_lease_ms
@@ -485,7 +485,7 @@ class PlanDeployments:
         instructions = self._conclude(record, current, signal, reason, now_ms)
         record = self.plans[record.key]
         if record.submission is Submission.RAISING and instructions:
-            return instructions  # its former text is brought back: what was seen is of no more concern
+            return instructions  # its former text is restored: earlier reports no longer matter
         state = MOVES[signal][record.state]
         if _interrupts(record.state, state, signal) and (record.state is not state or reason != record.interruption):
             self._change(record, interruption=reason, interrupted_ms=now_ms)
@@ -525,7 +525,7 @@ class PlanDeployments:
 
 
 RUNS = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBALANCING, PlanState.DRAINING)
-"""States in which a topology of the plan works, but for moments of a change that must be made in place."""
+"""States in which a topology of the plan runs, except during a change in place."""
 
 
 def _interrupts(before: PlanState, after: PlanState | None, signal: StateSignal) -> bool:

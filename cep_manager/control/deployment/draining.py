@@ -34,7 +34,7 @@ Worker = ClusterMember[RegisterWorker]
 SETTLE_MS = 6_000
 """Longer than a message takes through a topic and a stage, and than workers take to report it."""
 MOST_NAMED = 3
-"""So many workers are named in a reason."""
+"""The number of workers that a reason names."""
 
 
 class Unprocessed(msgspec.Struct, frozen=True):
@@ -113,12 +113,12 @@ def _reports(worker: Worker, key: PlanKey, first_epoch: int) -> list[WorkerPlanR
 def drain(
     record: PlanRecord, members: ClusterMembers, now_ms: int, *, knows_all: bool
 ) -> tuple[PlanRecord, list[Instruction]]:
-    """Check what is left of a plan that is being undeployed, and remove it when nothing is.
+    """Check the remaining work of a plan that is being undeployed, and remove the plan when there is none.
 
     Unless the manager `knows_all` workers, some that it has not heard yet may have events.
     """
     live = members.live_by_name(now_ms)
-    # A worker that came back with another folder does not bring back the events that it had.
+    # A worker that returned with another folder does not have its former events.
     live = {name: worker for name, worker in live.items() if name not in members.away_workers}
     awaited = tuple(name for name in record.draining or () if name not in live or not _is_done(live[name], record))
     record = with_stored(record, draining=awaited)
@@ -182,7 +182,7 @@ def _between_groups(record: PlanRecord) -> Mapping[str, int]:
 
 
 def _unread(record: PlanRecord, live: Iterable[Worker], topics: Mapping[str, int]) -> str:
-    """Return what is not read between the groups, as far as workers have told; empty: nothing."""
+    """Return the unread messages between the groups, as far as workers have reported them; empty: nothing."""
     lags = {
         (one.topic, one.partition): one.lag
         for worker in live
@@ -205,7 +205,7 @@ def _unread(record: PlanRecord, live: Iterable[Worker], topics: Mapping[str, int
 
 
 def _settle(record: PlanRecord, said: Collection[WorkerPlanReport]) -> DrainStep:
-    """Return whether more may come to the topics between the groups, as far as workers have told."""
+    """Return whether the topics between the groups may get more messages, as far as workers have reported."""
     exactly_once = record.compiled is not None and record.compiled.delivery == "exactly-once"
     if exactly_once and not all(map(is_secured, said)):
         return DrainStep("work", "the last events wait for their checkpoint")

@@ -43,12 +43,12 @@ class ChangeVerdict(Enum):
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What is known of a trial: the driver's reports on it and on the former topology, slots, and its tasks.
+    """The known facts about a trial: the driver's reports on it and on the former topology, slots, and its tasks.
 
     If it `moves_state`, `tasks_restored` have the former topology's, of whose tasks `former_at_rest` have paused and
-    finished, and that has taken `moving_ms` up to now. `lost` says that the driver has not listed it for too long,
-    `elsewhere` that another driver process got it, `kept_back` why it was not submitted to run beside the former
-    one; `held_back` is why the quota has no slots for the new one alone.
+    finished, and that has taken `moving_ms` up to now. `lost`: the driver has not listed it for too long; `elsewhere`:
+    another driver process got it; `kept_back`: why it was not submitted to run together with the former one;
+    `held_back` is why the quota has no slots for the new one alone.
     """
 
     trial: TopologyReport | None
@@ -218,7 +218,7 @@ def step(
 def reject(
     record: PlanRecord, trial: ChangeTrial, driver: ClusterMember[RegisterDriver] | None, reason: str
 ) -> tuple[PlanRecord, list[Instruction]]:
-    """End the trial: what runs continues as it is."""
+    """End the trial: what runs continues unchanged."""
     epoch = trial.version.epoch
     what = f"plan={record.key.topology()} epoch={epoch} former={record.epoch}"
     notes: list[Instruction] = [LogLine("error", f"change failed {what} reason={reason!r}")]

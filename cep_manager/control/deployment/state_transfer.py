@@ -3,9 +3,9 @@
 former   work ─▶ pause ─▶ quiet: nothing is under way ─▶ give ─▶ given ──────────────▶ killed
 trial    stand-by ────────────────────────────────────────────▶ fetches ─▶ restored ─▶ work
 
-Instances have the same names in both, so each state goes from an instance to its namesake, wherever that runs now. What
-the tasks report says how far it has got; a manager that has just started reads it there. Events wait in the workers
-meanwhile, and what was worked on is acknowledged before the cut: no event is in the state and sent again.
+Instances have the same names in both, so each state goes from an instance to its namesake, wherever that runs now. The
+tasks' reports show its progress; a manager that has just started reads it there. Events wait in the workers meanwhile,
+and what was worked on is acknowledged before the cut: no event is in the state and sent again.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Tasks = Mapping[tuple[int, int], ClusterMember[RegisterTask]]
 """The tasks of a plan, by epoch and number."""
 
 LONGEST_MS = 30_000
-"""A former topology works on when its state has not been moved by then."""
+"""A former topology continues if its state has not been transferred by then."""
 
 
 AT_REST: frozenset[StateTransfer] = frozenset({"quiet", "given"})
-"""What paused tasks say once nothing of theirs is under way any more."""
+"""The status of paused tasks once none of their events is in flight."""
 
 
 class TransferProgress(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Epochs that were given out before, by a database that was replaced: which a plan must leave out. Pure.
+"""Epochs that were used before, by a database that was replaced: which a plan must leave out. Pure.
 
 Workers keep results, and refuse publishers, by epoch: under one that another plan of the name had, or the plan itself
 before its database was replaced by an older copy, new results would be taken for those that already exist.

@@ -1,1 +1,1 @@
-"""A plan's running topology as its page tells it: summary, windows, stages, instances, connections."""
+"""A plan's running topology as its page shows it: summary, windows, stages, instances, connections."""

@@ -106,7 +106,7 @@ class FailedEventStores:
         kind: type[T],
         parameters: dict[str, str] | None = None,
     ) -> tuple[list[tuple[str, T]], tuple[SilentWorker, ...]]:
-        """Return the answers by worker, and who gave none."""
+        """Return the responses by worker, and the workers without a response."""
         body = None
         if choice is not None:
             body = msgspec.json.encode({**self._plan(), **msgspec.to_builtins(choice)})

@@ -58,7 +58,7 @@ class RefusedEntry(msgspec.Struct, frozen=True):
 
 
 class ReplayedEvents(msgspec.Struct, frozen=True):
-    """`replayed` entries are gone, their `events` were taken; `refused` ones stay.
+    """`replayed` entries were removed, their `events` were accepted; `refused` ones stay.
 
     The events of `under_way` are still being retried by their sinks. There was no time for
     those `left`: ask again.
@@ -75,7 +75,7 @@ class ReplayedEvents(msgspec.Struct, frozen=True):
 
 
 class DiscardedEvents(msgspec.Struct, frozen=True):
-    """So many entries are gone for good."""
+    """The number of deleted entries."""
 
     plan: str
     tenant: int

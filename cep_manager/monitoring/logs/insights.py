@@ -32,10 +32,10 @@ AGAIN_MS = 300
 """How long one may take that did not answer the last time."""
 
 MOST_ASKED = 100
-"""So many processes are asked at the same time; the rest is left out."""
+"""The number of processes that are queried at the same time; the rest is left out."""
 
 AT_ONCE = 6
-"""So many requests are worked on at the same time, so that processes that hang leave threads to the rest of the web."""
+"""The number of concurrent requests, so that processes that hang leave threads for other pages."""
 
 MOST_HUNG, MOST_DIGITS = 10_000, 18
 
@@ -46,7 +46,7 @@ class Insights:
     def __init__(
         self, known: Callable[[], tuple[KnownProcess, ...]], ask: Ask, own_id: str, own: Inspection | None
     ) -> None:
-        """`known` are all processes; the manager itself, `own_id`, tells what `own` has without being asked."""
+        """`known` are all processes; the manager itself, `own_id`, uses `own` without a request."""
         self._known = known
         self._ask = ask
         self._own_id = own_id

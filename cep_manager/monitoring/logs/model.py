@@ -118,7 +118,7 @@ class KnownSetting(msgspec.Struct, frozen=True):
 
 
 class ProcessConfiguration(msgspec.Struct, frozen=True):
-    """The configuration that a process works with; none and a `problem` when it does not tell."""
+    """The configuration that a process uses; none and a `problem` if it does not respond."""
 
     process: Process
     settings: tuple[KnownSetting, ...] = ()

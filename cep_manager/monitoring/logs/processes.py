@@ -39,7 +39,7 @@ def task_id(key: PlanKey, epoch: int, task: int) -> str:
 
 
 def own_process(control: Endpoint, process_id: int, up_ms: int) -> KnownProcess:
-    """Return the manager that tells all this."""
+    """Return the manager that reports this."""
     process = Process(
         id=manager_id(control),
         kind="manager",

@@ -28,7 +28,7 @@ MOST_ROWS_READ = 200_000
 
 REMOVED_AT_ONCE_MS = 600_000
 MOST_REMOVALS = 36
-"""Old rows of so long go in one transaction, and at most so many of these one after the other."""
+"""The time span of old rows that one transaction deletes, and the maximum number of such transactions in a row."""
 
 
 class MetricDatabase:

@@ -1,4 +1,4 @@
-"""What a plan did over time, in steps, for the charts. Pure, but for the reading that is handed in."""
+"""What a plan did over time, in steps, for the charts. Pure, except for the reader that is passed in."""
 
 from __future__ import annotations
 

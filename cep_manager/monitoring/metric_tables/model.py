@@ -35,7 +35,7 @@ class QueryReading(msgspec.Struct, frozen=True):
 
 
 class PlanReading(msgspec.Struct, frozen=True):
-    """How a plan's counters stand.
+    """The current values of a plan's counters.
 
     `counts` is False while its stages count nothing, `detailed` is True while they count for each query. `heard_ms` is
     when its receivers were heard last (monotonic); `streams` are events by stream, `latencies` events of receivers by

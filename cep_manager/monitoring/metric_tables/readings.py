@@ -1,4 +1,4 @@
-"""How the counters of all plans stand, read from a snapshot. Pure."""
+"""The current counters of all plans, read from a snapshot. Pure."""
 
 from __future__ import annotations
 

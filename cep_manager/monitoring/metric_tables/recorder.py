@@ -1,4 +1,4 @@
-"""The thread that looks at the counters of all plans on an interval, keeps the newest points, and has rows written."""
+"""The thread that reads the counters of all plans at an interval, keeps the newest points, and writes rows."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class MetricRecorder(threading.Thread):
                 paced_logger.exception("metrics of plans not recorded")
 
     def record(self) -> None:
-        """One look at the counters; for the thread, and for tests that have none."""
+        """One reading of the counters; for the thread, and for tests that have none."""
         snapshot = self._look()
         if snapshot is None:
             self._reader, self._recording = PlanReader(), Recording(keeps_rows=self.writer is not None)

@@ -1,4 +1,4 @@
-"""From one look at the counters to the next: rows for the tables and points for the charts. Pure.
+"""From one reading of the counters to the next: rows for the tables and points for the charts. Pure.
 
 look ──────────── interval ──────────── look
  counters              growth ÷ time between the heartbeats that told them = rate
@@ -21,7 +21,7 @@ from cep_manager.monitoring.metric_tables.names import KINDS, of_part, of_plan, 
 Values = dict[str, float | str]
 PER_SECOND: Values = {"rate_unit": "events/second"}
 PLACES = 6
-"""More places of fractions tell nothing."""
+"""More decimal places carry no information."""
 
 
 class _Timed(msgspec.Struct):
@@ -57,7 +57,7 @@ class Recording:
         """Return the rows and points that follow from these readings and the previous ones.
 
         `monotonic_ms` and the time of day `now_ms` are when the readings were taken. A plan that is new or whose
-        counters were restarted gives points from its second reading on; one that is gone is forgotten.
+        counters were restarted gives points from its second reading on; a removed one is dropped.
         """
         rows: list[MetricRow] = []
         points: dict[PlanKey, PlanPoint] = {}

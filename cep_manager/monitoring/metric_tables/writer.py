@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 MOST_LOOKS = 40
-"""So many looks wait for a database that does not answer; then the oldest are given up."""
+"""The number of readings that wait for a database that does not respond; then the oldest are dropped."""
 
 REMOVE_EVERY_MS = 60_000
 RETRY_S = 5.0

@@ -1,6 +1,6 @@
 """Alerts: what needs a person's attention, the worst first, from the manager's state at one moment. Pure.
 
-Each check looks at one thing and yields alerts. What recovers by itself within seconds is no alert: a plan that is
+Each check examines one thing and yields alerts. Problems that recover within seconds are not alerts: a plan that is
 being deployed, a connection that has only just been lost.
 """
 
@@ -20,7 +20,7 @@ from cep_manager.plans.folder import FileProblem
 
 
 class AlertSeverity(StrEnum):
-    """How much an alert matters; alerts are listed in this order."""
+    """The severity of an alert; alerts are listed in this order."""
 
     CRITICAL = "critical"
     """Events are not processed, or not kept."""
@@ -50,7 +50,7 @@ class Alert(msgspec.Struct, frozen=True):
 
 
 class AlertContext(msgspec.Struct, frozen=True):
-    """All that checks look at. `now_ms` is the time of day; the times of `snapshot` are monotonic."""
+    """The input of all checks. `now_ms` is the time of day; the times of `snapshot` are monotonic."""
 
     now_ms: int
     snapshot: ClusterSnapshot

@@ -19,7 +19,7 @@ from cep_manager.plans.state import PlanState
 from query_plan.xml import read_checkpoint_interval
 
 LASTING_MS = 15_000
-"""What has lasted for so long does not heal by itself any more."""
+"""The duration after which a problem is not expected to recover without action."""
 BUSY = 0.9
 """A stage that spends more than this share of its time working cannot take much more."""
 COUNTED_MS = 60_000
@@ -32,7 +32,7 @@ PREPARED_MS = 60_000
 """Results that wait longer than this are late."""
 DAMAGED = "The disk may be damaged; the worker's log names the files. This alert remains until lost.json is removed"
 MISSED_CHECKPOINTS = 3
-"""So many intervals without a checkpoint are too many."""
+"""The number of intervals without a checkpoint that raises an alert."""
 
 
 class PlanAlertContext(msgspec.Struct, frozen=True):
@@ -304,7 +304,7 @@ def _sink_advice(case: PlanAlertContext) -> str:
 
 
 def _fails(case: PlanAlertContext, worker: str) -> bool:
-    """Return whether a sink at the worker is known to fail: what waits for it needs no alert of its own."""
+    """Return whether a sink at the worker is known to fail: what waits for it needs no separate alert."""
     return any(part.kind == "sink" and part.worker == worker for part in case.degraded)
 
 

@@ -30,8 +30,8 @@ class TenantShare(msgspec.Struct, frozen=True):
 class SystemView(msgspec.Struct, frozen=True):
     """The system's parts.
 
-    `stage_hosts` processes, each with a slot of its own, run `hosted_plans` plans. `driver` and the four after it are
-    of the driver that was heard last, empty without one; `driver_missing` says why none can be asked.
+    `stage_hosts` processes, each with its own slot, run `hosted_plans` plans. `driver` and the four after it are of the
+    driver that was heard last, empty without one; `driver_missing` says why none can be asked.
     """
 
     managers: tuple[ManagerMember, ...]

@@ -35,7 +35,7 @@ class AsideList(msgspec.Struct, frozen=True):
 
 
 class RestoredAside(msgspec.Struct, frozen=True):
-    """So many `events` were taken by the plan, `lost` could not be read. `left` were not come to: ask again."""
+    """The plan accepted `events` events, `lost` could not be read. `left` were not reached: ask again."""
 
     id: str
     worker: str
@@ -45,7 +45,7 @@ class RestoredAside(msgspec.Struct, frozen=True):
 
 
 class DiscardedAside(msgspec.Struct, frozen=True):
-    """So many `events` are gone for good."""
+    """`events` were dropped."""
 
     id: str
     worker: str

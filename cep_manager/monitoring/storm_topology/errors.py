@@ -10,7 +10,7 @@ class StormRequestError(BadRequestError):
 
 
 class NotAliveError(UnknownPlanError):
-    """No topology bears the id."""
+    """No topology has the id."""
 
     def __init__(self, identifier: str) -> None:
         super().__init__(f"NotAliveException(msg:{identifier} is not alive)")

@@ -32,7 +32,7 @@ STATUS = {
     PlanState.UPDATING: "REBALANCING",
     PlanState.DRAINING: "KILLED",
 }
-"""Whatever does not run now is inactive to Storm's clients: `schedulerInfo` says what it really is, and why."""
+"""Whatever does not run now is inactive to Storm's clients: `schedulerInfo` has the real status, and the reason."""
 
 NOTHING = WindowMetrics()
 
@@ -73,7 +73,7 @@ class ComponentError(msgspec.Struct, frozen=True):
 class StormComponent(msgspec.Struct, frozen=True):
     """A stage with the executors that live and what all its instances ever did.
 
-    `consumers` tells for each of its streams how many components take it.
+    `consumers` has the number of consuming components of each of its streams.
     """
 
     planned: PlannedComponent
@@ -181,7 +181,7 @@ def topologies(overview: Overview, killed: frozenset[str]) -> Iterator[StormTopo
 
 
 def topology(overview: Overview, identifier: str, killed: frozenset[str]) -> StormTopology:
-    """Return the deployed plan that bears the id. Raises NotAliveError."""
+    """Return the deployed plan with the id. Raises NotAliveError."""
     named = plan_of(identifier)
     key = overview.snapshot.key_named(*named) if named is not None else None
     record = overview.snapshot.plans.get(key) if key is not None else None

@@ -23,7 +23,7 @@ class StormWindow:
     """
 
     def __init__(self, written: str | None) -> None:
-        """Raise StormRequestError for what is not a window at all."""
+        """Raise StormRequestError for an invalid window."""
         self.written = written or ALL_TIME
         if self.written != ALL_TIME and not re.fullmatch(r"[0-9]{1,9}", self.written, re.ASCII):
             raise StormRequestError(f"window must be seconds or {ALL_TIME}, not {self.written[:40]!r}")
@@ -91,7 +91,7 @@ def topology_id(key: PlanKey, created_ms: int) -> str:
 
 
 def plan_of(identifier: str) -> tuple[int, str] | None:
-    """Return the tenant and the name of the plan that bears `identifier` if there is one.
+    """Return the tenant and the name of the plan with `identifier`, if there is one.
 
     None for what was not made by `topology_id`.
     """

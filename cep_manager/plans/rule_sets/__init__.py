@@ -1,1 +1,1 @@
-"""Rule sets: the plans of a folder, deployed, changed and removed as one change."""
+"""Rule sets: the plans of a folder, deployed, changed and removed in one operation."""

@@ -84,7 +84,7 @@ def compare(
             taken.add(record.key)
     gone = [record.key for record, _ in own.values() if record.key not in taken] if removes else []
     steps += [RuleStep("remove", key.plan, "", key=key) for key in gone]
-    # A plan may take the name that another one gives up, so names are given first; what goes, goes last.
+    # A plan may take the former name of another one, so plans are renamed first and removed last.
     steps.sort(key=lambda step: _ORDER.index(step.action))
     return RuleSteps(tuple(steps), tuple(problems))
 

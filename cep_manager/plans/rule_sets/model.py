@@ -51,7 +51,7 @@ class RuleProblem(msgspec.Struct, frozen=True):
 class RuleSetReport(msgspec.Struct, frozen=True):
     """What a change of a rule set did, or would do (`dry_run`), plan by plan.
 
-    `counts` says how many plans had each action. With `problems` nothing was changed.
+    `counts` is the number of plans for each action. With `problems` nothing was changed.
     """
 
     rule_set: str
@@ -90,7 +90,7 @@ class RuleSetSummary(msgspec.Struct, frozen=True):
 
 
 class RuleSetRefusedError(ManagerError):
-    """Plans stand in the way of the change of a rule set; nothing was changed. The details hold the report."""
+    """Plans block the change of a rule set; nothing was changed. The details hold the report."""
 
     code = "rule-set-refused"
 

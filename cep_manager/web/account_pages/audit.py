@@ -1,4 +1,4 @@
-"""The page that shows who did what."""
+"""The page of the audit log."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from cep_common.security.web import caller_name
 from cep_manager.errors import PlansBusyError
 
 WAITS = 2
-"""So many further requests of a caller wait: the editor validates and previews a text at the same time."""
+"""The number of further requests of a caller that wait: the editor validates and previews a text at the same time."""
 WAIT_S = 2.0
 _KEY = "cep.turns"
 

@@ -48,7 +48,7 @@ class Body(NamedTuple):
 
 
 Answers = Mapping[int, Any]
-"""By status, the first is the usual one: a type that goes out as JSON, a `Media`, or None for no body."""
+"""By status, the first is the usual one: a type that is returned as JSON, a `Media`, or None for no body."""
 
 
 class RestCall(NamedTuple):

@@ -189,7 +189,7 @@ def _answer_unexpected(error: Exception) -> Response:
 
 
 def _fitting(status: int, code: str, message: str, details: dict[str, Any] | None = None) -> Response:
-    """Return a page for what people look at, else the API's form."""
+    """Return a page for browsers, otherwise the API's form."""
     if is_page(request.path):
         return make_response(render_template("failure.html", code=code, message=message), status)
     return failure(status, code, message, details)

@@ -15,7 +15,7 @@ from cep_manager.errors import BadRequestError, MediaTypeError
 Body = TypeVar("Body", bound=msgspec.Struct)
 
 _PLACE = re.compile(r" - at `\$\.([^`]*)`$")
-"""Where msgspec says that a body is not what it should be."""
+"""The position that msgspec reports for an invalid body."""
 
 _FLAGS = {"": True, "true": True, "1": True, "false": False, "0": False}
 
@@ -35,7 +35,7 @@ def read_tenant(request: Request) -> int:
 
 
 def shown_to_workers(request: Request) -> str:
-    """Return the header by which workers may know who asks.
+    """Return the header with which workers authenticate the user.
 
     Empty for users: workers know the tokens of the file only, and what users show to managers is not for them.
     """
@@ -56,7 +56,7 @@ def read_flag(request: Request, name: str) -> bool:
 def read_query(request: Request, kind: type[Body]) -> Body:
     """Return the query parameters as the fields of `kind`; a flag that is named alone is true.
 
-    Raises BadRequestError, which tells what the parameter may be.
+    Raises BadRequestError, which lists the valid values.
     """
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):

@@ -1,1 +1,1 @@
-"""Who makes a request: sessions, tokens, forgery checks, auditing."""
+"""The caller of a request: sessions, tokens, forgery checks, auditing."""

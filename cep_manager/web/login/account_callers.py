@@ -1,4 +1,4 @@
-"""Who makes a request to the manager: by Authorization header (a token, or name and password) or else by session."""
+"""The caller of a request to the manager: by Authorization header (token, or name and password), else by session."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class AccountCallers:
     def log_in(self, user: User) -> None:
         """Log the present request's browser in as the user, in a new session.
 
-        A new session, since somebody else may know the former one or have given it to the browser. Raises
-        PlanStoreError, and WrongPasswordError when the user's password no longer opens the account.
+        A new session, since another user may know the former one or have set it in the browser. Raises PlanStoreError,
+        and WrongPasswordError when the user's password no longer opens the account.
         """
         now = _session()
         now.clear()
@@ -99,7 +99,7 @@ class AccountCallers:
         return answer
 
     def _now(self) -> Callable[[], Principal | None]:
-        """Return a function that checks again later who the present request's caller is.
+        """Return a function that checks the current request's caller again later.
 
         It gives None when the caller's proof is no longer valid. `Accounts` asks the database about once a second,
         however often the function is called.

@@ -1,4 +1,4 @@
-"""Every request that changes something is written down, with who made it and what came of it."""
+"""Every request that changes something is recorded, with its user and its outcome."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHANGES_NOTHING = frozenset(
 LOGIN = "accounts.log_in"
 SEE_OTHER, NOT_AUTHENTICATED, FORBIDDEN = 303, 401, 403
 OF_LOGINS = frozenset({SEE_OTHER, NOT_AUTHENTICATED, TOO_MANY})
-"""What a login comes to. A form that is refused before it is read, too large or another site's, is none."""
+"""The result of a login. A form that is refused before it is read, too large or another site's, is none."""
 
 WHO_LENGTH, SHOWN_LENGTH, ADDRESS_LENGTH, CALL_LENGTH, TARGET_LENGTH = 64, 16, 64, 64, 200
 """What the table takes: an entry that it does not take would be lost."""

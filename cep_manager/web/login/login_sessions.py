@@ -18,7 +18,7 @@ COOKIE, SECURE_COOKIE = "cep_session", "__Host-cep_session"
 AGENT_LENGTH = 200
 
 POLLED = ("/api/", "/fragments/", "/static/")
-"""What pages ask for by themselves: it does not show that somebody is there."""
+"""What pages ask for by themselves: it does not prove that a user is present."""
 
 
 class LoginSession(CallbackDict[str, Any], SessionMixin):

@@ -9,9 +9,9 @@ from cep_manager.accounts.model import User
 
 
 def own_account() -> User:
-    """Return the user who makes the present request.
+    """Return the user of the current request.
 
-    Raises NoAccountError for those who are known by a token of the file.
+    Raises NoAccountError for callers with a token of the file.
     """
     user: User | None = g.get("account")
     if user is None:

@@ -33,7 +33,7 @@ def _may(permission: str) -> bool:
 
 
 def _token() -> str:
-    """Empty when the page's requests need no proof of where they come from: no session says who makes them."""
+    """Empty when the page's requests need no proof of where they come from: no session identifies their user."""
     return str(generate_csrf()) if g.get("shown") == "session" else ""
 
 

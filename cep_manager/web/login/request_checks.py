@@ -28,7 +28,7 @@ BEFORE_PASSWORD = frozenset(
         "api.show_caller",
     }
 )
-"""What somebody may do who must choose a password."""
+"""What a user who must choose a password may do."""
 
 
 def refuse_forgeries(refuse: Refuse) -> Callable[[], Response | None]:

@@ -1,4 +1,4 @@
-"""Metrics of the two nodes of `cep node`, which the passive one tells, too. Pure."""
+"""Metrics of the two nodes of `cep node`, which the passive one exports, too. Pure."""
 
 from __future__ import annotations
 

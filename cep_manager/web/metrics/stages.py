@@ -132,7 +132,7 @@ def _by_stream(components: list[_Component]) -> Iterator[Metric]:
 
 
 def _late(instances: list[_Instance]) -> Iterable[tuple[tuple[object, ...], int]]:
-    """Late events of each stream that a stage takes in, all instances together."""
+    """Late events of each input stream of a stage, all instances together."""
     counts: dict[tuple[object, ...], int] = {}
     for one in instances:
         if one.report is not None and one.report.kind == "processor":

@@ -64,7 +64,7 @@ def _cluster_resources(slots: int, free: int) -> dict[str, Any]:
 
 
 def nimbus_summary(overview: Overview) -> dict[str, Any]:
-    """`GET /nimbus/summary`: the driver. One that was never heard is offline: clients expect somebody in the list."""
+    """`GET /nimbus/summary`: the driver. An unknown one is offline: clients expect at least one entry."""
     snapshot = overview.snapshot
     driver = snapshot.driver
     if driver is None:
@@ -178,7 +178,7 @@ def cluster_configuration(overview: Overview) -> dict[str, Any]:
 
 
 def history_summary(all_topologies: Iterable[StormTopology]) -> dict[str, Any]:
-    """`GET /history/summary`: the ids of topologies whose logs can be had, which are those that are deployed."""
+    """`GET /history/summary`: the ids of topologies with logs, which are those of deployed plans."""
     return {"topo-history": [topology.identifier for topology in all_topologies]}
 
 

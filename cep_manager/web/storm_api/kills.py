@@ -1,4 +1,4 @@
-"""Topologies that are to be killed after a while, so that what is under way can come to its end."""
+"""Topologies that are killed after a delay, so that events in flight are processed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 class Kills:
     """Keeps the time until each kill, by topology id.
 
-    Any thread may call; a manager that ends forgets what it was to kill: those plans stay deactivated.
+    Any thread may call; a manager that ends does not remember what to kill: those plans stay deactivated.
     """
 
     def __init__(self, kill: Callable[[str], object]) -> None:

@@ -17,7 +17,7 @@ SHARE_OF_A_CORE = 100
 """Storm counts processor time in hundredths of a core."""
 
 SAMPLING_PERCENT = 10
-"""Storm's share of the events that are written to a log, as it stands there while none are."""
+"""Storm's percentage of the events that are written to a log, shown while there are none."""
 
 Row = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """Tables of events, Parquet and CSV → record batches of a stream.
 
-Columns are found by name, further ones do not matter.
+Columns are matched by name, additional ones are ignored.
 
 A value is never changed to fit: 5.0 is an int, 5.5 is not; a NaN where an int is expected counts as null, because that
 is how tables of floating point say it.

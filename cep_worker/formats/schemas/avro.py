@@ -19,7 +19,7 @@ from cep_worker.formats.schemas.registry import AVRO, RegisteredSchema
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
 MOST_NODES = 10_000
-"""A schema has so many types at most, each counted wherever it is used."""
+"""The maximum number of types in a schema, each counted wherever it is used."""
 MOST_EMPTY = 64
 """So many values without a byte of their own may be in one item of an array or map."""
 DEEPEST = 64

@@ -1,4 +1,4 @@
-"""Protobuf schemas → descriptors. The text of a `.proto` file is compiled by protoc, in a process of its own.
+"""Protobuf schemas → descriptors. The text of a `.proto` file is compiled by protoc, in a separate process.
 
 The registry may also hold a descriptor in base64, as Confluent's Python client registers it.
 """

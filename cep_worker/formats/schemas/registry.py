@@ -30,7 +30,7 @@ from cep_worker.formats.schemas.problems import MOST_SCHEMA_BYTES, SchemaError, 
 
 MOST_KEPT = 1_000
 MOST_KEPT_BYTES = 16_777_216
-"""So many schemas are kept of a registry, and about so many bytes of them."""
+"""The number and approximate size of the cached schemas of a registry."""
 MOST_REFERENCES = 64
 MOST_WHOLE_BYTES = 4 * MOST_SCHEMA_BYTES
 """A schema may refer to so many others, directly or not, and they may be so long together."""
@@ -88,7 +88,7 @@ class RegisteredSchema:
 
 @dataclass(frozen=True, slots=True)
 class RegistryAddress:
-    """Where a registry is and who asks; plain data. `guard` judges the addresses of its host, None: any may be."""
+    """The address and credentials of a registry; plain data. `guard` checks addresses of its host, None allows any."""
 
     url: str
     credentials: tuple[str, str] | None = field(default=None, repr=False)
@@ -125,7 +125,7 @@ class SchemaRegistry:
             SchemaError: there is none, or it cannot be used.
             SchemaUnavailableError: the registry does not say now.
         """
-        # What is known must not wait for a request that others have under way.
+        # Known schemas must not wait for a running request of other callers.
         if (known := self._by_id.get(number)) is not None:
             return known
         with self._turn():

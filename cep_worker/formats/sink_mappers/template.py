@@ -56,7 +56,7 @@ class SinkMapper:
         return ""
 
     def events(self, batch: pa.RecordBatch) -> list[bytes]:
-        """Return each event by itself.
+        """Return each event separately.
 
         Raises:
             UnfitEventsError: some of them cannot be encoded.

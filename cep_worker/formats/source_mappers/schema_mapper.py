@@ -129,7 +129,7 @@ class SchemaReader:
 
         Raises:
             EventsRejectedError: it is none, or does not fit.
-            SchemaUnavailableError: its schema cannot be had now.
+            SchemaUnavailableError: its schema is not available now.
         """
         return self.read_bodies([body], now_ms)
 
@@ -138,7 +138,7 @@ class SchemaReader:
 
         Raises:
             EventsRejectedError: one of them is none, or does not fit.
-            SchemaUnavailableError: a schema cannot be had now.
+            SchemaUnavailableError: a schema is not available now.
         """
         events = [self._event(body, index) for index, body in enumerate(bodies)]
         return self._events.convert(events, now_ms)

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from cep_worker.storage.records import KEYED, BatchOrigin
 
 MOST_SOURCES = 4_096
-"""So many sources are known, those of which something came last; what comes again of others counts twice. Each run of
-a plan that feeds this one has some, and does not come again once it is over."""
+"""The number of most recent sources that are remembered; what comes again of others counts twice. Each run of a plan
+that feeds this one has some, and does not come again once it is over."""
 MOST_KEYS = 4_096
-"""So many keys of single requests are known, the newest ones. They have a place of their own: many requests with keys
-must not make a source unknown."""
+"""The number of newest keys of single requests that are remembered. They have a place of their own: many requests with
+keys must not make a source unknown."""
 
 
 class SeenOrigins:

@@ -86,7 +86,7 @@ class StreamLog:
     """
 
     def __init__(self, folder: Path, identity: LogIdentity, limits: LogLimits, disk_sync: DiskSync) -> None:
-        """Open what is in `folder`.
+        """Open the log in `folder`.
 
         Raises:
             OSError: that cannot be read.
@@ -94,11 +94,11 @@ class StreamLog:
         self.folder = folder
         self.identity = identity
         self.last_position = 0
-        """The last position that was given out."""
+        """The last position in use."""
         self.secured = 0
-        """Everything up to here has been taken over for good."""
+        """Everything up to here was taken over and is not needed again."""
         self.unneeded = 0
-        """Nothing up to here is kept any more: what lies between may be asked for again, when a checkpoint is
+        """Nothing up to here is stored any longer: what lies between may be asked for again, when a checkpoint is
         damaged."""
         self.rows_ever = 0
         self.problem = ""
@@ -312,12 +312,12 @@ class StreamLog:
         self.recheck()
 
     def recheck(self) -> None:
-        """Forget the current problem and let `reserve` try again."""
+        """Clear the current problem and let `reserve` try again."""
         if self.problem and not self._is_full():
             self.problem = ""
 
     def reader(self, after: int, lost: Callable[[int], None] | None = None) -> LogReader:
-        """Read what is kept behind `after`; `lost` learns of rows that are missing."""
+        """Read the records after `after`; `lost` learns of rows that are missing."""
 
         def note(rows: int, place: str, position: int) -> None:
             self.note_lost(rows, place, position)
@@ -398,7 +398,7 @@ class StreamLog:
         return self.size_bytes + self._aside.size_bytes >= self._limits.maximum_bytes
 
     def _note_begun(self) -> None:
-        """Note where this process begins to give out positions.
+        """Record the first position that this process uses.
 
         Not when the log is opened: where the disk is full, it must still be readable. Raises WalFullError.
         """

@@ -28,7 +28,7 @@ class LogReader:
 
     `segments` gives those of the log as they are now: it may grow, and lose its oldest ones, meanwhile. `lost` is
     called with the number of rows that turn out to be missing, where, and the position of the record behind them, 0
-    when a whole end of a file is missing. Raises OSError when a file that is there cannot be opened.
+    when a whole end of a file is missing. Raises OSError if an existing file cannot be opened.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class LogReader:
         return next((one for one in self._segments() if one.header.first_position > present), None)
 
     def _enter(self, segment: Segment | None) -> bool:
-        """Continue with `segment`, if it is there.
+        """Continue with `segment`, if it exists.
 
         Rows that the former segment should have held are lost.
         """

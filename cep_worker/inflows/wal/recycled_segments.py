@@ -11,7 +11,7 @@ from cep_worker.inflows.wal.segment import Segment
 SUFFIX = ".spare"
 
 SHARE = 4
-"""Of what a log may hold, spare files take at most one part in so many."""
+"""The maximum share (1/n) of a log's size for spare files."""
 
 SMALLEST_SHARE = 2
 """A file is kept when it holds at least one part in so many of a whole segment."""

@@ -63,7 +63,7 @@ class CountFile:
         self._descriptor: int | None = None
 
     def read(self) -> StoredCounts | None:
-        """Return what was noted last; None when nothing can be read.
+        """Return the last record; None when nothing can be read.
 
         Raises OSError.
         """

@@ -194,6 +194,6 @@ class SegmentWriter:
         Returns:
             The descriptor, which the caller closes.
         """
-        # Give back the space that was reserved ahead; nothing is written here any more.
+        # Release the space that was reserved; nothing more is written here.
         os.ftruncate(self.descriptor, self.segment.size)
         return self.descriptor

@@ -344,7 +344,7 @@ class ConsumerDeliveries:
             counted.rows = delivered
 
     def _drop(self, verdict: Callable[[ResultGroup], CommitDecision], now_ms: int) -> Iterator[OSError]:
-        """Delete the oldest files as long as they are no longer needed."""
+        """Delete the oldest files that are no longer needed."""
         log = self._log
         while log.groups and log.groups[0].frames:
             group = log.groups[0]

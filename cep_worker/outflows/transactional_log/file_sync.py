@@ -15,7 +15,7 @@ Task = Callable[[], None]
 
 
 class FileSync:
-    """Brings files onto the disk on a thread of its own, in order.
+    """Forces files to the disk in a separate thread, in order.
 
     `post` has a call made on the data thread. A disk that fails fails the worker there, which cannot keep its word.
     """

@@ -246,7 +246,7 @@ class GroupWriter:
 
 
 class DamagedError(Exception):
-    """Nothing that follows in a file can be read any more."""
+    """The rest of a file cannot be read."""
 
 
 class GroupReader:

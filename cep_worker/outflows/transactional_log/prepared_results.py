@@ -238,7 +238,7 @@ class PreparedResults:
         self._end_former()
 
     def end(self) -> None:
-        """Commit everything that the last run gave: the topology is gone for good."""
+        """Commit everything that the last run gave: the topology was removed."""
         self._end(len(self._deployments))
 
     def waiting_rows(self) -> Counter[Who]:

@@ -42,7 +42,7 @@ class DeliveryProgress(msgspec.Struct, frozen=True):
 
 
 def read_progress(folder: Path) -> DeliveryProgress | None:
-    """Return what is known; None when nothing is: consumers may get results again then.
+    """Return the known state; None when nothing is: consumers may get results again then.
 
     Raises OSError.
     """

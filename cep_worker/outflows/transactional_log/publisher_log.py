@@ -76,7 +76,7 @@ class PublisherLog:
         """The newest marker that this run of the publisher has given."""
         make_private(folder)
         self.progress = read_progress(folder)
-        """What was noted last, by an earlier process."""
+        """The last record of an earlier process."""
         self._recover()
 
     def prepared_to(self, opening: OpenLink) -> int:

@@ -1,4 +1,4 @@
-"""The part of the REST API that is about accounts: oneself, users, and who did what."""
+"""The part of the REST API that is about accounts: the own account, users, and the audit log."""
 
 from __future__ import annotations
 

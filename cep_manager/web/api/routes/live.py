@@ -21,13 +21,13 @@ BEAT_S = 5.0
 """Interval of keep-alive comments on a stream without changes, which also detect that the client is gone."""
 
 LOOK_UP_S = 0.5
-"""So often a stream looks whether the server is to stop."""
+"""How often a stream checks whether the server is stopping."""
 
 AGAIN_AFTER_MS = 1_000
 """A client whose stream has ended asks again after so long."""
 
 LONGEST_S = 600.0
-"""After so long a stream ends, so that who reads it must show again who they are."""
+"""The time after which a stream ends, so that its reader must authenticate again."""
 
 STREAM = "text/event-stream"
 

@@ -49,7 +49,7 @@ class StartedRemoval(msgspec.Struct, frozen=True):
 
 
 class StartedUndeployment(Undeployed, frozen=True):
-    """See `Undeployed`; the `operation` to watch tells when the plan and its topology are gone."""
+    """See `Undeployed`; the `operation` to watch reports when the plan and its topology are removed."""
 
     operation: str = ""
 
@@ -104,7 +104,7 @@ def restart_begun(view: ManagerView, outcome: Outcome) -> Response:
 
 
 def undeployment_begun(view: ManagerView, done: Undeployed) -> Response:
-    """Return the answer to undeploying: 202 while the plan is drained, 200 when it is gone."""
+    """Return the answer to undeploying: 202 while the plan is drained, 200 when it is removed."""
     begun = OperationId("undeploy", view.overview().now_ms, view.plan_key(done.tenant, done.plan))
     started = StartedUndeployment(**msgspec.structs.asdict(done), operation=begun.text())
     return _answer(started, begun, 202 if done.draining else 200)

@@ -16,7 +16,7 @@ from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.ports import ClusterPort
 
 GOOD_FOR_MS = 900
-"""So old an overview may be that somebody else has asked for."""
+"""The maximum age of an overview that another request has computed."""
 MOST_KEPT = 256
 
 

@@ -91,7 +91,7 @@ class UndeployRequest(msgspec.Struct, frozen=True):
 
 
 class RebalanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """On how many topology workers a plan should run, and where; what is left out stays as it is."""
+    """On how many topology workers a plan should run, and where; omitted fields stay unchanged."""
 
     workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS)] | None = None
     host: Annotated[

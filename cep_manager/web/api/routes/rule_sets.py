@@ -1,4 +1,4 @@
-"""The part of the REST API for rule sets: folders of plans that are deployed as one."""
+"""The part of the REST API for rule sets: folders of plans that are deployed together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console's page of configurations: what a process works with, and where each key was set."""
+"""The console's page of configurations: what a process uses, and where each key was set."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from cep_manager.web.ports import ManagerView, PlanPort
 
 SHOWN_ENTRIES = 50
 SHOWN_EVENTS = 5
-"""So many events of an entry are shown."""
+"""The number of events of an entry that are shown."""
 LONGEST_EVENT = 500
 """Longer ones are cut."""
 

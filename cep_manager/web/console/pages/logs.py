@@ -16,8 +16,8 @@ from cep_manager.web.ports import ClusterPort
 def log_pages(console: Blueprint, view: ClusterPort) -> None:
     """Add the page and its fragment.
 
-    The address says what is shown: `process` (an id), or `plan`, or neither for all; `level` and `contains` filter.
-    Templates link to a task's log by `task_log`.
+    The address determines what is shown: `process` (an id), or `plan`, or neither for all; `level` and `contains`
+    filter. Templates link to a task's log by `task_log`.
     """
     console.app_context_processor(lambda: {"task_log": _task_log})
 

@@ -19,7 +19,7 @@ from cep_manager.web.ports import ManagerView
 END_OF_TIME_MS = 4_102_444_800_000
 """The year 2100."""
 SHOWN_ROWS = 200
-"""So many rows of an answer are shown."""
+"""The number of rows of a result that are shown."""
 LONGEST_VALUE = 200
 """Longer values are cut."""
 

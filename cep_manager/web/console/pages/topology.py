@@ -38,7 +38,7 @@ PICTURE = (640.0, 120.0)
 """Width and height of the latencies' picture, in its units."""
 
 MOST_APPS = 64
-"""So many child apps are shown; `cep status PLAN --apps` lists all."""
+"""The number of child apps that are shown; `cep status PLAN --apps` lists all."""
 
 _WORDS = {
     "metrics": METRICS,

@@ -184,7 +184,7 @@ def present_checkpoints(checkpoints: CheckpointList, savepoints: SavepointList) 
 
 
 def present_overview(overview: CheckpointOverview) -> tuple[PlanCheckpointRow, ...]:
-    """Return the list of all plans, those that want looking at first."""
+    """Return the list of all plans, those with problems first."""
     rows = tuple(map(_plan_row, overview.plans))
     return tuple(sorted(rows, key=lambda row: (row.tone not in ("bad", "warn"), row.plan)))
 

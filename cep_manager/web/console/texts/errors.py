@@ -36,7 +36,7 @@ class PlaceRow(msgspec.Struct, frozen=True):
 
 
 class ErrorRow(msgspec.Struct, frozen=True):
-    """A group of errors; `words` are what a search looks at. `component` has a page when it is a stage of the plan."""
+    """A group of errors; `words` are the texts that a search uses. `component` has a page if it is a stage."""
 
     id: str
     kind: str

@@ -1,6 +1,6 @@
 """Numbers and times as people read them, and the filters by which templates ask for them. Pure.
 
-Units are set off by a narrow space, which no line is broken at. What is not known (None) is a dash.
+Units are set off by a narrow space, which no line is broken at. Unknown values (None) are shown as a dash.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Spark(msgspec.Struct, frozen=True):
 
 
 class StateCount(msgspec.Struct, frozen=True):
-    """So many plans are in a state."""
+    """The number of plans in a state."""
 
     state: str
     tone: str

@@ -13,7 +13,7 @@ from cep_manager.web.console.texts.formats import duration, latency, plural, rat
 from cep_manager.web.console.texts.presenters import STATE_TONES, Line, present_status
 
 PAGE = 50
-"""So many plans are on a page of the list."""
+"""The number of plans on a page of the list."""
 
 
 class PlanLine(msgspec.Struct, frozen=True):

@@ -60,7 +60,7 @@ class PlanAction(msgspec.Struct, frozen=True):
 
 
 class ConnectionText(msgspec.Struct, frozen=True):
-    """A connection: from whom to whom. `window` tells how much of it is under way."""
+    """A connection: from whom to whom. `window` is how much of it is in flight."""
 
     direction: str
     source: str
