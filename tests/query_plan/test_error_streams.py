@@ -123,7 +123,7 @@ def test_the_query_stands_where_the_stream_is_defined_and_bindings_by_rule_do_no
     (component,) = [one for one in compiled_plan(examined.compiled).components if one.kind == "processor"]
     assert [(query.name, query.line) for query in component.queries][-1] == ("In_errors", 2)
     (said,) = [one.problem.message for one in examined.findings if one.problem.code == "bindings-by-default"]
-    assert said.endswith("the plan takes in In and gives out Out")
+    assert said.endswith("the plan imports In and exports Out")
 
 
 def test_plans_are_looked_through_for_them_as_often_however_many_stages_they_have(

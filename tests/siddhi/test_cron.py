@@ -52,7 +52,7 @@ def test_a_text_names_the_times_that_quartz_gives_it(text: str, times: list[str]
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("*/5 * * * *", "has 6 or 7 fields, this one 5"),
+        ("*/5 * * * *", "has 6 or 7 fields, this one has 5"),
         ("0 0 0 1 * MON", "must be ?"),
         ("0 0 0 ? * ?", "must be ?"),
         ("60 * * * * ?", "'60' is not a value of seconds"),

@@ -145,7 +145,7 @@ def test_before_deploying_it_is_told_what_is_kept_and_what_reset(page: Browser) 
         ["Stream", "Waiting accepted events", "What happens to them", "How"],
         ["Departures", "42", "continue in their new form", "by name; null: gate"],
     ]
-    assert page.evaluate("document.querySelector('.edit-state').lastChild.textContent") == "the rest is not known."
+    assert page.evaluate("document.querySelector('.edit-state').lastChild.textContent") == "the rest is unknown."
     assert AuthoringView.edits[-1] == edited
     write(page, edited.replace("define", "defin"))
     page.until("document.querySelector('.edit-state')?.textContent.startsWith('The effect on the state is shown')")

@@ -86,7 +86,7 @@ def test_what_is_given_up_after_some_tries_is_kept_too(world: World, hook: Hook)
     world.start(with_sink("http", {"publisher.url": hook.url, "on.error": "STORE", "retry.count": "1"}))
     world.publisher().open().send("Alerts", TWO)
     until(lambda: listed(world)["found"])
-    assert "given up after 2 tries: status 503" in listed(world)["entries"][0]["reason"]
+    assert "dropped after 2 attempts: status 503" in listed(world)["entries"][0]["reason"]
 
 
 def test_of_a_batch_only_the_requests_that_failed_are_kept(

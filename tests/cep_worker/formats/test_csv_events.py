@@ -121,7 +121,7 @@ def test_the_time_stands_in_an_attribute() -> None:
         ({"delimiter": '"'}, "delimiter: must be one ASCII character"),
         (paths(symbol="a", price="0", volume="1"), "symbol: must be the number of a column, from 0, not 'a'"),
         (paths(symbol="99999", price="0", volume="1"), "symbol: must be the number of a column"),
-        (paths(symbol="0", price="trp:x", volume="1"), "price: properties of the transport"),
+        (paths(symbol="0", price="trp:x", volume="1"), "price: only sources http and kafka have transport properties"),
         (paths(symbol="0"), "@attributes: no path for price, volume"),
         ({"header.presnt": "true"}, "did you mean 'header.present'?"),
         ({"header.present": "maybe"}, "must be true or false"),

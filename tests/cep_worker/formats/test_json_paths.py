@@ -132,7 +132,7 @@ def test_paths_are_given_by_attribute_or_in_the_order_of_the_attributes() -> Non
         ({"attributes.symbol": "a"}, "here: @attributes: no path for price, volume"),
         ({"attributes.0": "a", "attributes.1": "b"}, "here: @attributes has 2 paths, the stream 3 attributes"),
         ({"attributes.0": "a", "attributes.1": "$[", "attributes.2": "c"}, "here: price: '$[' is not a JSON path"),
-        ({"attributes.0": "trp:id", "attributes.1": "b", "attributes.2": "c"}, "properties of the transport (trp:id)"),
+        ({"attributes.0": "trp:id", "attributes.1": "b", "attributes.2": "c"}, "have transport properties (trp:id)"),
     ],
 )
 def test_paths_that_cannot_be_used_are_refused(options: dict[str, str], problem: str) -> None:

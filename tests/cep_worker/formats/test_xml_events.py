@@ -103,7 +103,7 @@ def test_a_body_without_the_enclosing_element_is_refused() -> None:
 def test_a_body_that_shows_a_path_to_be_wrong_is_refused() -> None:
     options = {"enclosing.element": "//x[count('a') > 0]", **BY_PATH}
     error = refused("xml", b"<stocks><x/></stocks>", options)
-    assert (error.reason_code, "lead nowhere" in error.message) == ("bad-events", True)
+    assert (error.reason_code, "cannot be evaluated" in error.message) == ("bad-events", True)
 
 
 LAUGHS = "".join(f"<!ENTITY l{n} '{f'&l{n - 1};' * 10}'>" for n in range(1, 10))

@@ -519,7 +519,7 @@ def test_the_doctor_says_what_is_there_and_what_is_wrong(kafka: Broker, tmp_path
         told = CliRunner().invoke(doctor_command, [*asked, *user, "--subject", "nothing"])
         assert "critical  subject nothing: the schema registry refuses" in told.output, told.output
         told = CliRunner().invoke(doctor_command, asked)
-    assert (told.exit_code, "critical  registry: the schema registry refuses who asks" in told.output) == (1, True)
+    assert (told.exit_code, "critical  registry: the schema registry refuses the user" in told.output) == (1, True)
     told = CliRunner().invoke(doctor_command, asked)
     assert (told.exit_code, "critical  registry: " in told.output) == (1, True), told.output
     wrong = CliRunner().invoke(doctor_command, ["kafka", "--servers", kafka.servers, "--set", "sasl.username=u"])

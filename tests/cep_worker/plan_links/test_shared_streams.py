@@ -244,7 +244,7 @@ def test_attributes_that_do_not_fit_are_the_last_error_of_the_plan_that_wants_th
     world.start(PLAN, msgspec.structs.replace(NEXT, imported=(wrong,)))
     until(lambda: last_error(world, "Escalation"))
     assert last_error(world, "Escalation") == (
-        "event stream Alerts:1.0.0: what KnockOnDelays/Alerts gives does not fit Escalation/LateOnes: "
+        "event stream Alerts:1.0.0: the events of KnockOnDelays/Alerts do not match Escalation/LateOnes: "
         "late is long where int is defined"
     )
     assert last_error(world, "KnockOnDelays") == ""
@@ -378,7 +378,7 @@ def test_attributes_at_places_of_other_types_do_not_meet(world: World) -> None:
     world.start(publishing(in_memory("late")), subscribing(in_memory("late", stream="In"), (("much", "long"),)))
     until(lambda: last_error(world, "Next"))
     assert last_error(world, "Next") == (
-        "topic late: what KnockOnDelays/Alerts gives does not fit Next/In: "
+        "topic late: the events of KnockOnDelays/Alerts do not match Next/In: "
         "its attributes are (string, long) where (long) are defined"
     )
     assert last_error(world, "KnockOnDelays") == "", "who publishes has done nothing wrong"

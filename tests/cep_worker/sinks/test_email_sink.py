@@ -292,7 +292,7 @@ def test_a_server_that_is_not_there_is_waited_for_or_given_up(
     server.stop()
     waiting, hasty = desk.sink(), desk.sink(on_error="LOG", retry_count="2")
     desk.send(hasty, ("UA", 1))
-    assert "given up after 3 tries: 127.0.0.1" in hasty.last_error()
+    assert "dropped after 3 attempts: 127.0.0.1" in hasty.last_error()
     desk.offer(waiting, ("UA", 2))
     desk.until(waiting.last_error)
     assert "Connection refused" in waiting.last_error()
@@ -340,7 +340,7 @@ def test_the_password_is_shown_over_tls_alone(
     wrong = desk.sink(ssl_enable=str(from_the_beginning), auth="true", password="guessed", username="someone")  # noqa: S106
     desk.offer(wrong, ("UA", 1))
     desk.until(wrong.last_error)
-    assert "does not let someone in: 535" in wrong.last_error()
+    assert "refuses the login of someone: 535" in wrong.last_error()
     assert "guessed" not in wrong.last_error()
     desk.close()
     server.stop()
@@ -364,7 +364,7 @@ def test_a_server_without_tls_is_not_shown_the_password(desk: Desk, server: Mail
         ({"address": "a@example.com, b@example.com"}, "address: must be a mail address"),
         ({"address": "a@example.com\nBcc: b@example.com"}, "address: must be a mail address"),
         ({"auth": "true", "password": "geheimnüs"}, "password: only ASCII characters are supported$"),
-        ({"port": ""}, "port: 465 is for TLS from the beginning"),
+        ({"port": ""}, "port: 465 is for TLS from the start"),
         ({"to": ""}, "missing required option to"),
         ({"port": "70000"}, "port: "),
         ({"attachments": "x"}, "unknown option attachments"),

@@ -213,7 +213,7 @@ def test_a_group_is_whole_although_the_database_fails_in_its_midst(desk: Desk) -
         ({"url": "db7://x"}, "url: Can't load plugin: sqlalchemy.dialects:db7"),
         ({"url": "mysql+pymysql://u@h/d"}, "url: the driver pymysql is not installed"),
         ({"password.file": "/nowhere/at/all"}, "password.file: /nowhere/at/all cannot be read"),
-        ({"timestamp.column": "late"}, "timestamp.column: late is an attribute, .* choose another name"),
+        ({"timestamp.column": "late"}, "timestamp.column: late is the column of an attribute; choose another name"),
     ],
 )
 def test_what_cannot_be_used_is_named(desk: Desk, options: dict[str, str], message: str) -> None:

@@ -34,7 +34,7 @@ def test_it_tries_until_the_call_succeeds_and_reports_each_problem_and_the_end()
 
 
 def test_it_gives_up_after_the_retries_of_its_policy() -> None:
-    with pytest.raises(WriteError, match="given up after 3 tries: busy 3"):
+    with pytest.raises(WriteError, match="dropped after 3 attempts: busy 3"):
         deliver_with_retries(failing(9), RetryPolicy((0.0,), 2), threading.Event(), lambda _: None)
 
 

@@ -165,7 +165,7 @@ def test_events_for_a_web_hook_wait_for_their_schema(hook: Hook, monkeypatch: py
     monkeypatch.setattr(http, "retry_policy", lambda _, count: retries.RetryPolicy((0.0,), count))
     away = mapper(schema_registry="http://127.0.0.1:9", schema_id="1")
     sink = writer(hook.url, away, on_error="LOG", retry_count=2)
-    with pytest.raises(WriteError, match=r"given up after 3 tries: the schema registry does not answer"):
+    with pytest.raises(WriteError, match=r"dropped after 3 attempts: the schema registry does not respond"):
         sink.write(batch(1), None, threading.Event())
     assert hook.bodies == []
     sink.close()

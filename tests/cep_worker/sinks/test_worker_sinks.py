@@ -181,7 +181,7 @@ def test_a_web_hook_may_be_given_up(world: World) -> None:
     options = {"publisher.url": f"http://127.0.0.1:{free_port()}/x", "on.error": "LOG", "retry.count": "1"}
     world.start(with_sink("http", options))
     world.publisher().open().send("Alerts", TWO)
-    until(lambda: "given up after 2 tries: ConnectionError" in world.health()["plans"][0]["last_error"])
+    until(lambda: "dropped after 2 attempts: ConnectionError" in world.health()["plans"][0]["last_error"])
 
 
 def test_a_zeromq_sink_sends_batches_and_connects_again(world: World) -> None:

@@ -386,7 +386,7 @@ def test_a_table_that_is_lost_is_told_until_it_is_back(world: World) -> None:
 @pytest.mark.parametrize(
     ("store", "told"),
     [
-        ("datasource='STOCKS'", "no datasource STOCKS is known here; set stages.datasources.STOCKS.url"),
+        ("datasource='STOCKS'", "unknown datasource STOCKS; set stages.datasources.STOCKS.url"),
         ("url='sqlite:////no/such/folder/x.db'", "unable to open database file"),
         ("url='nothing at all'", "Could not parse"),
         ("url='mysql+pymysql://db/stocks'", "the driver pymysql is not installed"),
