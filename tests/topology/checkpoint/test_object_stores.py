@@ -50,7 +50,7 @@ def test_of_a_location_its_place_is_shown_and_no_secret(location: str, shown: st
     [
         (
             "s3://KEY:sec/ret@bucket/folder",
-            r"s3://bucket/folder cannot be used: no bucket .* \(write / in a secret as %2F\)",
+            r"s3://bucket/folder cannot be used: a bucket must follow .* \(write / in a secret as %2F\)",
         ),
         ("s3://KEY:sec?ret@bucket/folder", "a bucket must follow"),
         ("s3://KEY:sec[ret@bucket/folder", "s3://bucket/folder cannot be used"),

@@ -167,5 +167,5 @@ def test_a_door_that_is_not_there_is_an_error_after_a_while(
     zmq_context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_endpoint, "FETCH_TIMEOUT_MS", 50)
-    with pytest.raises(PeerError, match="did not come"):
+    with pytest.raises(PeerError, match="did not arrive"):
         fetch_state(zmq_context, Endpoint("127.0.0.1", 9), KEY, EPOCH, "total#0")

@@ -423,7 +423,7 @@ def test_a_table_without_one_of_the_columns_fails_the_stage_and_names_it(world: 
 def test_rows_that_do_not_fit_the_table_fail_the_stage(world: World) -> None:
     world.sql("create table limits (k text, v text)")
     world.sql("insert into limits values ('a', 'many')")
-    with pytest.raises(TopologyError, match="column v of the table limits holds what is no double"):
+    with pytest.raises(TopologyError, match="column v of the table limits contains values that are not double"):
         world.stage()
 
 
@@ -612,7 +612,7 @@ def test_whole_numbers_are_not_made_of_others(world: World) -> None:
     text = PLAN.replace("v double", "v int")
     assert not list(world.stage(plan=text)._stored.problems())
     world.sql("update limits set v = 1.5")
-    with pytest.raises(TopologyError, match="column v of the table limits holds what is no int32"):
+    with pytest.raises(TopologyError, match="column v of the table limits contains values that are not int32"):
         world.stage(plan=text)
 
 

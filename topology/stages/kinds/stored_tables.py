@@ -239,7 +239,7 @@ def _database(store: Store, table: model.AnalysedTable, settings: StageSettings,
         source = settings.datasources.get(store.datasource)
         if source is None:
             advice = f"set stages.datasources.{store.datasource}.url in the driver's configuration"
-            reason = f"table {table.schema.id}: unknown datasource {store.datasource};  {advice}"
+            reason = f"table {table.schema.id}: unknown datasource {store.datasource}; {advice}"
             raise TopologyError("store-unusable", reason)
         try:
             found = from_jdbc(source.url) if source.url.casefold().startswith("jdbc:") else DatabaseAddress(source.url)
