@@ -25,7 +25,7 @@ Milliseconds = Annotated[int, Meta(ge=1)]
 
 
 class RegistryConfig(msgspec.Struct, frozen=True):
-    """How the worker speaks with managers."""
+    """How the worker communicates with managers."""
 
     timeout_ms: Milliseconds = 1_000
     heartbeat_ms: Milliseconds = 1_000
@@ -111,7 +111,7 @@ def _check_rules(texts: tuple[str, ...]) -> None:
 
 
 class SinkConfig(msgspec.Struct, frozen=True):
-    """What holds for every sink, and what those of plans may reach: files in `folders`, and `urls`."""
+    """Settings of all sinks, and the destinations that sinks of plans may use: files in `folders`, and `urls`."""
 
     waiting_rows: Rows = 65_536
     folders: tuple[str, ...] = ()
@@ -139,8 +139,8 @@ class FoldersConfig(msgspec.Struct, frozen=True):
 class WalConfig(msgspec.Struct, frozen=True):
     """The write-ahead log: accepted events stay on disk until the topology no longer needs them.
 
-    `maximum_bytes` limits the log of each imported stream. What a missing plan that was not undeployed leaves (events,
-    results and failed events) is kept for `orphan_retention_ms`.
+    `maximum_bytes` limits the log of each imported stream. Data of a plan that is missing but was not undeployed
+    (events, results and failed events) is kept for `orphan_retention_ms`.
     """
 
     path: Annotated[str, Meta(min_length=1)] = "var/cep/wal"
@@ -168,7 +168,7 @@ class ResultsConfig(msgspec.Struct, frozen=True):
 class ErrorsConfig(msgspec.Struct, frozen=True):
     """The failed-event store: failed events of plans that ask for it.
 
-    Of each plan there are at most `max_entries` entries, each with events of at most `max_entry_bytes`.
+    The store holds at most `max_entries` entries per plan, each with events of at most `max_entry_bytes`.
     """
 
     path: Annotated[str, Meta(min_length=1)] = "var/cep/errors"

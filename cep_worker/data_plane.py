@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 TICK_MS = 100
 DRAIN_TURN_MS = 20
 ACKNOWLEDGED_MS = 1_000
-"""How long acknowledgements are waited for once nothing more is accepted: the other node has to have the events."""
+"""How long to wait for acknowledgements after intake has stopped: the other node must have the events."""
 GIVE_BACK_MS = 2_000
 """So often freed memory goes back to the system, before what came at once behind a fault is spread over it."""
 
@@ -336,7 +336,7 @@ class DataPlane:
         self._sources.close()
         self._served.close()
         self._disk_sync.stop()
-        # Before the sinks: events that they drop now come again from their publisher or from the disk.
+        # Before the sinks: events that the sinks drop now are sent again by their publisher, or are read from disk.
         self._errors.close()
         self._sinks.close()
         self._egress.close()

@@ -1,4 +1,4 @@
-"""What other threads, above all those of HTTP servers, may ask of the data plane."""
+"""The interface of the data plane for other threads, above all those of HTTP servers."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class WorkerGateway:
         return self._http_servers.source(path)
 
     def answered(self) -> AnsweredRequests:
-        """Return the answers of requests that may come again."""
+        """Return the answers kept for requests with an idempotency key."""
         return self._answered
 
     def events_per_s(self, tenant: int) -> int:

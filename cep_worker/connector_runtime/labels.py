@@ -1,8 +1,8 @@
-"""Labels of a plan's sources and sinks: a connector keeps its label however the plan around it is edited.
+"""Labels of a plan's sources and sinks: a connector keeps its label when other parts of the plan are edited.
 
-A label names a connector among those of its stream: `rdbms`, `rdbms#2`. What a connector leaves outside the process
-is stored under it (transactions, commits in a database, numbers of messages), so a label that moved to another
-connector would make that one skip results, or deliver them twice. So the labels are kept in a file for each plan.
+A label identifies a connector of a stream: `rdbms`, `rdbms#2`. Data outside the process is stored under it
+(transactions, commits in a database, message numbers). If a label moved to another connector, that connector would skip
+results or deliver them twice. So the labels are kept in a file for each plan.
 
     edit                        labels
     A, B        →  B            A: rdbms,  B: rdbms#2  →  B: rdbms#2
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 MOST_FORMER = 100
-"""The number of removed connectors of a plan that are remembered: an edit that is undone brings their labels back."""
+"""The number of removed connectors of a plan that are remembered: if the edit is undone, they get their labels back."""
 _OPTION_BYTES = 4
 """Few enough that a digest says nothing about a password in an option."""
 
@@ -120,9 +120,9 @@ def labels_of(
 
     Args:
         wanted: All connectors of one direction.
-        running: For each of them the label under which it runs already; None for those that are new.
-        edited: Plans of which a connector is no longer declared.
-        labels: The labels of plans' connectors, kept.
+        running: The label under which each of them already runs; None for those that are new.
+        edited: Plans from which a connector was removed.
+        labels: The stored labels of plans' connectors.
     """
     found = list(running)
     plans: dict[PlanKey, list[int]] = {}

@@ -1,4 +1,7 @@
-"""What plans may reach from this worker: its configuration's lists, and what of the system no list opens."""
+"""Which destinations plans may access from this worker.
+
+The configured lists allow destinations. Some resources of the system stay closed whatever the lists allow.
+"""
 
 from __future__ import annotations
 

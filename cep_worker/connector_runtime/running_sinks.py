@@ -46,7 +46,7 @@ successor gets it at once."""
 
 
 REMAKE_MS = 5_000
-"""How often it is tried again to make a sink that could not be made."""
+"""Interval between attempts to create a sink that could not be created."""
 
 
 class _MissingSink:

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 REMAKE_MS = 5_000
-"""How often it is tried again to make a source that could not be made."""
+"""Interval between attempts to create a source that could not be created."""
 
 SOURCE_TYPES: dict[str, Callable[[SourceContext], EventSource]] = {
     "file": file_source,

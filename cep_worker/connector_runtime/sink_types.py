@@ -40,7 +40,7 @@ def make_sink(context: SinkContext) -> EventSink:
     """Create and start the sink that `context.connector` declares.
 
     Raises:
-        ConfigError: the sink cannot run as it is configured.
+        ConfigError: the sink cannot run with this configuration.
     """
     connector = context.connector
     if connector.type in OF_COMPILER:

@@ -77,7 +77,7 @@ class ControlledDataPlane(Protocol):
         """Exactly these tenants are limited."""
 
     def checkpoints(self, known: tuple[PlanCheckpoints, ...]) -> None:
-        """Which results of these plans are final."""
+        """Apply the checkpoints of these plans: they decide which results are final."""
 
     def registered(self, *, registered: bool) -> None:
         """Note whether a manager of the worker's system takes its heartbeats."""
@@ -134,7 +134,7 @@ class ControlLoop:
         """The endpoint of each plan as the manager knows it: heartbeats of the worker renew it."""
 
     def run(self) -> None:
-        """Speaks with the managers until `stop`; that it leaves is the last that a worker tells them."""
+        """Communicate with the managers until `stop` is called, then send the last message: that the worker leaves."""
         raise_priority(self._config.registry.priority)  # this thread sends heartbeats
         try:
             while not self._stopping:
@@ -168,7 +168,7 @@ class ControlLoop:
         return max(1, min(waits))
 
     def _attend(self, now_ms: int) -> None:
-        """Do what is due; a manager that is away is tried again next time."""
+        """Perform due tasks. If a manager is unavailable, try again next time."""
         try:
             if self._worker_pace.due(now_ms):
                 self._worker_pace.done(now_ms)
@@ -276,10 +276,12 @@ class ControlLoop:
         }
 
     def _follows(self, system: str, *, adopts: bool = False) -> bool:
-        """Return whether the managers of that system are to be followed: that which is served, or which `adopts` us.
+        """Return whether to obey the managers of that system.
 
-        Those of another one know nothing of the plans whose events are here: to them all of these would be plans that
-        are gone.
+        It is the one whose plans are served, or it `adopts` this worker.
+
+        Managers of another system do not know the plans whose events are stored here, and would report all of them as
+        missing.
         """
         if self._ownership is None:
             return True
@@ -313,7 +315,7 @@ class ControlLoop:
         self._revision = NO_REVISION
 
     def _register_outflows(self) -> None:
-        """Register the endpoints that the manager does not know as they are."""
+        """Register the endpoints whose state differs from what the manager knows."""
         snapshots = self._flows.snapshots()
         present = {snapshot.report.key for snapshot in snapshots if snapshot.outflow is not None}
         # In place: a heartbeat between two requests may hear which of them the manager needs again.

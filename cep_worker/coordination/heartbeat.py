@@ -1,6 +1,6 @@
-"""When a worker has to say what to a manager.
+"""When a worker sends which request to a manager.
 
-Pure: times go in, what is due comes out.
+Pure: a function of times, without a clock of its own.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class RetryTimer:
     _tried_ms: dict[Hashable, int] = field(default_factory=dict)
 
     def due(self, wanted: Iterable[Hashable], now_ms: int) -> list[Hashable]:
-        """Return those of `wanted` whose turn it is, noted as tried.
+        """Return the members of `wanted` whose interval has passed, and record the attempt.
 
-        What is no longer wanted is forgotten, so that it is asked for at once when it is wanted again.
+        Members that are no longer wanted are forgotten, so they are due at once when they are wanted again.
         """
         names = dict.fromkeys(wanted)
         self._tried_ms = {name: tried_ms for name, tried_ms in self._tried_ms.items() if name in names}

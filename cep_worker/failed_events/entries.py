@@ -1,6 +1,6 @@
-"""What the failed-event store keeps: where events failed, why, and the events themselves.
+"""Entries of the failed-event store: where events failed, why, and the events themselves.
 
-Data and its encoding alone.
+Only data and its encoding.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGEST_WHOLE = 2**53
 class FailureOrigin:
     """Where events failed: in a query on `stream`, or in a sink or source of the stream.
 
-    `sink` is the name of the sink or source, empty for kind `stream`. Events of a source are its messages as they came.
+    `sink` is the name of the sink or source, empty for kind `stream`. Events of a source are its original messages.
     """
 
     key: PlanKey
@@ -128,7 +128,10 @@ def _together(alike: list[FailedBatch]) -> FailedBatch:
 
 
 def _shown_events(events: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Return the events by attribute; numbers that JSON cannot hold are texts, objects are their JSON values."""
+    """Return the events by attribute.
+
+    Numbers that JSON cannot represent become strings, and objects become JSON values.
+    """
     return [{name: _shown(value) for name, value in row.items()} for row in event_rows(events)]
 
 

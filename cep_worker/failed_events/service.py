@@ -1,7 +1,7 @@
-"""What people do with kept events: look at them, send them where they failed again, discard them.
+"""Operations of users on failed events: list, replay, discard.
 
-An entry of a stream is replayed into the stream's inflow, as events from any source are; one of a sink is offered to
-that sink alone. An entry goes once its events were taken; what fails again stays, with the new reason.
+An entry of a stream is replayed into the stream's inflow, like events of any source; one of a sink is offered to that
+sink alone. An entry is removed once its events were accepted; events that fail again stay, with the new reason.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from topology.events.conversion import attributes_of, conversion_problem, conver
 
 MOST_IDS = 100
 MOST_REPLAYED = 1_000
-"""How many entries a request replays at most."""
+"""The most entries that one request replays."""
 MOST_SHOWN = 100
 REPLAY_S = 5.0
-"""For so long a request replays; the rest is left for the next one."""
+"""The longest time that one request replays; the rest is left for the next request."""
 
 
 class EntrySelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,7 +65,7 @@ class RefusedReplay(msgspec.Struct, frozen=True):
 class ReplayResult(msgspec.Struct, frozen=True):
     """`replayed` entries were removed, their `events` were accepted; `refused` stay.
 
-    The events of `under_way` are with their sink, which tries yet. `left` were asked for and not come to.
+    The events of `under_way` are still being delivered by their sink. `left` were requested but not reached in time.
     """
 
     replayed: int
@@ -76,7 +76,7 @@ class ReplayResult(msgspec.Struct, frozen=True):
 
 
 class ReplayTargets(Protocol):
-    """Where events can be replayed; any thread may call."""
+    """Where to replay events; any thread may call."""
 
     def imported(self) -> StreamDirectory:
         """Return the event streams that take events now."""
@@ -99,9 +99,9 @@ class ReplayTargets(Protocol):
 
 
 class ReplayAttempt:
-    """One try of a sink to deliver the events of an entry.
+    """One attempt of a sink to deliver the events of an entry.
 
-    `outcome` is set when it has ended: None, or why the entry stays.
+    `outcome` is set when the attempt has ended: None, or the reason why the entry stays.
     """
 
     def __init__(self, store: FailedEventStore, entry: FailedEventEntry, ended: Callable[[], None]) -> None:
@@ -140,7 +140,7 @@ class ReplayAttempt:
 
 
 class FailedEventService:
-    """What the HTTP front may do with the store; any thread may call, and may have to wait."""
+    """The operations that the HTTP server performs on the store. They may block; any thread may call them."""
 
     def __init__(self, store: FailedEventStore, offers: ReplayTargets) -> None:
         self._store = store

@@ -81,7 +81,7 @@ undeployed (0: it exists)."""
 
 @dataclass(frozen=True, slots=True)
 class KeepResult:
-    """How many events are in the store now, how many are not, and why."""
+    """The number of events that are in the store now, the number that are not, and the reason."""
 
     events: int = 0
     lost: int = 0
@@ -89,9 +89,11 @@ class KeepResult:
 
 
 class FailedEventStore:
-    """Keeps at most `errors.max_entries` entries of each plan: the oldest stay, since they tell how it began.
+    """Keeps at most `errors.max_entries` entries of each plan.
 
-    Any thread may use it, but those that must not wait for a disk: for these `counts` and `keep_only` are.
+    When it is full, new entries are dropped, since the oldest show how the problem began.
+
+    Thread-safe. Threads that must not wait for a disk call only `counts` and `keep_only`.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class FailedEventStore:
         self._config = config
         self._missing_ms = missing_ms
         self._owners: dict[PlanKey, int] | None = None
-        """Whether each plan with entries was there when that was noted last, and when it was deployed: -1 when not."""
+        """When each plan with entries was deployed, as of the last update; -1 if it was missing then."""
         self._file = Path(config.path) / safe_component(worker) / FILE
         self._now_ms = now_ms
         self._lock = threading.RLock()
@@ -174,7 +176,7 @@ class FailedEventStore:
         return [self._entry(row) for row in rows]
 
     def ids(self, key: PlanKey, ids: Collection[str] | None, limit: int) -> list[str]:
-        """Which of `ids`, or of all, the plan's entries have: those of the oldest `limit`.
+        """Return which of `ids` (of all, if None) exist among the plan's oldest `limit` entries.
 
         Raises InputError `errors-unavailable`.
         """
@@ -184,7 +186,7 @@ class FailedEventStore:
         return self._run(lambda connection: list(connection.execute(wanted).scalars()), nothing)
 
     def discard(self, key: PlanKey, ids: Collection[str] | None) -> int:
-        """Return the entries of the plan with `ids`, or all, are gone; gives how many there were.
+        """Delete the plan's entries with `ids`, or all, and return how many there were.
 
         Raises InputError `errors-unavailable`.
         """
@@ -192,9 +194,10 @@ class FailedEventStore:
         return self._run(lambda connection: self._delete(connection, key, chosen), 0)
 
     def replace(self, entry: FailedEventEntry, failed: Iterable[FailedBatch]) -> None:
-        """Only `failed` of the entry's events are left, under its id, for other reasons perhaps.
+        """Keep only `failed` of the entry's events, under the same id, possibly with new reasons.
 
-        One that was discarded meanwhile stays away. Raises InputError `errors-unavailable`, and the entry is as it was.
+        An entry that was discarded in the meantime is not restored. Raises InputError `errors-unavailable`, and the
+        entry is as it was.
         """
         parts = self._parts(failed)
         key = entry.origin.key

@@ -1,4 +1,4 @@
-"""Where JSON and files have the time of an event by default, and which times are valid."""
+"""The default field for event times in JSON and files, and which times are valid."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def usual_timestamp(schema: StreamSchema) -> str | None:
 
 
 def timestamp_among(names: Container[str], schema: StreamSchema) -> str | None:
-    """Which of the `names` in a file holds the time: the usual one, else `ts` where that is not an attribute."""
+    """Return which of the `names` in a file holds the time: the default name, or `ts` if that is not an attribute."""
     usual = usual_timestamp(schema)
     if usual is not None and usual in names:
         return usual

@@ -3,7 +3,7 @@
     sink    @payload(s='symbol', p='price')          symbol, price ──▶ s, p
     source  @attributes(code='s', cost='p')          s, p ──▶ code, cost
 
-Values are passed on as they are, without being encoded.
+Values are passed on unencoded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def source_keys(given: Mapping[str, str], schema: StreamSchema, where: str) -> K
     """Return the keys that the options of a source's mapper name.
 
     Raises:
-        ConfigError: what cannot be used.
+        ConfigError: the `@payload` cannot be used.
     """
     paths, others = split_paths(given)
     options = read_options(KeyValueSourceOptions, others, where)
@@ -56,7 +56,7 @@ def published(given: Mapping[str, str], schema: StreamSchema, where: str) -> Key
     """Return what a sink gives under the keys of its `@payload`; None: all attributes under their names.
 
     Raises:
-        ConfigError: what cannot be used.
+        ConfigError: the `@payload` cannot be used.
     """
     payload, others = split_options(given, "payload")
     if others:
@@ -79,7 +79,7 @@ def published(given: Mapping[str, str], schema: StreamSchema, where: str) -> Key
 class KeyValueReader:
     """Makes batches of `wanted` attributes of batches with `offered` ones, by `keys`.
 
-    Other values are ignored. `problems` says what keeps it from that.
+    Other values are ignored. `problems` lists why batches cannot be converted.
     """
 
     def __init__(self, offered: StreamSchema, wanted: StreamSchema, keys: Keys) -> None:

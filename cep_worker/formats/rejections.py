@@ -15,7 +15,7 @@ MOST_DETAILS = 100
 
 
 class InvalidEvent(msgspec.Struct, frozen=True):
-    """What is wrong with one value of an event.
+    """The problem with one value of an event.
 
     `index` counts events (or lines) from 0; `attribute` is empty when the whole event is wrong.
     """

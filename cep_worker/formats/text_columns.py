@@ -1,7 +1,7 @@
-"""Columns of texts → record batches: what CSV, XML and text bodies have in common once they are taken apart.
+"""Columns of texts → record batches: the shared last step of reading CSV, XML and text bodies.
 
-A text is read as Java reads it. Whole columns go through Arrow; only one that has something unusual in it is looked at
-again, value by value, to read what Arrow does not or to say what is wrong.
+Texts are parsed by Java's rules. Whole columns are converted by Arrow. Only a column that Arrow rejects is converted
+value by value, to accept what Java accepts or to report the error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_SHOWN = 40
 
 
 class TextColumns:
-    """Makes batches of `schema` of texts, a column for each attribute.
+    """Makes batches of `schema` from texts, a column per attribute.
 
     `timestamp` is the attribute that holds the event's time; None: `_timestamp` if that is an attribute of type long,
     and events are of now in which it is null, or else events are of now. InputError when it is no such attribute.
@@ -57,10 +57,10 @@ class TextColumns:
         self._time = named if named in types else None
 
     def batch(self, columns: Sequence[pa.Array], now_ms: int, misfits: Sequence[InvalidEvent] = ()) -> pa.RecordBatch:
-        """Return the events whose attributes stand in `columns`, strings of one length, in the order of the attributes.
+        """Return the events with these attribute values: one list of strings per attribute, all of the same length.
 
         Raises:
-            EventsRejectedError: values that do not fit, and when there are `misfits` already.
+            EventsRejectedError: values do not fit, or there are `misfits` already.
         """
         found = list(misfits)
         arrays = []
@@ -126,7 +126,7 @@ def read_column(kind: str, texts: pa.Array) -> tuple[pa.Array, list[tuple[int, s
 def _read_value(kind: str, text: str) -> Any:
     """Return the value that `text` denotes.
 
-    ValueError says what is wrong.
+    Raises ValueError with the reason.
     """
     if kind == "object":
         return _read_object(text)

@@ -1,4 +1,4 @@
-"""Attributes whose values come with a body and not in it: `trp:<name>` in `@attributes`, a header of a request.
+"""Attributes whose values are sent beside a body: `trp:<name>` in `@attributes`, a header of a request.
 
 @attributes(symbol='$.symbol', sender='trp:X-Sender')
             └── the mapper's ──┘   └── one value for all events of the body
@@ -26,7 +26,7 @@ SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})
 
 @dataclass(frozen=True, slots=True)
 class SplitAttributes:
-    """What is left for the mapper, and which attributes are `properties` of the transport, by their names there."""
+    """The attributes that the mapper reads, and the `properties` of the transport, by their names there."""
 
     connector: Connector
     body: StreamSchema
@@ -34,10 +34,10 @@ class SplitAttributes:
 
 
 def split_attributes(connector: Connector, schema: StreamSchema, where: str) -> SplitAttributes:
-    """Take the properties out of a connector's `@attributes`.
+    """Separate the properties from a connector's `@attributes`.
 
     Raises:
-        ConfigError: those that no plan may have, and when nothing is left to come from the body.
+        ConfigError: a property that plans may not use, or no attribute is left for the body.
     """
     paths, others = split_paths(connector.mapper_options)
     if not any(transport_property(path) is not None for path in paths.values()):

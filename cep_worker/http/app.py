@@ -48,7 +48,7 @@ LONGEST_LIMIT = len(str(MOST_SHOWN))
 
 
 class Gateway(Protocol):
-    """What the HTTP front may ask of the worker; every method may be called from any thread."""
+    """The interface of the worker for the HTTP server. Every method may be called from any thread."""
 
     def imported(self) -> StreamDirectory:
         """Return the event streams that take events now."""
@@ -129,7 +129,7 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> F
 
     @app.get("/health")
     def get_health() -> Response:
-        """Strangers learn that the worker is up, and nothing else; the rest is of all tenants."""
+        """Without a token, report only that the worker is up: all other information belongs to tenants."""
         health = gateway.health()
         return _json(health if _sees_system(gate) else {"status": health["status"]})
 
@@ -256,7 +256,7 @@ def _sees_system(gate: Gate) -> bool:
 
 
 def _tenant() -> int:
-    """Whose streams are meant: the query parameter or header `tenant`, else those of who asks."""
+    """Return the tenant of the request: the query parameter or header `tenant`, else the caller's."""
     written = request.args.get("tenant") or request.headers.get("tenant")
     try:
         return callers_tenant() if written is None else parse_tenant(written)
@@ -286,9 +286,9 @@ def _choice() -> EntrySelection:
 
 
 def _refuse_pages() -> None:
-    """Reject events that a web page sends in its visitor's name, unless they come with a token.
+    """Reject events sent by a web page through a visitor's browser, unless the request has a token.
 
-    Browsers say where a request comes from. A page has a token only if somebody gave it one.
+    Browsers send the page's origin, and a page can have a token only if it was given one.
     """
     shown = request.authorization
     if request.method in SAFE_METHODS or (shown is not None and shown.type == "bearer"):

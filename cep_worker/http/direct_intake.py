@@ -56,21 +56,22 @@ SMALL_BYTES = 65_536
 MOST_ROWS, MOST_BYTES = 4_096, 1_048_576
 """The maximum number of events, and size of bodies, that are combined into one batch."""
 LIMITED_SHARE = 20
-"""Of a tenant with a quota only this part of a second's events is joined: whole batches are taken while anything is
-left of it."""
+"""For a tenant with a quota, at most this share of a second's events is joined, since a batch is accepted whole while
+any quota is left."""
 WAITING_ROWS = 65_536
 """The number of events of a source that may wait for its batch; further requests are refused at once."""
 MOST_TARGETS = 4_096
 EVENTS = b"/events/"
 QUICK_FORMATS = (JsonFormat, CsvFormat, TextFormat, XmlFormat)
-"""Reading other ones may wait for a schema registry, which no connection but their own may notice."""
+"""Formats that are read without waiting. Other formats may wait for a schema registry, which must delay only their own
+connection."""
 LINES = frozenset(name.encode() for name in NDJSON)
 TOO_MANY = "too many requests a second; send them more slowly"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Target:
-    """What a post to a path means, for as long as plans and sources stay what they are."""
+    """The meaning of a path for posts, valid until plans or sources change."""
 
     source: HttpSource
     tenant: int
@@ -154,7 +155,7 @@ class DirectIntake:
     # ---- what a request means ---------------------------------------------------------------------------------------
 
     def _principal(self, request: Request) -> Principal | None:
-        """Return who sends it; None where anybody may.
+        """Return the caller, or None if anonymous posts are allowed.
 
         Raises:
             UnauthorisedError: the caller may not send events.
@@ -285,7 +286,7 @@ class DirectIntake:
                 self._answer(posts, error)
 
     def _try(self, lane: _Lane, posts: list[_Post], loop: asyncio.AbstractEventLoop) -> EventsRejectedError | None:
-        """Submit the posts as one batch; return why if one of their events does not fit."""
+        """Submit the posts as one batch. Return the reason if an event does not fit."""
         try:
             self._submit(lane, posts, _batch_of(posts, self._gateway.now_ms()), loop)
         except EventsRejectedError as error:

@@ -28,7 +28,7 @@ PLAIN_JSON = JsonFormat()
 class HttpSource:
     """A path that accepts the events of one stream.
 
-    `properties` are the attributes that come in headers, as (attribute, header).
+    `properties` are the attributes sent as headers: (attribute, header).
     """
 
     source: Hashable
@@ -45,7 +45,7 @@ class HttpSource:
         """Return the reader of its bodies.
 
         Raises:
-            InputError: the attribute with the events' time cannot hold one.
+            InputError: the time attribute cannot hold a time.
         """
         return _reader(self.form, self.body(), self.timestamp_key)
 

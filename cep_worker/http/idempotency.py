@@ -1,4 +1,4 @@
-"""Requests with an `Idempotency-Key`: one that comes again is answered as before, and its events are not taken again.
+"""Requests with an `Idempotency-Key`: a repeated request gets the same answer, and its events are not accepted again.
 
 in memory   the newest `most` keys of the last `keep_ms`, with the answers
 in the log  the newest keys of each stream beside its events: they outlive the process, and a takeover
@@ -24,7 +24,7 @@ class _KeyedRequest:
     """A digest of the request."""
     until_ms: int
     events: int | None = None
-    """How many events were taken; None while that is not known yet."""
+    """The number of accepted events, or None while it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class RequestKey:
     def origin(self) -> BatchOrigin:
         """Return how the log knows the request.
 
-        The log has keys for longer than their answers are remembered, and does not say what came with them: a key that
-        comes with another body then is another request, whose events must not be taken for those it has.
+        The log keeps keys longer than their answers, and without the body. So a key with another body is another
+        request: its events must not be taken for those of the first one.
         """
         return BatchOrigin(blake2b(self.name + self.body, digest_size=SOURCE_BYTES).digest(), KEYED)
 
@@ -66,12 +66,12 @@ class AnsweredRequests:
         self._lock = threading.Lock()
 
     def begin(self, key: RequestKey, now_ms: int) -> int | None:
-        """Begin a request; return how many events it brought when it came before.
+        """Begin a request, or return the number of events if it was answered before.
 
-        After None `done` or `failed` must follow.
+        After None, call `done` or `failed`.
 
         Raises:
-            InputError: `key-reused`, the key came with another body before.
+            InputError: `key-reused`, the key was used with another body.
             RoomError: `in-progress`, a request with the key is being processed.
         """
         with self._lock:
@@ -95,7 +95,7 @@ class AnsweredRequests:
                 known.events = events
 
     def failed(self, key: RequestKey) -> None:
-        """Forget a request that was refused: it may come again."""
+        """Forget a rejected request, so that it can be repeated."""
         with self._lock:
             known = self._known.get(key.name)
             if known is not None and known.events is None:

@@ -1,4 +1,4 @@
-"""What each call of a worker's HTTP interface asks for.
+"""The permission that each call of a worker's HTTP interface requires.
 
 A test keeps this complete.
 """

@@ -1,4 +1,4 @@
-"""What is refused at the worker's HTTP interface: status, headers and body."""
+"""Rejections by the worker's HTTP interface: status, headers and body."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STATUS = {
 
 
 class RoomError(InputError):
-    """A request's events were not taken; it may come again after `retry_after_s` seconds."""
+    """A request's events were not accepted. It can be repeated after `retry_after_s` seconds."""
 
     def __init__(self, reason_code: str, message: str, retry_after_s: int = 1) -> None:
         super().__init__(reason_code, message)

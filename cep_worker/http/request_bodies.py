@@ -1,6 +1,6 @@
 """The bodies of requests, which may be compressed (`Content-Encoding`).
 
-What they become is bounded, too: a small body must not become a large one.
+The decompressed size is limited, too: a small body must not become a large one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from cep_common.errors import InputError
 
 _GZIP, _ZLIB, _RAW = 31, 15, -15
-"""What zlib calls the forms of a compressed body."""
+"""zlib's numbers for the formats of a compressed body."""
 
 
 def body_stream(request: Request, most_bytes: int) -> IO[bytes]:

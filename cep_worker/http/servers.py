@@ -35,7 +35,7 @@ class HttpServers:
         self._sources: dict[str, HttpSource] = {}
 
     def open(self, app: WsgiApp, direct: MakeDirect) -> None:
-        """Serve `app` on the built-in server, and on further ones as they are added; each has `direct` calls.
+        """Serve `app` on the built-in server and on servers that are added later, each with the `direct` calls.
 
         Raises:
             PortInUseError: the port is taken.

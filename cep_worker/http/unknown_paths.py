@@ -1,4 +1,4 @@
-"""What is answered at paths where nothing is, and to methods that a path does not have."""
+"""Answers to unknown paths, and to methods that a path does not support."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cep_worker.http.refusals import RefusedAnswer, http_refusal, refused_answer
 from cep_worker.plans.streams import StreamDirectory
 
 SOURCE_PATH = re.compile(r"(?P<before>(?:t/(?P<tenant>-?[0-9]{1,9})/)?)(?P<plan>[^/]+)/(?P<stream>[^/]+)", re.ASCII)
-"""Where sources without a `receiver.url` listen."""
+"""The path of sources without a `receiver.url`."""
 
 
 def nothing_at(imported: StreamDirectory, path: str) -> InputError:
@@ -41,7 +41,7 @@ class UnknownPaths:
         self._routes = app.url_map.bind("")
 
     def answer(self, request: Request, imported: StreamDirectory) -> RefusedAnswer | None:
-        """Return the answer to a request that no source takes; None when the application has one."""
+        """Return the answer to a request that matches no source, or None if the application answers it."""
         path, _, query = request.target.partition(b"?")
         if request.method == b"HEAD" or query or b"%" in path or not path.startswith(b"/"):
             return None

@@ -1,7 +1,7 @@
 """Files of events → record batches of a stream: Parquet, CSV, JSON and NDJSON.
 
-Every reader takes the time of an event from the field `timestamp_field`. When none is named it is `_timestamp`, or `ts`
-where that is there and no attribute, or else the time of reading.
+Every reader takes the time of an event from the field `timestamp_field`. Its default is `_timestamp`, or `ts` if that
+field exists and is not an attribute, or the time of reading.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def read_lines(
 
 
 def _read_some(lines: BinaryIO) -> bytes:
-    """Return what is there, at least a byte unless the input has ended."""
+    """Return the available bytes, at least one unless the input has ended."""
     read1 = getattr(lines, "read1", lines.read)
     data: bytes = read1(CHUNK_BYTES)
     return data

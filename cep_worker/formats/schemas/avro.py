@@ -1,7 +1,7 @@
 """Avro: bodies → records, and events → bodies.
 
-Schemas come from elsewhere, and the library walks them and the bodies in compiled code that knows no limit. So a schema
-is measured before it is used: none that contains itself, none of which few bytes would be many values.
+Schemas come from outside, and the library traverses them and the bodies in compiled code without limits. So a schema is
+measured before it is used. Recursive schemas are rejected, and those with which few bytes expand to many values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from siddhi.nesting import TOO_DEEP, nests_too_deeply
 MOST_NODES = 10_000
 """The maximum number of types in a schema, each counted wherever it is used."""
 MOST_EMPTY = 64
-"""So many values without a byte of their own may be in one item of an array or map."""
+"""The most values of zero bytes in one item of an array or map."""
 DEEPEST = 64
 _LOGICAL = frozenset({"decimal"})
 """Other logical types are what they are made of: a timestamp-millis is a long."""
@@ -35,7 +35,7 @@ _FITTING: Mapping[str, frozenset[str]] = {
     "bool": frozenset({"boolean"}),
     "object": frozenset({"record", "map", "array", "bytes"}),
 }
-"""Which types of Avro hold every value of an attribute."""
+"""The Avro types that can hold every value of an attribute type."""
 
 Decode = Callable[[bytes], Any]
 Encode = Callable[[Mapping[str, Any]], bytes]
@@ -43,7 +43,10 @@ Encode = Callable[[Mapping[str, Any]], bytes]
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """Of a type: how many types it is made of, how many values without a byte it holds, whether it may have no byte."""
+    """The size of a type.
+
+    The number of types in it, the number of values of zero bytes, and whether it may take zero bytes.
+    """
 
     nodes: int
     empty: int

@@ -13,9 +13,9 @@ from cep_worker.formats.schemas.registry import JSON, RegisteredSchema
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
 MOST_BACKTRACKS = 100_000
-"""What a pattern of a schema may cost to compare with a text."""
+"""The most backtracking steps when a pattern of a schema is matched against a text."""
 _BASE = "http://schema.invalid/"
-"""Where a schema without `$id` is for its relative references; nothing is fetched from there."""
+"""The base of relative references in schemas without `$id`; nothing is fetched from there."""
 
 
 def json_decoder(schema: RegisteredSchema) -> Callable[[bytes], Any]:

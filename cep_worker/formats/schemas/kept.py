@@ -1,4 +1,4 @@
-"""What was read of a registry and may be needed again, bounded by number and size."""
+"""A cache of schemas from a registry, bounded by number and size."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class KeptBySize(Generic[T]):
             return found[0]
 
     def put(self, number: int, value: T, size: int) -> None:
-        """Keep a value of `size` bytes; the newest is kept whatever its size."""
+        """Keep a value of `size` bytes; the newest value stays regardless of its size."""
         with self._lock:
             self._bytes += size - self._values.pop(number, (value, 0))[1]
             self._values[number] = value, size

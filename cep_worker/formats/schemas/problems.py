@@ -1,4 +1,4 @@
-"""What can be wrong with a schema or a body, and how large either may be."""
+"""Problems with schemas and bodies, and the size limits of both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cep_common.errors import CepError, ConfigError, InputError
 
 EXTRA = "pip install 'cep-on-spark[schemas]'"
 MOST_SCHEMA_BYTES = 1_048_576
-"""No schema is longer, each of those that it refers to by itself."""
+"""The longest schema, not counting the schemas that it refers to."""
 MOST_BODY_BYTES = 16_777_216
 """No body with a schema is longer."""
 LONGEST_REASON = 300

@@ -1,6 +1,6 @@
 """Protobuf schemas → descriptors. The text of a `.proto` file is compiled by protoc, in a separate process.
 
-The registry may also hold a descriptor in base64, as Confluent's Python client registers it.
+The registry may also hold a base64 descriptor, which Confluent's Python client registers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KNOWN_TYPES = (
 )
 """Google's own types, which every schema may import."""
 _PLACE = re.compile(r"[\w./-]+\.proto(:\d+|: )")
-"""How an error of protoc begins; warnings begin otherwise."""
+"""The start of an error of protoc, as opposed to a warning."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 
@@ -80,7 +80,7 @@ def _files(schema: RegisteredSchema, descriptors: Any) -> list[Any]:
 
 
 def _descriptor(text: str, name: str, descriptors: Any) -> Any:
-    """Return the file of which `text` is the descriptor in base64, or None."""
+    """Return the file whose base64 descriptor is `text`, or None."""
     if _BASE64.fullmatch(text) is None:
         return None
     try:

@@ -31,7 +31,8 @@ _FITTING: Mapping[str, frozenset[str]] = {
     "bool": frozenset({"bool"}),
     "object": frozenset({"message", "bytes", "repeated"}),
 }
-"""Which types of fields hold the values of an attribute; the library refuses a negative one for an unsigned field."""
+"""The field types that can hold the values of an attribute type; the library refuses a negative one for an unsigned
+field."""
 
 
 def protobuf_decoder(schema: RegisteredSchema, message: str, framed: bool) -> Callable[[bytes], Any]:

@@ -4,8 +4,8 @@
     GET  /subjects/<subject>/versions/<version> the schema that a plan names
     POST /subjects/<subject>/versions           a plan's own schema, which has its number then
 
-A schema never changes once it has a number, so what was read is kept. Requests go through `WebClient`: answers are
-bounded, redirections are not followed, and each connection goes to an address that the worker's lists allow.
+A schema never changes once it has a number, so what was read is kept. Requests use `WebClient`: answers are bounded,
+redirects are not followed, and connections go only to allowed addresses.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ MOST_KEPT_BYTES = 16_777_216
 """The number and approximate size of the cached schemas of a registry."""
 MOST_REFERENCES = 64
 MOST_WHOLE_BYTES = 4 * MOST_SCHEMA_BYTES
-"""A schema may refer to so many others, directly or not, and they may be so long together."""
+"""The most schemas that a schema may refer to, directly or indirectly, and their total length."""
 TIMEOUT_S, LOOKUP_S = 5.0, 15.0
 """Seconds for one request, and for all that a schema with its references takes."""
 PAUSE_S = 1.0
-"""A registry that did not answer is asked again after so long."""
+"""How long to wait before a registry that did not answer is asked again."""
 UNKNOWN_S = 30.0
-"""A number that the registry does not know is asked for again after so long."""
+"""How long to wait before a number that the registry does not know is asked for again."""
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
-"""What is in no text of a schema, and in every binary descriptor."""
+"""Bytes that never occur in the text of a schema, but in every binary descriptor."""
 _BINARY = "a set of descriptors cannot be registered: name a .proto file"
 _REFERENCE = re.compile(r"[^\x00-\x1f\\]{1,500}")
 

@@ -1,4 +1,4 @@
-"""What the options of a mapper say about its schema, ready to be used."""
+"""The schema options of a mapper, parsed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from query_plan.connectors.options import path_of
 from query_plan.connectors.schemas import REGISTRY, SchemaOptions, in_map
 
 TYPES = {"avro": AVRO, "jsonschema": JSON, "protobuf": PROTOBUF}
-"""What registries call the schemas of each mapper."""
+"""The registries' names of the mappers' schema types."""
 _LIBRARIES = {"avro": "fastavro", "jsonschema": "jsonschema_rs", "protobuf": "google.protobuf"}
 
 
@@ -31,7 +31,7 @@ def own_schema(kind: str, options: SchemaOptions, where: str) -> RegisteredSchem
 
 
 def mapper_guard(guard: Guard | None, given: Collection[str]) -> Guard | None:
-    """Return what judges the registry of a mapper: None where the operator has `given` it."""
+    """Return the guard of a mapper's registry, or None if the operator has `given` the address."""
     return None if in_map(REGISTRY) in given else guard
 
 

@@ -1,4 +1,4 @@
-"""What a mapper of a sink is, and templates, which most of them take."""
+"""The interface of sink mappers, and templates, which most of them accept."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class UnfitEventsError(CepError):
 
 
 class SinkMapper:
-    """How the events of one stream are encoded.
+    """Encodes the events of one stream.
 
-    `write` gives them one by one, `join` several as one payload, and `alone` one as its own payload. `joined` puts
-    `header`, if there is one, before the first event. Of a mapper with `one_event_a_body` events cannot be joined.
+    `write` yields them one by one, `join` groups them into payloads, and `alone` encodes one as its own payload.
+    `joined` puts `header`, if there is one, before the first event. Mappers with `one_event_a_body` cannot join events.
     """
 
     one_event_a_body = False
@@ -78,7 +78,7 @@ def by_row(write: Callable[[Row], bytes], timed: bool) -> Callable[[pa.RecordBat
 
 
 def join_lines(events: list[bytes]) -> bytes:
-    """One event to a line."""
+    """Join events, one per line."""
     return b"\n".join(events) + b"\n"
 
 

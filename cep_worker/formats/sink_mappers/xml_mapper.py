@@ -28,7 +28,7 @@ _NIL = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:nil="true"'
 _TAG = re.compile(r"<\s*([^\s<>/]+)[^<>]*>")
 _ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("\r"): "&#13;"}
 _FORBIDDEN = dict.fromkeys([*(set(range(0x20)) - {0x9, 0xA, 0xD}), 0xFFFE, 0xFFFF], "\ufffd")
-"""Characters that XML cannot hold."""
+"""Characters that XML does not allow."""
 _IN_ELEMENT = {**_FORBIDDEN, **_ESCAPES}
 _IN_TEMPLATE = {**_IN_ELEMENT, ord('"'): "&quot;", ord("'"): "&apos;"}
 """A template may have its values within quotes."""

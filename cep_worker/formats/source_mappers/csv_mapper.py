@@ -45,10 +45,10 @@ class CsvFormat:
     places: tuple[int, ...] = ()
 
     def reader(self, schema: StreamSchema, timestamp: str | None) -> CsvEvents:
-        """Return what reads the events of `schema`.
+        """Return a reader of events of `schema`.
 
         Raises:
-            InputError: `timestamp` cannot hold their time.
+            InputError: `timestamp` is not a valid time attribute.
         """
         return CsvEvents(self, schema, timestamp)
 
@@ -134,7 +134,7 @@ class CsvEvents:
             raise _too_short()
         padded = (row.text + self._form.delimiter * (width - row.actual_columns) for row in short)
         fixed, _ = self._parsed("\n".join(padded), width)
-        # Where each line's row is found: in `table`, behind it in `fixed`, or nowhere.
+        # The location of each line's row: in `table`, after it in `fixed`, or nowhere.
         whole = table.num_rows
         found = np.full(whole + len(wrong), -1)
         found[[row.number - 1 for row in short]] = np.arange(whole, whole + len(short))
@@ -145,7 +145,7 @@ class CsvEvents:
         return pa.concat_tables([table, fixed]).take(pa.array(found, mask=found < 0)), misfits
 
     def _numbered(self, misfits: list[InvalidEvent]) -> list[InvalidEvent]:
-        """By event, where they were numbered by line; nothing is wrong with a header."""
+        """Return the errors with event numbers instead of line numbers. A header has no errors."""
         if not self._form.header:
             return misfits
         return [InvalidEvent(one.index - 1, one.attribute, one.problem) for one in misfits if one.index]
@@ -179,7 +179,8 @@ class CsvEvents:
         try:
             table = pyarrow.csv.read_csv(
                 pa.BufferReader(data),
-                # One block, since a line must not reach over two; one thread, since others do not number lines.
+                # A single block, since lines must not span blocks, and a single thread, since only then lines are
+                # numbered.
                 pyarrow.csv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
                 pyarrow.csv.ParseOptions(
                     delimiter=self._form.delimiter, newlines_in_values=True, invalid_row_handler=note

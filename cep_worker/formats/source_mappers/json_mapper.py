@@ -40,13 +40,13 @@ JSON_TYPES: dict[str, Any] = {
     "bool": bool,
     "object": bytes,
 }
-"""What a value must be in JSON; `object` is JSON in base64."""
+"""The JSON type of each attribute type; `object` is JSON in base64."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """With which some programs begin texts in UTF-8."""
 _ENVELOPED = re.compile(rb'\s*(?:\[\s*)?\{\s*"event"\s*:\s*\{')
 _NO_KEY = re.compile(r"""[\x00-\x1f"\\]""")
-"""What the decoder takes in no key."""
+"""Characters that the decoder does not accept in keys."""
 _JSON_NAMES = {
     bool: "true or false",
     int: "a number",
@@ -60,9 +60,9 @@ _JSON_NAMES = {
 class JsonEvents:
     """Reads JSON events of `schema`.
 
-    The time of an event is under `timestamp_key` (an attribute of type long or int, or a key of its own) or,
-    without one, under `_timestamp`, which may also be an attribute of type long; an event without a `_timestamp` is of
-    now. `lenient` takes a missing attribute for null.
+    The event time is read from `timestamp_key` (an attribute of type long or int, or a separate key). Without
+    `timestamp_key` it is read from `_timestamp`, which may be an attribute of type long; an event without a
+    `_timestamp` gets the current time. `lenient` reads a missing attribute as null.
     """
 
     def __init__(self, schema: StreamSchema, timestamp_key: str | None = None, lenient: bool = False) -> None:
@@ -76,7 +76,7 @@ class JsonEvents:
             raise InputError("wrong-timestamp", f"{named} is {kind}; a timestamp must be long or int")
         self._time_attribute = named if named in self._types else None
         self._time_key = named if named not in self._types else None
-        """A key of its own; where there is neither, every event is of now."""
+        """The separate key of the time, if any. Without one, every event gets the current time."""
         for key in (*self._types, *filter(None, [self._time_key])):
             if _NO_KEY.search(key):
                 raise InputError(

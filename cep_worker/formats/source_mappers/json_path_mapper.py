@@ -128,7 +128,7 @@ class JsonPathEvents:
         return self._events.convert(events, now_ms, first_index)
 
     def _found(self, document: Any, index: int) -> list[Any]:
-        """Return the events of a document, the first of which is number `index`, as JsonEvents expects them."""
+        """Return the events of a document in the form that JsonEvents expects. The first has number `index`."""
         if nests_too_deeply(document):
             raise EventsRejectedError("broken-json", f"in the body {TOO_DEEP}", [InvalidEvent(index, "", TOO_DEEP)])
         enclosed: Any = self._enclosing.read(document)

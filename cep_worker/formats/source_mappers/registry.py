@@ -51,7 +51,7 @@ class LineReader(BodyReader, Protocol):
     """Also reads bodies with one text per line, in pieces."""
 
     def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
-        """Decode the events of whole lines, a part of a body.
+        """Decode events from whole lines, which are a part of a body.
 
         Args:
             body: Whole lines.
@@ -95,7 +95,7 @@ class JoiningReader(BodyReader, Protocol):
 
 
 class SourceFormat(Protocol):
-    """How the bodies of a source are encoded: plain data, which is hashable and compares by value."""
+    """The encoding of a source's bodies: plain data, hashable, compared by value."""
 
     def reader(self, schema: StreamSchema, timestamp: str | None) -> BodyReader:
         """Return a reader of the stream's events.
@@ -106,7 +106,7 @@ class SourceFormat(Protocol):
                 arrival.
 
         Raises:
-            InputError: that attribute cannot hold a time.
+            InputError: the attribute cannot hold a time.
         """
 
     def __hash__(self) -> int: ...

@@ -1,4 +1,4 @@
-"""Reads events from text: a line for each attribute, or what regular expressions find.
+"""Reads events from text: one line per attribute, or values found by regular expressions.
 
     symbol:"WSO2",               symbol = 'WSO2', price = 55.6, volume = 100
     price:55.6,
@@ -7,8 +7,8 @@
     symbol:"IBM",
     …
 
-RE2 runs the regular expressions: its time is linear in the text, whatever the pattern. Bodies come from outside, and
-with `re` one of them could hold up the whole worker.
+RE2 runs the regular expressions: its time is linear in the text for every pattern. Bodies come from outside, and with
+`re` a single body could block the whole worker.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _QUOTES = ("'", '"')
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """`delimiter` is the line that parts events; empty: a body is one event.
+    """`delimiter` is the line that separates events; empty: a body is one event.
 
-    `patterns` are RE2 patterns, and `groups` say for each attribute which of them finds it, and in which group; without
-    them a line tells an attribute. `lenient` takes a missing attribute for null.
+    `patterns` are RE2 patterns, and `groups` give for each attribute the pattern and the group that match it; without
+    patterns each line holds one attribute. `lenient` takes a missing attribute for null.
     """
 
     delimiter: str = ""
@@ -103,7 +103,7 @@ def _group(attribute: str, text: str, patterns: Mapping[str, tuple[str, int]], w
 
 
 def named_groups(pattern: str) -> tuple[str, int]:
-    """`pattern` with its groups called g1, g2, … and itself as g0, as Arrow wants them, and how many they are."""
+    """Return `pattern` with its groups renamed to g1, g2, … (the whole is g0), and the number of groups."""
     parts: list[str] = []
     place, count, in_class = 0, 0, False
     while place < len(pattern):
@@ -132,7 +132,7 @@ def named_groups(pattern: str) -> tuple[str, int]:
 class TextEvents:
     """Reads `name:value` for each attribute, with a comma at the end of a line that is not the last.
 
-    What else there is does not matter; of several values for an attribute the first counts.
+    Other text is ignored. If an attribute has several values, the first is used.
     """
 
     def __init__(self, form: TextFormat, schema: StreamSchema, timestamp: str | None) -> None:

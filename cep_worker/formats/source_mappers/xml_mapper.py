@@ -162,7 +162,7 @@ class XPathEvents:
 
 
 class _XmlValues:
-    """What elements and attributes of XML tell, as record batches."""
+    """Converts values of XML elements and attributes to record batches."""
 
     def __init__(self, schema: StreamSchema, lenient: bool, timestamp: str | None) -> None:
         self._columns = TextColumns(schema, timestamp)
