@@ -224,6 +224,28 @@ def test_topics_of_one_name_at_two_clusters_are_different_topics(
         world.worker = None
 
 
+def test_partitions_that_are_added_while_an_exactly_once_worker_is_away_are_read(
+    make_world: Callable[..., World], kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a static member that finds its own partitions again, without a rebalance."""
+    monkeypatch.setattr("cep_worker.kafka.source.SHARED_OUT_S", 1.0)
+    topic = Topic(kafka)
+    topic.events(1, 2)
+    plan = msgspec.structs.replace(topic.source(), delivery="exactly-once")
+    world = make_world()
+    world.start(plan)
+    receiver = world.connected_receiver()
+    until(lambda: delays(receiver) == [1, 2], receiver)
+    assert world.worker is not None
+    world.worker.stop()
+    world.worker = None
+    world.manager.stop()
+    topic.add_partitions(2)
+    topic.events(11, 2, partition=1)
+    world.start(plan)
+    until(lambda: sorted(delays(receiver)) == [1, 2, 11, 12], receiver, deadline_ms=40_000)
+
+
 def test_wrong_brokers_and_topics_are_told_and_tried_again(world: World, kafka: Broker) -> None:
     topic = Topic(kafka)
     missing = topic.source(topic_list="not-there")
