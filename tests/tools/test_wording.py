@@ -25,6 +25,13 @@ INSTEAD = {
     r"\bgo(?:es|ne) by\b": "depends on, uses; passes (of time)",
     r"\bworks on[.;,]|\bworked on[.;,]": "keeps running, continues",
     r"\btroubles\b": "errors, problems",
+    r"\bwithin each other\b": "nested",
+    r"\bparted by\b": "separated by",
+    r"\bother letters than\b": "characters other than, non-ASCII characters",
+    r"\bstands? without\b": "is not quoted, has no",
+    r"\bto be had\b": "available",
+    r"\btried again to\b": "retried; name the interval between attempts",
+    r"\b(?:anybody|strangers?) (?:may|learns?)\b": "anonymous requests, a caller without a token",
 }
 
 
@@ -66,6 +73,7 @@ def test_texts_use_the_words_of_the_field(package: str) -> None:
     [
         ("The manager is told of it, and nobody waits.", 2),
         ("Checkpoint 1 came to nothing.", 1),
+        ("Patterns within each other, parted by commas.", 2),
         ("The manager reports it; no client waits.", 0),
         ("A stage works on its events.", 0),
     ],
