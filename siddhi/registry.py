@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from siddhi.language.ast import AttributeType
-from siddhi.scripts.language import ScriptLanguage, ScriptPolicy
+from siddhi.scripts.language import ScriptLanguage, ScriptPolicy, ScriptRunner
 
 
 class Kind(Enum):
@@ -161,7 +161,8 @@ class Declaration:
 class Registry:
     """Declarations by kind, namespace and name; names are case-sensitive.
 
-    It also holds the languages in which `define function` may be written; `scripts` says which of them plans may use.
+    It also holds the languages in which `define function` may be written; `scripts` says which of them plans may use,
+    `script_runner` where such functions run (None: in the engine's process).
     """
 
     def __init__(
@@ -169,6 +170,7 @@ class Registry:
         declarations: Iterable[Declaration] = (),
         script_languages: Iterable[ScriptLanguage] = (),
         scripts: ScriptPolicy = ScriptPolicy(),  # noqa: B008 - frozen
+        script_runner: ScriptRunner | None = None,
     ) -> None:
         """Create a registry.
 
@@ -176,11 +178,13 @@ class Registry:
             declarations: What plans may call.
             script_languages: The languages of `define function`.
             scripts: Which of these plans may use.
+            script_runner: Where functions in these languages run; None: in the engine's process.
 
         Raises:
             ValueError: Two declarations have the same kind and name.
         """
         self.scripts = scripts
+        self.script_runner = script_runner
         self._languages: dict[str, ScriptLanguage] = {}
         self._by_key: dict[tuple[Kind, str, str], Declaration] = {}
         self._by_3x_spelling: dict[tuple[Kind, str, str], Declaration] = {}
@@ -189,13 +193,14 @@ class Registry:
         for language in script_languages:
             self.add_script_language(language)
 
-    def copy(self, scripts: ScriptPolicy) -> Registry:
+    def copy(self, scripts: ScriptPolicy, script_runner: ScriptRunner | None = None) -> Registry:
         """Return a copy of this registry with another policy on script languages.
 
         Args:
             scripts: Which script languages are allowed.
+            script_runner: Where functions in them run; None: in the engine's process.
         """
-        made = Registry(scripts=scripts)
+        made = Registry(scripts=scripts, script_runner=script_runner)
         made._languages, made._by_key = dict(self._languages), dict(self._by_key)
         made._by_3x_spelling = dict(self._by_3x_spelling)
         return made

@@ -14,6 +14,9 @@ LONGEST_TEXT = 600
 LONGEST_TRACEBACK = 4_000
 """Longer ones lose their beginning: the end says what went wrong."""
 
+SCRIPT_STOPPED = "script-stopped"
+"""The code of calls of script functions that were stopped because of their time or memory."""
+
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
 
 

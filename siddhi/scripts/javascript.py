@@ -4,8 +4,8 @@ A script is the body of a function of `data`, the list of its arguments, as in S
 It sees the language alone: no files, no network, no processes and no timers, and nothing of this process. Memory and
 stack are bounded, and time, also in functions of the engine that go through long lists or texts. A script can evade
 the time limit on purpose (QuickJS drops it where it keeps an exception for later, as promises do, and does not look at
-the time within operators and syntax, as in `{...o}` of many keys), so only trusted users should be allowed to deploy
-scripts.
+the time within operators and syntax, as in `{...o}` of many keys); a process of its own (`siddhi.scripts.process`) ends
+such a script.
 
 Nothing of a script runs outside of a call, nor while it is checked: what it returns or throws becomes a text within the
 call.

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 Script = Callable[[list[object]], object]
 """A function made from a text for one who calls it, one call at a time. It gets the arguments of a call: bool, int,
 float, str, None for null, and whatever objects are made of (lists, dicts, sets); it may keep none of them. What it
 returns becomes the type that the plan says; any Exception makes the event fail. Calls with equal arguments may be
 made once for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptFailure:
+    """The answer of a call that failed: the script raised `reason`, met a limit, or was stopped."""
+
+    reason: str
+
+
+ScriptCalls = Callable[[Sequence[Sequence[object]]], Sequence[object]]
+"""Makes the calls of a batch, given the arguments of each. Returns what each returned, or its `ScriptFailure`."""
 
 LANGUAGES_OFF = {"python": False, "javascript": False}
 """The switches of the languages that are known here, as they stand where others deploy plans."""
@@ -39,7 +51,8 @@ class ScriptLanguage:
     Args:
         name: Name in plans, in lower case.
         compile: Makes a function of the text between the braces without running any of it. Raises ScriptError. It
-            should import the language's engine only when called, since the manager loads the declaration too.
+            should import the language's engine only when called, since the manager loads the declaration too. It must
+            be a function of a module: processes that run scripts import it by its name.
     """
 
     name: str
@@ -68,3 +81,10 @@ class ScriptPolicy:
     def way_out(self, language: str) -> str:
         """Return what would allow `language`."""
         return self.setting.format(language=language)
+
+
+class ScriptRunner(Protocol):
+    """Runs the scripts of an app outside the engine's process, where they can be stopped."""
+
+    def function(self, language: ScriptLanguage, body: str, name: str) -> ScriptCalls:
+        """Return the function `name` whose body is `body`, which was checked to be valid in `language`."""

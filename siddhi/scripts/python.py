@@ -1,9 +1,9 @@
 """`define function f[python]`: a subset of Python, cut out by RestrictedPython.
 
 A script sees `data`, the list of its arguments, the names in `BUILTINS` and `math`; no imports, no names or attributes
-that start with an underscore, nothing that outlives a call. One that runs forever is stopped
-(`siddhi.engine.time_limits`), and cannot catch that; a single step makes no more than `bounded_steps` allows. Its use
-of memory over many steps is not limited, so only trusted users should be allowed to deploy scripts.
+that start with an underscore, nothing that outlives a call. One that runs forever in the engine's process is stopped
+(`siddhi.engine.time_limits`), and cannot catch that; a single step makes no more than `bounded_steps` allows. Only a
+process of its own (`siddhi.scripts.process`) limits its use of memory over many steps.
 """
 
 from __future__ import annotations

@@ -38,6 +38,18 @@ class Datasource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 "and set password_file")  # fmt: skip
 
 
+class ScriptProcessSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of the process that runs the scripts of a plan in one task.
+
+    A call may use `cpu_ms` of processor time, the process `memory_bytes` of address space; it ends after `idle_ms`
+    without calls.
+    """
+
+    cpu_ms: Annotated[int, msgspec.Meta(ge=10, le=5_000)] = 500
+    memory_bytes: Annotated[int, msgspec.Meta(ge=134_217_728)] = 268_435_456
+    idle_ms: Annotated[int, msgspec.Meta(ge=1_000, le=86_400_000)] = 60_000
+
+
 class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of stages, from `stages` in the driver's configuration.
 
@@ -65,6 +77,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     secrets: str = ""
     sync_log: SyncLogSettings = SyncLogSettings()
     script: dict[str, bool] = msgspec.field(default_factory=LANGUAGES_OFF.copy)
+    script_process: ScriptProcessSettings = ScriptProcessSettings()
 
     def __post_init__(self) -> None:
         if self.last_port < self.first_port:

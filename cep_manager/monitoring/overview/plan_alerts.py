@@ -8,6 +8,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import CheckpointReport, TopologyReport
+from cep_common.protocol.error_records import SCRIPT_STOPPED
 from cep_manager.checkpoints.view import former_savepoint, unreadable_state
 from cep_manager.control.deployment.deployments import RUNS
 from cep_manager.history.windowed_metrics import CAPACITY_WINDOW_S, window_metrics
@@ -392,7 +393,7 @@ def _errors(case: PlanAlertContext) -> Iterator[Alert]:
         one
         for one in picture.snapshot.errors.get(record.key, ())
         if picture.now_ms - one.last_ms < RECENT_MS
-        and one.code != "plan-invalid"
+        and one.code not in ("plan-invalid", SCRIPT_STOPPED)
         and not (one.kind == "failure" and (interrupted or record.state not in RUNS))
         and not all(place.instance in failing for place in one.places)
     ]
@@ -408,6 +409,19 @@ def _errors(case: PlanAlertContext) -> Iterator[Alert]:
         f"cep exceptions {record.key.plan} lists them."
     )
     yield _alert(record.key, AlertSeverity.WARNING, "errors", what, advice, newest.last_ms)
+
+
+def _scripts(case: PlanAlertContext) -> Iterator[Alert]:
+    """Yield the script functions of which calls were stopped."""
+    picture, key = case.picture, case.record.key
+    for one in picture.snapshot.errors.get(key, ()):
+        if one.code == SCRIPT_STOPPED and picture.now_ms - one.last_ms < RECENT_MS:
+            what = f"{one.count} {'call was' if one.count == 1 else 'calls were'} stopped: {one.text}"
+            advice = (
+                "The events failed, and each such call delays the plan. Correct the script, or check its arguments "
+                "first; cep exceptions lists the failed events."
+            )
+            yield _alert(key, AlertSeverity.WARNING, SCRIPT_STOPPED, what, advice, one.last_ms)
 
 
 def _lags(case: PlanAlertContext) -> Iterator[Alert]:
@@ -439,4 +453,5 @@ PLAN_CHECKS: tuple[PlanCheck, ...] = (
     _former,
     _interruption,
     _errors,
+    _scripts,
 )

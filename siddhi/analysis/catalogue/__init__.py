@@ -11,18 +11,19 @@ from siddhi.analysis.catalogue.windows import WINDOWS
 from siddhi.plugins.loading import Installed, extend, installed
 from siddhi.registry import Registry
 from siddhi.scripts.installed import script_languages
-from siddhi.scripts.language import ScriptPolicy
+from siddhi.scripts.language import ScriptPolicy, ScriptRunner
 
 ANY_SCRIPT = ScriptPolicy()
 """Plans may use every script language that is installed."""
 
 
-def builtin_registry(scripts: ScriptPolicy = ANY_SCRIPT) -> Registry:
+def builtin_registry(scripts: ScriptPolicy = ANY_SCRIPT, script_runner: ScriptRunner | None = None) -> Registry:
     """Return a new registry with all built-ins, extension packs and installed extensions.
 
-    `scripts` says in which languages plans may define functions.
+    `scripts` says in which languages plans may define functions, `script_runner` where these run; None: in the engine's
+    process.
     """
-    return _known(installed()).copy(scripts)
+    return _known(installed()).copy(scripts, script_runner)
 
 
 @lru_cache(maxsize=1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from siddhi.analysis.context import Context
 from siddhi.analysis.expression.script_languages import usable_language
 from siddhi.analysis.model import AnalysedFunction
@@ -24,7 +22,7 @@ def analyse_function(context: Context, definition: ast.FunctionDefinition) -> An
         message = f"the script of '{definition.id}' is refused: {error}"
         problems.add("wrong-script", message, _line_span(definition, error.line))
         return None
-    return AnalysedFunction(definition, partial(language.compile, definition.body))
+    return AnalysedFunction(definition, language)
 
 
 def _line_span(definition: ast.FunctionDefinition, number: int) -> Span:

@@ -51,7 +51,8 @@ class CallChecker:
             script = self._functions[call.name]
             if arguments is None or script is None:
                 return None
-            return Call("", call.name, arguments, script.syntax.return_type, script, syntax=call)
+            runner = self._registry.script_runner
+            return Call("", call.name, arguments, script.syntax.return_type, script, syntax=call, runner=runner)
         declaration = self._find(Kind.FUNCTION, call) or self._find(Kind.AGGREGATOR, call)
         if declaration is None:
             self._unknown(call, (Kind.FUNCTION, Kind.AGGREGATOR))
@@ -73,8 +74,10 @@ class CallChecker:
         except CallError as error:
             self._refuse(call, error)
             return None
-        node = Aggregate if declaration.kind is Kind.AGGREGATOR else Call
-        return node(declaration.namespace, declaration.name, arguments, result_type, syntax=call)
+        if declaration.kind is Kind.AGGREGATOR:
+            return Aggregate(declaration.namespace, declaration.name, arguments, result_type, syntax=call)
+        runner = self._registry.script_runner if language else None
+        return Call(declaration.namespace, declaration.name, arguments, result_type, syntax=call, runner=runner)
 
     def find(self, kind: Kind, call: ast.FunctionCall) -> Declaration | None:
         """Return the declaration of a window or stream function.

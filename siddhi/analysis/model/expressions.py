@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType
-from siddhi.scripts.language import Script
+from siddhi.scripts.language import Script, ScriptLanguage, ScriptRunner
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +61,23 @@ class EventReference:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedFunction:
-    """A function that the app defines itself. `make` compiles it for one who calls it."""
+    """A function that the app defines itself, in `language`."""
 
     syntax: ast.FunctionDefinition
-    make: Callable[[], Script] = field(compare=False, repr=False)
+    language: ScriptLanguage = field(compare=False, repr=False)
+
+    def make(self) -> Script:
+        """Compile the function for a caller in this process."""
+        return self.language.compile(self.syntax.body)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a scalar function. `script` is set for a function that the app defines itself."""
+    """A call of a scalar function.
+
+    `script` is set for a function that the app defines itself. `runner` is where its scripts run; None: in the engine's
+    own process.
+    """
 
     namespace: str
     name: str
@@ -78,6 +85,7 @@ class Call:
     type: AttributeType
     script: AnalysedFunction | None = None
     syntax: ast.FunctionCall | None = field(default=None, compare=False, repr=False)
+    runner: ScriptRunner | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -462,6 +462,22 @@ def test_what_holds_time_back_and_what_came_too_late_is_found(
     assert what in found(picture(world))[code].what
 
 
+def test_a_script_function_whose_calls_were_stopped_is_named_beside_the_events_that_failed(world: World) -> None:
+    now_ms = picture(world).now_ms
+    text = "function share: it took more than 500 ms of processor time for one event"
+    failures = tuple(
+        ErrorRecord(code, said, now_ms, now_ms, count=3)
+        for code, said in (("script-stopped", text), ("events-dropped", f"stream A, query q: '{text}'"))
+    )
+    parts = [msgspec.structs.replace(components()[0], errors=6, failures=failures), *components()[1:]]
+    world.hear(msgspec.structs.replace(task(), components=tuple(parts)))
+    alerts = found(picture(world))
+    assert alerts["script-stopped"].what == f"3 calls were stopped: {text}"
+    assert alerts["script-stopped"].severity == AlertSeverity.WARNING
+    assert alerts["errors"].what.startswith("3 errors, the newest at")
+    assert "script-stopped" not in found(picture(world, now_ms=now_ms + RECENT_MS))
+
+
 def test_a_plan_that_keeps_a_shared_stage_host_busy_is_named_and_its_neighbour_is_not(world: World) -> None:
     other = PlanKey(SUPER_TENANT, "Quiet")
     world.put(plan(key=other))

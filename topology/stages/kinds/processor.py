@@ -23,6 +23,7 @@ from siddhi.analysis.query.on_demand import analyse_on_demand_query, parse_quest
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.scheduling.failed_events import FailedEvents
 from siddhi.errors import SnapshotError
+from siddhi.scripts.language import ScriptRunner
 from topology.acks import Ack
 from topology.events.bundle import Bundle
 from topology.events.frames import CLOCK_FIELD, arrow_schema, concatenate, has_clocks, shifted, with_clocks
@@ -80,8 +81,15 @@ class Processor:
     """
 
     def __init__(
-        self, name: str, topology: Topology, stage: ProcessingStage, emit: Emit, settings: StageSettings
+        self,
+        name: str,
+        topology: Topology,
+        stage: ProcessingStage,
+        emit: Emit,
+        settings: StageSettings,
+        script_runner: ScriptRunner | None = None,
     ) -> None:
+        """Build instance `name` of `stage`; its scripts run at `script_runner`, None: in this process."""
         component = topology.component(stage.name)
         self.name = name
         self.statistics = InstanceStatistics(stage.name, PROCESSOR)
@@ -103,8 +111,10 @@ class Processor:
         self._idle_ms, self._drop_late = settings.idle_ms, settings.drop_late
         self._merger: EventTimeMerger | None = None
         self._time: SystemTime | EventTime | LogTime | None = None
-        self._registry = builtin_registry(settings.scripts)
+        self._registry = builtin_registry(settings.scripts, script_runner)
         app = analyse(stage_app(topology.plan, stage), self._registry)
+        self.functions = frozenset(function.id for function in stage.functions)
+        """The names of the functions that the plan defines and the stage calls."""
         self._stored = StoredTables(
             app, settings, tenant=topology.key.tenant, exactly_once=topology.plan.delivery == "exactly-once"
         )

@@ -14,7 +14,7 @@ from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language import ast
-from siddhi.scripts.language import ScriptPolicy
+from siddhi.scripts.language import ScriptPolicy, ScriptRunner
 from topology.grouping import BoolArray, key_hashes
 
 _KEY, _ROW = "key", "row"
@@ -27,7 +27,14 @@ class ComputedKeys:
     cannot be computed goes to the first instance, which reports it.
     """
 
-    def __init__(self, plan: QueryPlan, stage: ProcessingStage, shared: StageInput, scripts: ScriptPolicy) -> None:
+    def __init__(
+        self,
+        plan: QueryPlan,
+        stage: ProcessingStage,
+        shared: StageInput,
+        scripts: ScriptPolicy,
+        script_runner: ScriptRunner | None = None,
+    ) -> None:
         self._stage = stage
         self._stream = shared.stream.id
         self._row = _free_name(shared.stream)
@@ -48,7 +55,7 @@ class ComputedKeys:
             elements=tuple(queries), functions=stage.functions,
         )  # fmt: skip
         app = stage_app(replace(plan, playback=None), small)
-        self._engine = AppRuntime(analyse(app, builtin_registry(scripts)))
+        self._engine = AppRuntime(analyse(app, builtin_registry(scripts, script_runner)))
         for place in range(len(queries)):
             self._engine.add_stream_callback(self._target(place), partial(self._collect, place))
         self._engine.start()

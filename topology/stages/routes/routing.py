@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from siddhi.scripts.language import ScriptPolicy
+from siddhi.scripts.language import ScriptPolicy, ScriptRunner
 from topology.events.bundle import Bundle
 from topology.grouping import KeySharer, split
 from topology.model import PROCESSOR, Component, Consumer, Topology
@@ -19,9 +19,12 @@ Deliver = Callable[[str, Bundle], None]
 class Routing:
     """Knows all that the query plan says about sharing events out; `deliver` alone knows where instances run."""
 
-    def __init__(self, topology: Topology, scripts: ScriptPolicy, deliver: Deliver) -> None:
+    def __init__(
+        self, topology: Topology, scripts: ScriptPolicy, deliver: Deliver, script_runner: ScriptRunner | None = None
+    ) -> None:
         self._topology = topology
         self._scripts = scripts
+        self._script_runner = script_runner
         self._deliver = deliver
 
     def emitter(self, component: Component) -> Emit:
@@ -44,7 +47,7 @@ class Routing:
         plan = self._topology.plan
         stage = plan.processor(consumer.component.name)
         return {
-            one.stream.id: ComputedKeys(plan, stage, one, self._scripts)
+            one.stream.id: ComputedKeys(plan, stage, one, self._scripts, self._script_runner)
             for one in stage.inputs
             if one.grouping.partition is not None and one.stream.id in consumer.groupings
         }

@@ -10,6 +10,7 @@ import zmq
 from cep_common.clock import Clock
 from cep_common.protocol.tasks import ComponentReport, StatisticsLevel
 from query_plan.model import instance_stage
+from siddhi.scripts.language import ScriptRunner
 from topology.events.bundle import Bundle
 from topology.events.resequencer import Resequencer
 from topology.links.shared import HostLinks
@@ -43,6 +44,7 @@ class InstanceContext:
     lost: Callable[[], None]
     secures: bool
     logs: TaskLogs
+    scripts: ScriptRunner
     links: HostLinks | None = None
     """What the plans of a stage host share."""
 
@@ -60,7 +62,7 @@ class TaskInstances(Mapping[str, StageInstance]):
         self._topology = topology
         self._index = index
         self._around = around
-        self._routing = Routing(topology, around.settings.scripts, self._hand_over)
+        self._routing = Routing(topology, around.settings.scripts, self._hand_over, around.scripts)
         self._by_name = {
             name: self.build(name, component)
             for component in topology.components
@@ -131,7 +133,7 @@ class TaskInstances(Mapping[str, StageInstance]):
             case "processor":
                 stage = instance_stage(plan.processor(component.name), int(name.rpartition("#")[2]))
                 emit = around.logs.emitter(name, stage, self.emitter(name, component))
-                processor = Processor(name, topology, stage, emit, settings)
+                processor = Processor(name, topology, stage, emit, settings, around.scripts)
                 self.processors.append(processor)
                 return processor
             case "trigger":

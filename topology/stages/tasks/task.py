@@ -21,6 +21,7 @@ import zmq
 from cep_common.clock import Clock
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint
+from cep_common.protocol.error_records import SCRIPT_STOPPED
 from cep_common.protocol.registry import EndpointAssigned
 from cep_common.protocol.tasks import ComponentReport, SampleOrder, StatisticsLevel, TaskOrder
 from cep_common.sockets.wakeup import Wakeup
@@ -42,6 +43,7 @@ from topology.stages.state.transfer import TaskState
 from topology.stages.tasks.aligned_times import aligned
 from topology.stages.tasks.instances import InstanceContext, TaskInstances
 from topology.stages.tasks.sampler import Sampler
+from topology.stages.tasks.script_runner import PlanScripts
 from topology.sync_log.task_logs import TaskLogs
 
 logger = logging.getLogger(__name__)
@@ -147,6 +149,7 @@ class Task:
         """What of the events is shown; its orders and what it has seen belong to the control thread."""
         self._logs = TaskLogs(topology, index, settings.sync_log, self._enqueue, self._wakeup.ring)
         self.exchange = TaskExchange(topology, index, context, settings.host, settings.ports, self._deliver)
+        self._scripts = PlanScripts(settings.script_process)
         self._instances = self._place(
             InstanceContext(
                 settings=settings,
@@ -158,9 +161,11 @@ class Task:
                 lost=self.asks.set,
                 secures=secures,
                 logs=self._logs,
+                scripts=self._scripts,
                 links=links,
             )
         )
+        self._scripts.start()
         self.receivers, self.publishers = self._instances.receivers, self._instances.publishers
         self._triggers = {name: one for name, one in self._instances.items() if isinstance(one, TriggerInstance)}
         self.state = TaskState(topology, self._instances, self._instances.processors, settings.scripts)
@@ -230,6 +235,7 @@ class Task:
         try:
             return TaskInstances(self.topology, self.index, around)
         except BaseException:
+            self._scripts.close()
             self._logs.close()  # their threads would run on in the process, with a connection for each attempt
             raise
 
@@ -249,6 +255,7 @@ class Task:
         """Close the instances and their sockets; the thread that gives the turns calls this once, after the last."""
         for instance in self._instances.values():
             instance.close()
+        self._scripts.close()
         self._logs.close()
         self.exchange.close()
         self._wakeup.close()
@@ -473,6 +480,9 @@ class Task:
         for name, code, text in self._logs.problems():
             if self._instances[name].statistics.error(code, text, now_ms):
                 logger.error("%s: instance=%s", text, name)
+        self._scripts.tend()
+        for function, count, reason in self._scripts.stopped():
+            self._note_stopped(function, count, reason, now_ms)
         if self._clock.apart_ms:
             text = f"the host's clock jumped by {self._clock.apart_ms} ms; check its time server"
             stages: tuple[Receiver | Processor, ...] = (*self.receivers, *self._instances.processors)
@@ -487,6 +497,13 @@ class Task:
             self._instances.measure(self._level, changed=changes != self._measured)
             self._measured = changes
         self._counted = self._instances.reports(), monotonic_ms
+
+    def _note_stopped(self, function: str, count: int, reason: str, now_ms: int) -> None:
+        """Count calls of `function` that were stopped at the stage that defines it."""
+        stages = [one for one in self._instances.processors if function in one.functions] or self._instances.processors
+        instance = stages[0] if stages else next(iter(self._instances.values()))
+        if instance.statistics.error(SCRIPT_STOPPED, f"function {function}: {reason}", now_ms, count):
+            logger.error("a script was stopped, more are counted only: function=%s reason=%s", function, reason)
 
     def _deliver(self, target: str, bundle: Bundle) -> None:
         if not self._logs.takes(target, bundle):

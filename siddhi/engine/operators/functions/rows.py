@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
@@ -177,12 +177,19 @@ class RowFunction(CallNode):
         columns = [
             self._list(argument, value, rows, size) for argument, value in zip(self.arguments, values, strict=True)
         ]
-        results: list[object] = [None] * len(rows)
+        given = zip(*columns, strict=True) if columns else [()] * len(rows)
+        results, failures = self._called(given, len(rows))
+        evaluation.fail_each(places, failures)
+        return broadcast(from_list(results, self.type, self.pool), len(rows)), list(failures)
+
+    def _called(self, calls: Iterable[tuple[Any, ...]], count: int) -> tuple[list[object], dict[int, str]]:
+        """Return the results of `count` calls, given the arguments of each, and why some failed, by their places."""
+        results: list[object] = [None] * count
         failures: dict[int, str] = {}
         passes_nulls, compute = self.nulls is Nulls.PASS, self.compute
         makes_objects = self.type is AttributeType.OBJECT
         with call_limit() as limit:
-            for place, given in enumerate(zip(*columns, strict=True) if columns else [()] * len(rows)):
+            for place, given in enumerate(calls):
                 if not passes_nulls and None in given:
                     if self.nulls is Nulls.FAIL:
                         failures[place] = f"argument {given.index(None) + 1} of '{self.title}' is null"
@@ -200,8 +207,7 @@ class RowFunction(CallNode):
                     results[place] = result
                 except (RowError, TookTooLongError) as error:
                     failures[place] = f"'{self.title}': {error}"
-        evaluation.fail_each(places, failures)
-        return broadcast(from_list(results, self.type, self.pool), len(rows)), list(failures)
+        return results, failures
 
     def _remembered(self, evaluation: Evaluation, values: list[Value], changing: list[int]) -> Value:
         """Return the values as `evaluate` does, with a memory of the values of the arguments `changing`.

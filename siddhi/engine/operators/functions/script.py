@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.limits import MAX_RESULT_CHARACTERS
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS, SCRIPT
 from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.expressions.operators import NUMERIC
 from siddhi.engine.operators.functions.conversion import java_text
-from siddhi.engine.operators.functions.rows import Nulls, RowError, RowFunction
+from siddhi.engine.operators.functions.rows import Nulls, RowError, RowFunction, TextTooLongError
 from siddhi.language.ast import AttributeType
+from siddhi.scripts.language import ScriptCalls, ScriptFailure
 
 _WHOLE = frozenset({AttributeType.INT, AttributeType.LONG})
 
@@ -25,6 +29,9 @@ def script_node(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: S
     function = call.script
     if function is None:
         raise TypeError(f"'{call.name}' is not a function of the app")
+    if call.runner is not None:
+        calls = call.runner.function(function.language, function.syntax.body, call.name)
+        return RunScript(call, arguments, pool, calls, nulls=Nulls.PASS, title=call.name)
     run = function.make()
     objects = [argument.type is AttributeType.OBJECT for argument in arguments]
     result_type = function.syntax.return_type
@@ -42,6 +49,58 @@ def script_node(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: S
     node = RowFunction(call, arguments, pool, compute=compute, nulls=Nulls.PASS, remembers=False)
     node.title = call.name
     return node
+
+
+class RunScript(RowFunction):
+    """Passes the calls of a batch to a `ScriptRunner` at once. A call that is stopped there fails alone."""
+
+    def __init__(
+        self,
+        call: model.Call,
+        arguments: tuple[ExpressionNode, ...],
+        pool: StringPool,
+        calls: ScriptCalls,
+        *,
+        nulls: Nulls,
+        title: str,
+        taken: int | None = None,
+    ) -> None:
+        """Create the node; the script gets the first `taken` arguments, by default all."""
+        super().__init__(call, arguments, pool, compute=self._result, nulls=nulls, remembers=False)
+        self._calls = calls
+        self._taken = taken
+        self.title = title
+
+    def _called(self, calls: Iterable[tuple[Any, ...]], count: int) -> tuple[list[object], dict[int, str]]:
+        results: list[object] = [None] * count
+        failures: dict[int, str] = {}
+        wanted = list(calls)
+        places: Sequence[int] = range(count)
+        if self.nulls is Nulls.NULL:
+            places = [place for place, given in enumerate(wanted) if None not in given]
+            wanted = [wanted[place] for place in places]
+        if self._taken is not None:
+            wanted = [given[: self._taken] for given in wanted]
+        for place, answer in zip(places, self._calls(wanted), strict=True):
+            try:
+                results[place] = self._result(answer)
+            except RowError as error:
+                failures[place] = f"'{self.title}': {error}"
+        return results, failures
+
+    def _result(self, answer: object) -> object:
+        """Return the answer to a call as a value of the declared type. Raise RowError when there is none."""
+        if isinstance(answer, ScriptFailure):
+            raise RowError(answer.reason)
+        try:
+            result = returned(answer, self.type)
+        except RowError:
+            raise
+        except Exception as error:
+            raise RowError(f"{type(error).__name__}: {error}") from error
+        if isinstance(result, str) and len(result) > MAX_RESULT_CHARACTERS:
+            raise TextTooLongError(len(result))
+        return result
 
 
 def returned(result: object, type_: AttributeType) -> object:

@@ -1,0 +1,234 @@
+"""A process that runs scripts, as its parent sees it: started, asked and ended within limits of time.
+
+See `siddhi.scripts.process` for what runs in it and `siddhi.scripts.messages` for what passes between the two. Whatever
+the process does (it may be stopped, killed, or write anything), a call here returns in time or raises
+ProcessEndedError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from siddhi.scripts.language import ScriptFailure
+from siddhi.scripts.messages import (
+    LARGEST_ANSWERS,
+    LENGTH,
+    READY,
+    CallRequest,
+    Start,
+    framed,
+    read_answers,
+    write,
+)
+from siddhi.scripts.process import PROGRESS_BYTES
+
+START_S = 30.0
+"""A process that is not ready by then is ended: it takes a tenth of a second, but much more on a busy host."""
+WALL_S = 10.0
+"""A call that uses no processor time ends after so long: its process was stopped, or others need all processors."""
+ENDING_S = 2.0
+"""A process that has closed its output ends by then, or is killed."""
+LAST_WORDS_BYTES = 1_000
+_PIECE = 65_536
+_BY_ITSELF = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
+"""Signals by which a process ends because of what it did, memory that it could not get included."""
+
+
+class ProcessEndedError(Exception):
+    """The process has ended, or was ended.
+
+    `place` is that of the call that it made last. `by_call` says that this call is the cause, and not something
+    outside; `idle` that the process had nothing to do.
+    """
+
+    def __init__(self, reason: str, place: int, *, by_call: bool = False, idle: bool = False) -> None:
+        super().__init__(reason)
+        self.place = place
+        self.by_call = by_call
+        self.idle = idle
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What consecutive calls returned, a ScriptFailure for each that failed; and the size of the message in bytes."""
+
+    answers: list[object]
+    size: int
+
+
+class ScriptProcess:
+    """A process that runs the functions of `start`. One thread at a time may use it."""
+
+    def __init__(self, start: Start) -> None:
+        """Start the process, and do not wait for it. Raises OSError when the host has no room for it."""
+        self._memory_bytes = start.memory_bytes
+        self._ready = False
+        self._input = b""
+        shared = os.memfd_create("progress")
+        try:
+            os.ftruncate(shared, PROGRESS_BYTES)
+            self._shared = mmap.mmap(shared, PROGRESS_BYTES)
+            self._errors = os.memfd_create("errors")
+            self._process = subprocess.Popen(  # noqa: S603 - a module of ours
+                [sys.executable, "-P", "-m", "siddhi.scripts.process", str(shared)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, pass_fds=(shared,), bufsize=0,
+                cwd="/", env={"PYTHONPATH": _module_path()}, start_new_session=True,
+            )  # fmt: skip
+        finally:
+            os.close(shared)
+        self._progress = memoryview(self._shared).cast("q")
+        assert self._process.stdin is not None  # noqa: S101 - for mypy: they are pipes
+        assert self._process.stdout is not None  # noqa: S101
+        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._to, False)
+        os.set_blocking(self._from, False)
+        self._write(framed(write(start)), time.monotonic() + START_S)
+
+    @property
+    def id(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._process.poll() is not None
+
+    @property
+    def place(self) -> int:
+        """The place of the call that it makes or made last among those of the last request; -1 before the first."""
+        return int(self._progress[0])
+
+    def await_ready(self) -> None:
+        """Wait until it can make calls. Raises ProcessEndedError."""
+        if not self._ready:
+            self._ready = self._read(time.monotonic() + START_S) == READY
+            if not self._ready:
+                raise self._end("it did not start as it should")
+
+    def request(self, request: CallRequest, message: bytes) -> None:
+        """Send `request`, written as `message`. Raises ProcessEndedError."""
+        self._progress[0] = -1
+        self._write(framed(message), time.monotonic() + WALL_S)
+
+    def answers(self, request: CallRequest, most: int) -> Answers:
+        """Return the next answers to `request`, of which `most` are missing. Raises ProcessEndedError."""
+        message = self._read(time.monotonic() + WALL_S, request)
+        try:
+            found = read_answers(message)
+        except ValueError as error:
+            raise self._end(f"it wrote what cannot be read: {error}") from error
+        values = found.values
+        if not 0 < len(values) <= most or any(not 0 <= place < len(values) for place in found.failures):
+            raise self._end("it wrote answers to no calls")
+        for place, reason in found.failures.items():
+            values[place] = ScriptFailure(reason)
+        return Answers(values, len(message))
+
+    def kill(self) -> None:
+        """End the process and wait for it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close everything that belongs to the process, which has ended or belongs to another one."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._progress.release()
+        self._shared.close()
+        os.close(self._errors)
+
+    def _write(self, data: bytes, until_s: float) -> None:
+        rest = memoryview(data)
+        poller = select.poll()
+        poller.register(self._to, select.POLLOUT)
+        while rest:
+            try:
+                rest = rest[os.write(self._to, rest) :]
+            except BlockingIOError:
+                left_s = until_s - time.monotonic()
+                if left_s <= 0:
+                    raise self._end("it took no request in time") from None
+                poller.poll(left_s * 1_000)
+            except OSError as error:
+                raise self._end(f"it takes no requests: {error.strerror}") from None
+
+    def _read(self, until_s: float, request: CallRequest | None = None) -> bytes:
+        """Return the next message; each call of `request` that is begun meanwhile has time of its own."""
+        poller = select.poll()
+        poller.register(self._from, select.POLLIN)
+        place = self.place
+        while (message := self._message()) is None:
+            try:
+                piece = os.read(self._from, _PIECE)
+            except BlockingIOError:
+                if request is not None and self.place != place:
+                    place, until_s = self.place, time.monotonic() + WALL_S
+                left_s = until_s - time.monotonic()
+                if left_s <= 0:
+                    raise self._end("it did not answer in time") from None
+                poller.poll(left_s * 1_000)
+            else:
+                if not piece:
+                    raise self._end("it ended", request, closed=True)
+                self._input += piece
+        return message
+
+    def _message(self) -> bytes | None:
+        """Return the next message if all of it has come."""
+        if len(self._input) < LENGTH.size:
+            return None
+        (length,) = LENGTH.unpack_from(self._input)
+        if length > LARGEST_ANSWERS:
+            raise self._end(f"it wrote a message of {length} bytes, more than {LARGEST_ANSWERS}")
+        end = LENGTH.size + length
+        if len(self._input) < end:
+            return None
+        message, self._input = self._input[LENGTH.size : end], self._input[end:]
+        return message
+
+    def _end(self, reason: str, request: CallRequest | None = None, *, closed: bool = False) -> ProcessEndedError:
+        """End the process and return why it ended: it worked on `request` if any, and may have `closed` its output."""
+        if closed:  # it ends by itself; what it ends by says why
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(ENDING_S)
+        code = self._process.poll()
+        words = self._last_words() if code is None or code > 0 else ""
+        place = self.place
+        self.kill()
+        if code == -signal.SIGPROF and request is not None:
+            reason = f"it took more than {request.cpu_ms} ms of processor time for one event"
+            return ProcessEndedError(reason, place, by_call=True)
+        if code is not None and -code in _BY_ITSELF:
+            name = signal.Signals(-code).name
+            reason = f"its process ended with {name}; it may use {self._memory_bytes} bytes of memory"
+            return ProcessEndedError(reason, place, by_call=True)
+        if code == 0:
+            return ProcessEndedError("its process was idle", place, idle=True)
+        ending = "" if code is None else f", exit code {code}"
+        return ProcessEndedError(f"its process was ended: {reason}{ending}{': ' if words else ''}{words}", place)
+
+    def _last_words(self) -> str:
+        """Return the last line that it wrote about its own errors."""
+        size = os.fstat(self._errors).st_size
+        said = os.pread(self._errors, LAST_WORDS_BYTES, max(0, size - LAST_WORDS_BYTES)).decode("utf-8", "replace")
+        lines = said.strip().splitlines()
+        return lines[-1] if lines else ""
+
+
+def _module_path() -> str:
+    """Return where modules are found: executors may have them in an archive of their own."""
+    return os.pathsep.join(str(Path(place).absolute()) for place in sys.path if place)
