@@ -145,3 +145,19 @@ def test_what_is_found_is_a_case_that_can_be_played() -> None:
     document = json.loads(line)
     assert document["expect"]["streams"] == {"O": [[1000, ["NaN"]]]}
     assert run_case(Case(document["id"], document["feature"], document["app"], document)).passed
+
+
+def test_silences_of_chunks_are_a_known_difference_only_behind_a_window_or_rate() -> None:
+    streams = "define stream S (k int); define stream T (k int); "
+    silence = f"{streams}from every e=S -> not T for 1 sec select e.k as k insert into M; "
+    rows = [{"timestamp": 1000, "data": [1]}, {"timestamp": 5000, "data": [2]}]
+    plain, delayed = (
+        silence + "from M select k insert into O;",
+        silence + "from M#window.delay(1000) select k insert into O;",
+    )
+    chunk, alone = [{"stream": "S", "batch": rows}], [{"stream": "S", **row} for row in rows]
+    known = reason_for({"app": delayed, "events": chunk})
+    assert known is not None
+    assert known.name == "silences-end-with-their-chunk"
+    assert reason_for({"app": plain, "events": chunk}) is None
+    assert reason_for({"app": delayed, "events": alone}) is None

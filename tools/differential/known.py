@@ -107,6 +107,19 @@ def _loses_silences(document: Document) -> bool:
     return False
 
 
+def _reads_silences_of_chunks(document: Document) -> bool:
+    """Return whether a window or a rate reads the matches of `not … for`, and a chunk has several times."""
+    chunks = [{row["timestamp"] for row in event["batch"]} for event in document["events"] if "batch" in event]
+    if not any(len(times) > 1 for times in chunks):
+        return False
+    for query in re.findall(r"from [^;]*\bnot [^;]* for \d[^;]*;", document["app"]):
+        target = re.search(r"insert (?:\w+ events )?into (#?\w+)", query)
+        readers = rf"from {re.escape(target[1])}(#window| [^;]* output )" if target else "$^"
+        if " output " in query or re.search(readers, document["app"]):
+            return True
+    return False
+
+
 def _mixes_pair_with_its_stream(document: Document) -> bool:
     """Return whether a stream is used in `not … and` and elsewhere in the same pattern."""
     for machine in _state_queries(document):
@@ -260,6 +273,11 @@ KNOWN: tuple[KnownDifference, ...] = (
         "silences-alike-in-partitions",
         "sequences with `<1:n>` and a silence at the end differ inside and outside a partition in Siddhi",
         _text(r"partition with .*<1:\d*>, not \w+[^;]* for "),
+    ),
+    KnownDifference(
+        "silences-end-with-their-chunk",
+        "a silence that is over when a chunk of several times arrives reaches windows and rates later in Siddhi",
+        _reads_silences_of_chunks,
     ),
     KnownDifference(
         "chunks-change-no-match",

@@ -9,7 +9,7 @@ from random_patterns import random_events
 
 from siddhi.engine.operators.patterns.build import build_state_machine
 from siddhi.engine.operators.patterns.machine.event_machine import EventMachineOperator
-from siddhi.testing import Case, run_case
+from siddhi.testing import Case, record_answers, run_case
 
 
 @pytest.mark.parametrize(
@@ -208,3 +208,41 @@ def test_a_count_that_takes_another_event_sets_the_silence_behind_it_back(
 ) -> None:
     events = [Event("A", 1050, "x", 1), Event("A", 1120, "x", 2), Event("B", 1800, "x", 0)]
     assert answers(f"{query} select e1[0].v as v, e1[last].v as w", events, make=make) == expected
+
+
+_CHUNKS = (
+    "@app:playback define stream A (k string); define stream B (k string); "
+    "from every e=A -> not B[k == e.k] for 1 sec select e.k as k insert into M; "
+)
+
+
+def _played_in_chunks(app: str, times: list[int], cuts: set[int], stream: str) -> list[list[object]]:
+    """Return the rows of a stream when events are sent in chunks that end at `cuts`."""
+    chunks: list[list[dict[str, object]]] = [[]]
+    for place, time in enumerate(times):
+        chunks[-1].append({"timestamp": time, "data": [f"event {place}"]})
+        if place in cuts:
+            chunks.append([])
+    events: list[dict[str, object]] = [{"stream": "A", "batch": chunk} for chunk in chunks if chunk]
+    document = {
+        "events": [*events, {"advance_time": 20_000}],
+        "start_time": 900,
+        "listen": {"streams": [stream], "queries": []},
+    }
+    rows: list[list[object]] = record_answers(Case("chunks", "chunks", app, document))["streams"][stream]
+    return rows
+
+
+def test_silences_end_at_the_same_times_however_events_are_cut_into_chunks() -> None:
+    times = [1000, 2500, 2600, 4000, 4100, 9000]
+    expected = [[time + 1000, [f"event {place}"]] for place, time in enumerate(times)]
+    for mask in range(1 << (len(times) - 1)):
+        cuts = {place for place in range(len(times)) if mask >> place & 1}
+        assert _played_in_chunks(_CHUNKS, times, cuts, "M") == expected, cuts
+
+
+def test_a_window_takes_a_silence_that_is_over_with_the_chunk_that_begins_it() -> None:
+    app = _CHUNKS + "from M#window.delay(500) select k insert into O;"
+    assert _played_in_chunks(app, [1000, 9000], {0, 1}, "O") == [[2500, ["event 0"]], [10_500, ["event 1"]]]
+    # In one chunk the clock is at 9000 when the first silence ends; Siddhi lets its row out at the next change, 9001.
+    assert _played_in_chunks(app, [1000, 9000], {1}, "O") == [[9000, ["event 0"]], [10_500, ["event 1"]]]
