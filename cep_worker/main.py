@@ -18,7 +18,7 @@ from cep_worker.runtime.lazy_imports import load_lazy_imports
 from cep_worker.worker import Worker
 
 SWITCH_INTERVAL_S = 0.0005
-"""How long a busy thread may keep the data thread waiting for the interpreter."""
+"""How long a busy thread may delay the data thread."""
 
 
 def run(config: WorkerConfig, insight: Inspection | None = None) -> None:

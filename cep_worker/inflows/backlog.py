@@ -1,4 +1,4 @@
-"""What a link has yet to carry: in memory here, in a log as well in `cep_worker.inflows.logged_backlog`."""
+"""Frames that a link has yet to send: in memory here, in a log as well in `cep_worker.inflows.logged_backlog`."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Backlog(Protocol):
     def take_out(self) -> list[pa.RecordBatch]:
         """Give all that was not taken over to the caller, in order, and keep nothing of it.
 
-        There is no link.
+        Called when there is no link.
         """
 
     def tick(self, now_ms: int) -> None:
@@ -175,7 +175,7 @@ class MemoryBacklog:
         """Do nothing: the link has forgotten the frames."""
 
     def secure(self, position: int, unneeded: int) -> None:
-        """Do nothing: without a log there is nothing to forget."""
+        """Do nothing: without a log there is nothing to delete."""
 
     def give_back(self, frames: Iterable[PendingFrame], ran: bool = True) -> None:
         self._again.extendleft(reversed([frame_again(frame) for frame in frames if frame.bodies]))

@@ -1,4 +1,4 @@
-"""Batches that wait to be sent: joined when they are small, passed through as they are when they are large."""
+"""Batches that wait to be sent: small ones are joined, large ones are sent unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cep_worker.storage.records import BatchOrigin
 from topology.events.frames import concatenate, encode_batch
 
 JOINED_BYTES = 16 * 1024 * 1024
-"""Batches are joined up to so many bytes: a frame that is too large for the transport would break every new link."""
+"""The most bytes in a joined batch: a frame that is too large for the transport would break every new link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class BatchingQueue:
         return ReadyFrame(body, rows, taken[-1].watermark_ms, taken[-1].position, accepted=_runs(taken))
 
     def drop(self, position: int) -> None:
-        """Drop what is in the log up to `position`."""
+        """Drop the rows up to `position` of the log."""
         while self._batches and self._batches[0].position <= position:
             self.rows -= self._batches.popleft().batch.num_rows
 

@@ -1,6 +1,7 @@
 """An inflow: an imported stream of a plan, fed by any number of sources, sent to one receiver stage.
 
-What it takes is kept in a log on disk until the topology needs it no more, unless the plan is delivered at most once.
+Accepted events are kept in a log on disk until the topology no longer needs them, unless the plan is delivered at most
+once.
 """
 
 from __future__ import annotations
@@ -321,7 +322,7 @@ class Inflow:
             self._out.offer(batch, body, NO_WATERMARK)
 
     def close(self) -> None:
-        """Close the link and the log. Only what is in the log can still be sent later."""
+        """Close the link and the log. After that, only events in the log can still be sent."""
         self._out.close()
 
     def _changed(self) -> None:

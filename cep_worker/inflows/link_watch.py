@@ -1,4 +1,4 @@
-"""What a link learns of its server from times: how far its clock is ahead, and whether it takes anything. Pure."""
+"""What the times of a link show about its server: how far its clock is ahead, and whether it takes anything. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ STALLED_MS = 2_000
 
 
 class ServerClock:
-    """How far the clock of a link's server is ahead of this side's (negative: behind), as far as that is certain."""
+    """Estimates how far the clock of a link's server is ahead of this side's (negative: behind)."""
 
     def __init__(self) -> None:
         self.ahead_ms = 0
@@ -35,7 +35,7 @@ class ServerClock:
 
 
 class StallDetector:
-    """Whether a server takes nothing out of a full window."""
+    """Detects a server that takes nothing out of a full window."""
 
     def __init__(self) -> None:
         self.stalled = False

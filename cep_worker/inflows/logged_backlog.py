@@ -1,4 +1,4 @@
-"""What a link has yet to carry, in a log: nothing accepted is forgotten before the topology needs it no more.
+"""The backlog of a link, in a log: nothing accepted is forgotten before the topology needs it no more.
 
 log   ─ secured ─│─ taken over, not secured ─│─ sent ─│─ waits in memory ─│─ waits on disk only ─▶ appended
                  on disk                     with the link                 while the link is down,
@@ -36,7 +36,7 @@ KeepFailed = Callable[[pa.RecordBatch, str], int]
 """Keeps events for that reason where people find them; gives how many could not be kept."""
 
 ACCEPTED_SHARE = 2
-"""While what waits on disk is being sent, one event is accepted for so many that leave: it becomes less and less, and
+"""While events on disk are being sent, one event is accepted for this many that are sent: the backlog shrinks, and
 sources are slowed rather than stopped."""
 
 _LONGEST_TICK_MS = 500
@@ -323,7 +323,7 @@ class LoggedBacklog:
         problem = conversion_problem(had, has)
         if not problem:
             return QueuedBatch(converted(batch, has), None, record.watermark_ms, record.position)
-        # Those before were kept as failed events by an earlier process.
+        # Earlier ones were kept as failed events by an earlier process.
         if record.position > self._failed_to:
             failed.append(batch)
         return QueuedBatch(_nothing(has), None, record.watermark_ms, record.position)
@@ -396,7 +396,7 @@ class LoggedBacklog:
 
 
 def _nothing(attributes: Attributes) -> pa.RecordBatch:
-    """Return a batch without rows, so that the position of what is not sent is secured."""
+    """Return a batch without rows, which makes the receiver save the position of rows that are not sent."""
     return pa.RecordBatch.from_pylist([], schema=_schema(attributes))
 
 

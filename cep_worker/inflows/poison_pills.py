@@ -1,4 +1,4 @@
-"""Which accepted events end their topology each time that they come. Pure.
+"""Detects accepted events that end their topology each time they are processed. Pure.
 
     attempt 0 ── ends with frames under way ─▶ 1: what was not acknowledged goes one by one, so that one record is
                                                   under way when the topology ends again ─▶ 2: the same ─▶ 3: it is
@@ -85,7 +85,7 @@ class PoisonPillDetector:
         return min(borders, default=0)
 
     def link_lost(self, under_way: Sequence[int], acknowledged: int, ran: bool) -> None:
-        """Note what was not acknowledged when the link broke, up to where all was, and whether the topology ran."""
+        """Record the positions in flight when the link broke, those acknowledged, and whether the topology ran."""
         self._under_way, self._acknowledged, self._ran = tuple(under_way), acknowledged, ran
 
     def link_established(

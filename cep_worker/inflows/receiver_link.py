@@ -1,4 +1,4 @@
-"""One stream on its way over a link that is replaced when it breaks; its backlog says what is sent again then."""
+"""Sends one stream over a link that is replaced when it breaks. The backlog decides what to send again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ReceiverLinkLimits:
 
 
 ALONE_MS = 1_000
-"""How long a frame that goes alone is waited for before the next one goes."""
+"""How long to wait for the acknowledgement of a frame that is sent alone."""
 ASK_MS = 500
 """A server that has acknowledged nothing for so long is asked whether its process runs …"""
 SILENT_MS = 1_500
@@ -213,7 +213,7 @@ class ReceiverLink:
             self._event_loop.watch(socket, self._handle)
 
     def pause(self, paused: bool) -> None:
-        """Send nothing while `paused`; what is accepted goes to the backlog as far as that can hold it."""
+        """Send nothing while `paused`; accepted events go to the backlog as far as it has room."""
         if paused != self._paused:
             self._stir()
             self._paused = paused
@@ -235,7 +235,7 @@ class ReceiverLink:
         self._send_waiting(self._limits.max_in_flight_frames)
 
     def tick(self, now_ms: int) -> None:
-        """Beat, send what was held back to be joined, and notice a link that is not established."""
+        """Send heartbeats and delayed frames, and give up a link that is not established in time."""
         self._ticked_ms = now_ms
         self._backlog.tick(now_ms)
         self._clock.tick(now_ms, self._wall_ms())
@@ -384,7 +384,7 @@ class ReceiverLink:
         self._event_loop.defer(self.pump)
 
     def _note_stall(self, now_ms: int) -> None:
-        """While the server takes nothing, events are accepted as far as the log can hold them."""
+        """While the server takes nothing, accept only as many events as the log can hold."""
         link = self._link
         full = link is not None and not link.has_room() and bool(link.outbox.pending)
         if self._stall.tick(now_ms, link.outbox.first_unacknowledged if link is not None and full else None):
@@ -404,7 +404,7 @@ class ReceiverLink:
             self._backlog.secure(link.secured, link.unneeded)
 
     def _look(self, link: LinkSender) -> None:
-        """Note refusals and leaves a link that does not stand any more."""
+        """Handle refusals, and leave a link that is no longer connected."""
         for refusal in link.refusals:
             if refusal.code == "stale-epoch":  # the topology was restarted: the manager knows where
                 logger.info("link refused: stream=%s peer=%s code=%s", self._stream.stream, self.peer, refusal.code)

@@ -25,7 +25,7 @@ class _SourceWatermark:
 
 @dataclass(slots=True)
 class InflowWatermark:
-    """What the sources of one inflow have promised.
+    """The watermark of an inflow, from the watermarks of its sources.
 
     The watermark never goes back while the plan runs.
 

@@ -1,4 +1,7 @@
-"""Batches that other threads bring, such as those of HTTP requests: taken when there is room, or not at all."""
+"""Batches from other threads, such as those of HTTP requests.
+
+Each is accepted if there is room, and otherwise rejected.
+"""
 
 from __future__ import annotations
 

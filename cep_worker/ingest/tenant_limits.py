@@ -1,4 +1,4 @@
-"""How many events per second the worker accepts for each tenant: the manager says it, and may change it at any time."""
+"""The rate limit of each tenant, in events per second. The manager sets it and may change it at any time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RateLimit:
         return 0 if self._bucket is None else self._bucket.debt_ms()
 
     def take(self, events: int) -> None:
-        """So many events were taken in."""
+        """Count accepted events."""
         self.taken_events += events
         if self._bucket is not None:
             self._bucket.take(events)
@@ -55,7 +55,7 @@ class RateLimit:
 class TenantLimits:
     """The rate limit of every tenant that has asked for one; a limit object stays the same while its rate changes.
 
-    One thread uses it, where nothing else is said.
+    Not thread-safe unless stated otherwise.
     """
 
     def __init__(self) -> None:

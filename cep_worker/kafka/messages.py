@@ -51,12 +51,12 @@ class KafkaMessage:
     payload: bytes
 
     def place(self) -> str:
-        """Where it is, as messages to users name it."""
+        """Topic, partition and offset, in the form used in messages to users."""
         return f"{self.topic}[{self.partition}] offset {self.offset}"
 
 
 class Refused(NamedTuple):
-    """A message of which no events could be made, and why."""
+    """A message that could not be converted to events, and the reason."""
 
     message: KafkaMessage
     reason: str
@@ -65,7 +65,7 @@ class Refused(NamedTuple):
 def failed_messages(refused: Sequence[Refused], now_ms: int) -> Iterator[FailedBatch]:
     """Return the messages as the error store keeps them.
 
-    Those that follow each other and are wrong in one way are together, as far as one entry should hold them.
+    Successive messages with the same error share an entry, within the limits of an entry.
     """
     for _, alike in groupby(refused, key=lambda one: (one.reason, one.message.topic, one.message.partition)):
         found = list(alike)
@@ -84,11 +84,11 @@ class Messages(Protocol):
         """Return what the mapper reads of each."""
 
     def message(self, index: int) -> KafkaMessage:
-        """One of them as a whole."""
+        """Return one message, with all its fields."""
 
 
 class MessageReader:
-    """Reads messages of a stream. Those of `properties` (attribute, name) come with a message and not in it."""
+    """Reads messages of a stream. The `properties` (attribute, name) are sent beside the body of a message."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class MessageReader:
         self._at_once |= isinstance(form, CsvFormat) and not form.header
 
     def read(self, messages: Messages, now_ms: int) -> tuple[pa.RecordBatch | None, list[Refused]]:
-        """Return the events of the messages in order, if there are any, and the messages that hold none."""
+        """Return the events of the messages in order, or None if there are none, and the messages without events."""
         batch = self._read_at_once(messages, now_ms) if self._at_once else None
         if batch is not None:
             return batch, []

@@ -31,7 +31,7 @@ from cep_worker.kafka.topic_ids import TopicIds
 logger = logging.getLogger(__name__)
 
 CALL_S = 10.0
-"""So long the brokers have for what is asked when partitions are assigned."""
+"""How long requests to the brokers may take while partitions are assigned."""
 COMMIT_S = 1.0
 
 TopicPartition = tuple[str, int]
@@ -65,7 +65,7 @@ class Reader:
     waits: bool
     """For the brokers' answer to a commit."""
     safe_s: float
-    """What was taken is on the disk after so long."""
+    """The time after which accepted messages are on disk, in seconds."""
     cluster: str = ""
     """The id of the brokers' cluster: topics of one name at two clusters are different topics."""
 
@@ -166,7 +166,7 @@ class Readings:
             one.end = max(one.end, end.offset)
 
     def out_of_range(self, consumer: Any, topic: str, partition: int) -> None:
-        """Go on after the brokers had no message at the partition's position, where `reset` says.
+        """Continue where `reset` says if the brokers have no message at the partition's position.
 
         Raises KafkaException and OutOfRangeError.
         """

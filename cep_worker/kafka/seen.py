@@ -1,4 +1,7 @@
-"""Which numbered messages a source with `seq.enabled` has had: what is not larger comes again and is dropped."""
+"""The numbers of messages that a source with `seq.enabled` has accepted.
+
+A message whose number is not larger is a repetition and is dropped.
+"""
 
 from __future__ import annotations
 

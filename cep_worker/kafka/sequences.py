@@ -46,10 +46,10 @@ def without_header(message: bytes, *, binary: bool) -> tuple[str, int, bytes]:
 
 
 class Numbers:
-    """Numbers that rise over the life of a sink, whatever becomes of the process. Belongs to one thread."""
+    """Numbers that increase over the life of a sink, even if the process fails. Belongs to one thread."""
 
     def __init__(self, path: Path) -> None:
-        """`path` is where it is kept how far they are given out."""
+        """`path` is the file that stores how far numbers were assigned."""
         self._path = path
         self._next = self._reserved = _read(path)
 

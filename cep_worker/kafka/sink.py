@@ -56,12 +56,12 @@ GATHER_ROWS = 10_000
 POLL_S = 0.1
 CALL_S = 1.0
 PARTITIONER = "murmur2_random"
-"""By which keys have partitions, as in Kafka's Java clients."""
+"""The partitioner for keys, as in Kafka's Java clients."""
 
 
 @dataclass(slots=True)
 class _Outcome:
-    """What becomes of the messages of one write, by the row of their event."""
+    """The results of one write, by the row of the event."""
 
     waiting: int = 0
     failed: dict[int, Any] | None = None

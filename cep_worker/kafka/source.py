@@ -61,7 +61,7 @@ MOST_MESSAGES = 10_000
 MOST_BYTES = 16_777_216
 """About the most bytes of messages that are taken at once."""
 CONSUME_S = 0.2
-"""So long an idle source waits for a message before it looks after its other work."""
+"""How long an idle source waits for a message before it does other work."""
 FILL_S = 0.002
 """So long a batch may grow after its first message: `consume` would wait for all messages that it may return."""
 BEHIND = 1_000
@@ -132,7 +132,7 @@ class KafkaSource:
 
     @property
     def error(self) -> str:
-        """What is wrong now, or which message was left out last."""
+        """The current error, or the last skipped message."""
         wrong = self._trouble or self._errors.text
         if wrong:
             return f"{self._where}: {wrong}"
@@ -285,7 +285,7 @@ class KafkaSource:
         self._replay_all()
 
     def _fetch(self, consumer: Any, fill_s: float) -> list[Any]:
-        """Return what is there as soon as there is something, and what comes in `fill_s` after it."""
+        """Return the messages that are available once there is one, and those that arrive within `fill_s` of it."""
         first = consumer.poll(CONSUME_S)
         if first is None:
             return []

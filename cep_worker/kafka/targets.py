@@ -1,4 +1,4 @@
-"""Where events go as messages: topic, partition, key and headers, which may differ from event to event."""
+"""The targets of messages: topic, partition, key and headers, which may differ from event to event."""
 
 from __future__ import annotations
 

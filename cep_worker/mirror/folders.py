@@ -1,4 +1,4 @@
-"""Which files of a worker's folder are mirrored, and where they are."""
+"""The files of a worker's folder that are mirrored, and their paths."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from zlib import crc32
 
 CHUNK_BYTES = 1_048_576
 LOCAL_NAMES = frozenset({"lock"})
-"""What is of one host: locks."""
+"""Files that belong to one host: locks."""
 LOCAL_SUFFIXES = (".new", ".spare")
-"""What is about to become something else, or to be written over."""
+"""Files that will be renamed or overwritten."""
 
 
 def is_mirrored(name: str) -> bool:
@@ -20,7 +20,7 @@ def is_mirrored(name: str) -> bool:
 
 
 def mirrored_files(root: Path) -> Iterator[Path]:
-    """Give all files below `root` that are mirrored, those that are there."""
+    """Yield all existing files below `root` that are mirrored."""
     try:
         entries = sorted(os.scandir(root), key=lambda entry: entry.name)
     except FileNotFoundError:
@@ -51,7 +51,7 @@ def checksum(path: Path, size: int) -> int | None:
 
 
 def below(root: Path, name: str) -> Path:
-    """Return the path below `root` that a peer named. Raises ValueError when it would lie elsewhere."""
+    """Return the path below `root` that a peer named. Raises ValueError if the path is outside `root`."""
     parts = name.split("/")
     if not name or any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise ValueError(f"not a path in the mirrored folder: {name[:80]!r}")

@@ -20,7 +20,7 @@ import msgspec
 
 
 class State(StrEnum):
-    """How the mirror is."""
+    """The state of the mirror."""
 
     ALONE = "alone"
     CATCHING_UP = "catching-up"

@@ -76,12 +76,12 @@ class Copy:
             self.sync()
 
     def tick(self) -> None:
-        """Bring what was written to the disk when it is time."""
+        """Sync written files to disk when it is time."""
         if self._sync_ms and self._unsynced and (time.monotonic() - self._synced_at) * 1000 >= self._sync_ms:
             self.sync()
 
     def sync(self) -> None:
-        """Bring everything that was written to the disk. Raises OSError."""
+        """Sync all written files to disk. Raises OSError."""
         unsynced, self._unsynced = self._unsynced, set()
         for path in (*unsynced, *{path.parent for path in unsynced}):
             try:

@@ -1,4 +1,4 @@
-"""Consumers of results, and identities by which they recognise results that come again."""
+"""Consumers of results, and identities by which they recognise repeated results."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ BATCH_ROWS = 4_096
 
 FRAMES_UNDER_WAY = 64
 MOST_BYTES = 64 * 1024 * 1024
-"""So many bytes wait for a listener, and as many are under way to it, before one more batch: rows may be huge."""
+"""The most bytes that wait for a listener, and the most in flight to it, before one more batch: rows may be huge."""
 KEY_SHARE = 4
 """One key of a client with bounds has a fourth of all subscriptions at most."""
 BEAT_MS = 1_000
@@ -225,7 +225,7 @@ class Egress:
         self._event_loop.defer(self._pump)
 
     def tick(self, now_ms: int) -> None:
-        """Reject listeners that are too slow and notices those that are gone."""
+        """Reject listeners that are too slow, and remove those that no longer respond."""
         for listener in list(self._listeners.values()):
             if not listener.has_room() and listener.lag_ms(now_ms) > self._config.lag_ms:
                 reason = f"more than {self._config.lag_ms} ms behind with {self._config.waiting_rows} events waiting"

@@ -1,4 +1,4 @@
-"""What is under way of a publisher's link: frames that wait for room, and those that consumers have."""
+"""The frames in flight on a publisher's link: frames that wait for room, and those that consumers have."""
 
 from __future__ import annotations
 

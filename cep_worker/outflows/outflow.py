@@ -41,12 +41,12 @@ paced_logger = PacedLog(logger)
 
 
 class ResultLogs(Protocol):
-    """Where the results of a plan are kept on the disk."""
+    """The stores of a plan's results on disk."""
 
     counts: StreamCounts
 
     def kept(self) -> PreparedResults | None:
-        """Return what is kept; None when nothing ever was."""
+        """Return the stored results, or None if none were ever stored."""
 
     def keep(self) -> PreparedResults:
         """Return where to keep results.

@@ -35,7 +35,7 @@ STALLED_MS = 5_000
 
 
 class Topic(NamedTuple):
-    """What publishers and subscribers of a tenant have in common."""
+    """The common part of publishers and subscribers of a tenant."""
 
     kind: Literal["event stream", "topic"]
     tenant: int

@@ -143,7 +143,7 @@ class TopicPublisher:
 
 
 class TopicRegistry:
-    """Who publishes and who subscribes.
+    """The publishers and subscribers of a worker's topics.
 
     `make_route` leads to the inflows of a stream; `disk_sync` says when what they took is safe, `failed` keeps events
     that can wait no longer.

@@ -1,1 +1,1 @@
-"""What plans declare: their streams, connectors, and the options that they leave to the configuration."""
+"""The declarations of plans: their streams, connectors, and the options that they leave to the configuration."""

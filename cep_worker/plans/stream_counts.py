@@ -1,4 +1,4 @@
-"""How many results of each exported stream of a plan came to a worker, and how many of them consumers have."""
+"""The results of each exported stream of a plan that reached a worker, and those delivered: their numbers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which stream of which plan is meant by a tenant's name from outside, and whether events fit it.
+"""Finds the plan and stream that a tenant's name from outside refers to, and checks whether events fit it.
 
 An event stream is called `Departures:1.0.0`; `Departures` will do when there is one version, and
-`KnockOnDelays/Departures` means the stream of that plan alone, by its name inside or outside of the plan. A name means
-streams of the tenant who says it, never those of another one.
+`KnockOnDelays/Departures` means the stream of that plan alone, by its name inside or outside of the plan. A name refers
+only to streams of the tenant that uses it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def lasting_name(stream: str, key: PlanKey) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EventStream:
-    """What a name means: the schema as the first of `members` defines it.
+    """The stream that a name refers to: the schema as the first of `members` defines it.
 
     All members have the same attributes, perhaps in another order. One that `carries` events of the plan itself, from
     one execution group to another, takes them while the plan accepts no events from outside, too.

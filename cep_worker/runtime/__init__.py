@@ -1,1 +1,1 @@
-"""What all parts run on: the event loop, metrics and error tracking."""
+"""Shared infrastructure: the event loop, metrics and error tracking."""

@@ -1,4 +1,4 @@
-"""What goes wrong with the parts of a worker that serve plans, counted from how they are found time and again.
+"""Counts errors of the parts of a worker that serve plans, from their states.
 
 Pure.
 """

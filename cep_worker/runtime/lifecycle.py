@@ -1,4 +1,4 @@
-"""Where a worker is between its start and its end."""
+"""The lifecycle of a worker."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cep_common.web.health import stalled
 
 
 class Lifecycle:
-    """What probes need to know of a worker. The data and control threads write it, any thread reads it."""
+    """The state of a worker that probes need. The data and control threads write it, any thread reads it."""
 
     def __init__(self) -> None:
         self.ends = False

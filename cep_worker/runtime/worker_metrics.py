@@ -137,7 +137,7 @@ class WalMetrics:
 
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
-    """What a worker has beside its plans."""
+    """The parts of a worker other than its plans."""
 
     connectors: tuple[ConnectorReport, ...] = ()
     listeners: tuple[ListenerReport, ...] = ()

@@ -1,4 +1,4 @@
-"""What everything that a worker runs for a plan works with."""
+"""The dependencies of all parts that serve a plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cep_worker.storage.group_commit import DiskSync
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """What everything that serves a plan works with.
+    """The dependencies of all parts that serve a plan.
 
     `changed` is called when a connection was established or lost, `room` when a full inflow has room again. `failed`
     keeps accepted events that cannot be processed among the failed events, and returns how many were lost. `wall_ms` is

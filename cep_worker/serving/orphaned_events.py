@@ -1,4 +1,4 @@
-"""What people do with what is set aside, as its plan is missing: look at it, give its events to a plan, discard it."""
+"""Operations of users on orphaned events: list, restore to a plan, discard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNKNOWN_ID = "unknown-id"
 """The code for an id of nothing that is set aside here."""
 UNAVAILABLE = "set-aside-unavailable"
 RESTORE_S = 5.0
-"""For so long a request restores; the rest is left for the next one."""
+"""The longest time that one request restores; the rest is left for the next request."""
 
 
 class OrphanListing(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class DiscardResult(msgspec.Struct, frozen=True):
 
 
 class EventSubmitter(Protocol):
-    """Where events can be restored to; any thread may call."""
+    """Where to restore events; any thread may call."""
 
     def imported(self) -> StreamDirectory:
         """Return the event streams that take events now."""

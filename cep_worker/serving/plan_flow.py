@@ -1,4 +1,4 @@
-"""What a worker runs for one deployed plan: its inflows, and what becomes of its results."""
+"""The part of a worker that serves one deployed plan: its inflows and its results."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class PlanFlow:
         return PlanSnapshot(report, endpoint, unconnected, write_ahead_logs, prepared)
 
     def drained(self) -> bool:
-        """Return whether whatever has a link to go over has gone and was acknowledged."""
+        """Return whether everything that has a link was sent and acknowledged."""
         return all(inflow.needs_endpoint or inflow.drained() for inflow in self.inflows.values())
 
     def close_inflows(self) -> None:

@@ -156,7 +156,7 @@ class PlanOutflows:
         return self._prepared.metrics() if self._prepared is not None else None
 
     def is_full(self) -> bool:
-        """Return whether so many results wait on disk that processing should pause."""
+        """Return whether processing should pause because too many results wait on disk."""
         return self._prepared is not None and self._prepared.is_full()
 
     def waiting_rows(self) -> Mapping[Who, int]:

@@ -1,4 +1,4 @@
-"""What plans and event streams are called from outside, now and under former names."""
+"""The external names of plans and event streams, current and former."""
 
 from __future__ import annotations
 

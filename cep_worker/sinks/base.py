@@ -23,12 +23,12 @@ from cep_worker.runtime.event_loop import EventLoop
 class EventSink(ResultConsumer, Protocol):
     """Delivers the events of one exported stream to the outside.
 
-    All methods are called on the data thread, and none may block or sleep: a sink that waits for the outside does so on
-    a thread of its own (`cep_worker.sinks.threaded.ThreadedSink`) and reports back through `SinkContext.event_loop`.
+    All methods are called on the data thread, and none may block or sleep: a sink that waits for other systems does so
+    on its own thread (`cep_worker.sinks.threaded.ThreadedSink`) and reports back through `SinkContext.event_loop`.
 
     Attributes:
-        dropped_events: Events that could not be delivered for good, since the sink started.
-        passes_on: Whether a successor gets what the sink has not delivered when it is closed.
+        dropped_events: Events that could not be delivered and were given up, since the sink started.
+        passes_on: Whether a successor gets the undelivered events when the sink is closed.
     """
 
     dropped_events: int
@@ -39,7 +39,7 @@ class EventSink(ResultConsumer, Protocol):
         """Events that have been delivered since the sink started."""
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due by time, such as retries; called several times a second.
+        """Perform due work, such as retries; called several times a second.
 
         Args:
             now_ms: Monotonic time in ms.
@@ -58,14 +58,14 @@ class EventSink(ResultConsumer, Protocol):
         """Stop the sink at once, without waiting for the outside, and pass everything undelivered to `successor`.
 
         Args:
-            successor: Gets undelivered groups from their beginning. Without one, undelivered events are given
-                back where their receipt allows it, and else dropped and settled.
+            successor: Gets undelivered groups from their beginning. Without a successor, undelivered events are
+                returned if their receipt allows it, and otherwise dropped and settled.
         """
 
 
 @runtime_checkable
 class TopicMetrics(Protocol):
-    """A sink, or its writer, that tells what it has written to topics. Both are read from other threads."""
+    """A sink, or its writer, that counts the messages it wrote to each topic. Both are read from other threads."""
 
     @property
     def written(self) -> tuple[WrittenTopicReport, ...]:

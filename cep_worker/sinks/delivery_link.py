@@ -43,7 +43,7 @@ class _WaitingDelivery:
 class DeliveryLink:
     """Sends batches of one stream to `endpoint`, in order, and keeps reconnecting.
 
-    Those that a server did not take over are sent again. With a log (`opening.log`) batches have positions, and a
+    Frames that a server did not take over are sent again. With a log (`opening.log`) batches have positions, and a
     server tells which of them it has. Belongs to the data thread. `room` is called when batches were delivered.
     """
 

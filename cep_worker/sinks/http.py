@@ -49,7 +49,7 @@ _SAFE_IN_URL = "/:@,;~-._"
 
 @dataclass(frozen=True, slots=True)
 class _HttpTarget:
-    """Where a request goes, and how."""
+    """The address and headers of a request."""
 
     method: str
     url: str

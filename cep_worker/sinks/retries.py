@@ -24,7 +24,7 @@ class RetryableError(CepError):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long to wait between tries, and how often to retry; `retries` is None for as long as the sink runs."""
+    """How long to wait between attempts, and how often to retry; `retries` is None for as long as the sink runs."""
 
     waits_s: tuple[float, ...] = WAITS_S
     retries: int | None = None

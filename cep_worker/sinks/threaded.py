@@ -1,4 +1,4 @@
-"""A sink whose writing may block: a thread of its own writes behind a bounded queue."""
+"""A sink whose writes may block: its own thread writes, behind a bounded queue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from topology.events.frames import concatenate
 logger = logging.getLogger(__name__)
 
 BLOCKED_MS = 10_000
-"""A sink that has events and delivers none of them for so long is blocked."""
+"""How long a sink with events may deliver none of them before it is reported as blocked."""
 FAILED_MS = 60_000
 """How long dropped or stored events are reported as the current error."""
 KEPT_AT_ONCE = 10_000
@@ -31,7 +31,7 @@ KEPT_AT_ONCE = 10_000
 
 
 class WriteError(CepError):
-    """A write that failed for good, for all of its events or only for those in `failed`.
+    """A write that failed and is not retried, for all of its events or only for those in `failed`.
 
     `failed` may be an iterator that can be read only once. If it is empty, every event was written, and the message
     reports another problem to show.
@@ -201,7 +201,7 @@ class ThreadedSink:
         self._origin = origin
 
     def tick(self, now_ms: int) -> None:
-        """Notice a write that hangs, and forget what failed long ago."""
+        """Detect a write that hangs, and forget old failures."""
         moved = (self._works, self._writer.steps)
         if moved != self._moved or not self._unsettled:
             self._moved, self._moved_ms = moved, now_ms

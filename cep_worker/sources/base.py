@@ -35,8 +35,8 @@ class MakeRoute(Protocol):
 class EventSource(Protocol):
     """Brings events of one stream into the worker.
 
-    All methods are called on the data thread, and none may block or sleep: a source that waits for the outside does so
-    on a thread of its own and hands batches over by `SourceContext.submit`.
+    All methods are called on the data thread, and none may block or sleep: a source that waits for other systems does
+    so on its own thread and passes batches to `SourceContext.submit`.
     """
 
     @property
@@ -49,11 +49,11 @@ class EventSource(Protocol):
 
     @property
     def dropped_events(self) -> int:
-        """Events that could not be taken for good, since the source started."""
+        """Events that could not be accepted and were given up, since the source started."""
 
     @property
     def delivered_events(self) -> int:
-        """Events that it has brought since it started."""
+        """Events accepted since the source started."""
 
     def retry(self, now_ms: int) -> None:
         """Offer again what waited for room in the inflows, at monotonic time `now_ms`.
@@ -71,7 +71,7 @@ class EventSource(Protocol):
         """
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due by time, such as polling or reconnecting, at monotonic time `now_ms`.
+        """Perform due work, such as polling or reconnecting, at monotonic time `now_ms`.
 
         Args:
             now_ms: Monotonic time in ms.
@@ -123,9 +123,9 @@ class SourceContext:
         worker: Name of the worker.
         topics: The topics of `inMemory` sources and sinks.
         now_ms: Returns the time of day in ms, on any thread.
-        guard: What the source may reach; None for sources that the operator declares.
+        guard: What the source may access; None for sources that the operator declares.
         label: Distinguishes sources of the same stream.
-        safe_ms: Accepted events are on disk after so many ms, even if the machine fails.
+        safe_ms: The time after which accepted events are on disk, in ms, even if the machine fails.
     """
 
     declared: DeclaredConnector
@@ -144,9 +144,9 @@ class SourceContext:
     topics: TopicRegistry
     now_ms: Callable[[], int]
     guard: Guard | None = None
-    """What the source may reach; None where the operator declares it."""
+    """What the source may access; None where the operator declares it."""
     label: str = ""
-    """What tells the source from others of its stream."""
+    """Distinguishes the source from others of its stream."""
     safe_ms: int = 1_000
     """What was taken is on the disk after so long, whatever becomes of the machine."""
 

@@ -212,7 +212,7 @@ class FileSource(UncountedSource):
         return False
 
     def _name(self) -> tuple[str, int, str, str]:
-        """Return what tells this source from others of the worker."""
+        """Return a name that distinguishes this source from others of the worker."""
         return "file-source", self._stream.tenant(), self._stream.lasting_name(), str(self._path)
 
     def _wait(self, taken: Future[None]) -> None:

@@ -135,7 +135,7 @@ class FilesSource(FileSource):
 
 
 def _seen(path: Path) -> _Seen | None:
-    """Return what tells whether a file has changed; None of what is not a file."""
+    """Return a value that changes when the file changes; None of what is not a file."""
     try:
         if path.is_symlink() or not path.is_file():
             return None

@@ -23,7 +23,7 @@ _HEAD_BYTES = 256
 
 
 class FilePosition(msgspec.Struct, frozen=True):
-    """What of which file is read: bytes, and the lines that end in them.
+    """The read position in a file: bytes, and the lines that end in them.
 
     `head` is the digest of its first bytes, as many as are read, up to 256. `overlong` says that it is within a
     line that is too long to be taken.
@@ -50,9 +50,9 @@ class Lines(msgspec.Struct, frozen=True):
 
 
 class Splitter(Protocol):
-    """How a file is cut into pieces, of which each may be an event.
+    """Splits a file into pieces, each of which may be an event.
 
-    What is said here of lines holds for pieces.
+    Statements about lines also apply to pieces.
     """
 
     def whole(self, data: bytes) -> int:

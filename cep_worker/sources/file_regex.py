@@ -1,4 +1,4 @@
-"""Splits a file by expressions: `begin.regex` and `end.regex` of a `file` source.
+"""Splits a file by regular expressions: `begin.regex` and `end.regex` of a `file` source.
 
 With these options a piece extends
 

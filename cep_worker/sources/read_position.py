@@ -1,4 +1,4 @@
-"""How far a source has read its file, kept on disk, and which of the workers of a host reads it."""
+"""The read position of a source in its file, stored on disk, and a lock between the workers of a host."""
 
 from __future__ import annotations
 

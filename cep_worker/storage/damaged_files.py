@@ -7,7 +7,7 @@ from pathlib import Path
 SUFFIX = ".unreadable"
 
 LOOK_MS = 5_000
-"""How often it is looked whether somebody has removed them."""
+"""Interval between checks whether the files were removed."""
 
 
 class DamagedFiles:
@@ -23,7 +23,7 @@ class DamagedFiles:
         self.look()
 
     def look(self) -> None:
-        """Count the files that are there now."""
+        """Count the existing files."""
         sizes = 0
         for path in self._folder.glob(self._pattern):
             try:
@@ -33,7 +33,7 @@ class DamagedFiles:
         self.size_bytes = sizes
 
     def tick(self, now_ms: int) -> None:
-        """Notice after a while that files were removed."""
+        """Check from time to time whether files were removed."""
         if self.size_bytes and (self._looked_ms is None or now_ms - self._looked_ms >= LOOK_MS):
             self._looked_ms = now_ms
             self.look()

@@ -1,4 +1,4 @@
-"""Which files of the worker's folder have changed since they were last mirrored.
+"""Records which files of the worker's folder have changed since they were last mirrored.
 
 Stores call `appended` and `replaced` right after they have written; without a recorder, in a worker that belongs to no
 node, a call costs one comparison.

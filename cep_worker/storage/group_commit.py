@@ -1,4 +1,4 @@
-"""What is done for logs beside writing them: getting them onto the disk, closing and deleting files."""
+"""Disk operations of logs other than writing: getting them onto the disk, closing and deleting files."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class DiskSync:
 
 
 class BackgroundSync(DiskSync):
-    """`fsync: interval`: a thread of its own brings everything onto the disk every so often.
+    """`fsync: interval`: its own thread syncs all files to disk at intervals.
 
     With None it never does, and only closes and deletes files, which would hold up events otherwise.
     """
@@ -149,7 +149,7 @@ class BackgroundSync(DiskSync):
 
 
 class GroupCommit(BackgroundSync):
-    """`fsync: always`: syncs everything of one turn of the event loop together, then tells the senders.
+    """`fsync: always`: syncs all writes of one turn of the event loop together, then notifies the senders.
 
     A disk that fails ends the worker, which cannot keep its promise.
     """

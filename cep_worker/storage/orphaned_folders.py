@@ -31,13 +31,13 @@ FOLDER = ".set-aside"
 NOTE = "aside.json"
 DELETED = ".deleted"
 LOOK_MS = 60_000
-"""How often it is looked whether something is too old."""
+"""Interval between checks for expired data."""
 
 Kind = Literal["log", "results"]
 
 
 class OrphanedFolder(msgspec.Struct, frozen=True):
-    """What a missing plan left, orphaned since the time of day `since_ms`.
+    """Data of a missing plan, orphaned since the time of day `since_ms`.
 
     `deployed_ms` is when the plan was first deployed; `events` are not processed, or not delivered.
     """
@@ -60,7 +60,7 @@ class OrphanedFolder(msgspec.Struct, frozen=True):
 
 
 class OrphanedFolders:
-    """What is set aside in the folder of a worker.
+    """The orphaned data in the folder of a worker.
 
     Any thread may use it.
     """

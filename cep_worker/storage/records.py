@@ -42,7 +42,7 @@ ORIGIN_BYTES = _ORIGIN.size
 
 @dataclass(frozen=True, slots=True)
 class SegmentHeader:
-    """The first position that the segment may hold, the rows that the log had taken before it, and the log itself.
+    """The first position in the segment, the number of rows before it, and the log's identity.
 
     In a `recycled` file something of its former life may follow the last record.
     """

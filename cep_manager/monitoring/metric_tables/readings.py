@@ -27,7 +27,7 @@ class PlanReader:
         for key in sorted(snapshot.plans):
             sources = _sources(snapshot, key)
             known = before.get(key)
-            # By identity: what is reported is immutable, and was made anew where it has changed.
+            # By identity: reports are immutable, and a changed one is a new object.
             if known is not None and len(sources) == len(known[0]) and all(map(operator.is_, sources, known[0])):
                 reading: PlanReading | None = known[1]
             else:

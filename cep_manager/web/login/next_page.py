@@ -14,7 +14,7 @@ LONGEST = 2_000
 
 
 def safe_next(written: str) -> str:
-    """Return the page that `written`, which anybody may have written, asks for.
+    """Return the page that the untrusted text `written` asks for.
 
     The first page when it is none of ours.
     """

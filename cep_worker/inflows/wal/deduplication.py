@@ -1,7 +1,7 @@
-"""What a log has taken of batches that may come again: the newest of each source of them, so that none counts twice.
+"""Finds repeated batches: the log remembers the newest batch of each source, so that none is counted twice.
 
-A record tells where its batch came from, and the first record of each segment what came before it
-(`cep_worker.storage.records`): so all is known from the last segment, and is as safe as the batches themselves.
+Each record names the origin of its batch, and the first record of each segment repeats the newest origins before it
+(`cep_worker.storage.records`): so the last segment holds all of them, and they are as durable as the batches.
 """
 
 from __future__ import annotations

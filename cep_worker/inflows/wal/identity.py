@@ -1,4 +1,4 @@
-"""What a log is, and who got its events last, in files beside its segments."""
+"""The identity of a log, and which deployment got its events last, in files beside its segments."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class LastReceiver(msgspec.Struct, frozen=True):
 
 
 class LogStart(msgspec.Struct, frozen=True):
-    """Positions from `position` on may have been given out."""
+    """Positions from `position` on may have been assigned."""
 
     position: int
 

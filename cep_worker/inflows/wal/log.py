@@ -73,14 +73,14 @@ were lost with the machine before they were on its disk, are never given out twi
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """How large a log, and each of its segments, may become."""
+    """Limits on the size of a log and of its segments."""
 
     maximum_bytes: int
     segment_bytes: int
 
 
 class StreamLog:
-    """The write-ahead log of one stream. Belongs to one thread, but for `descriptor`.
+    """The write-ahead log of one stream. Not thread-safe, except for `descriptor`.
 
     Nothing is written before the first `reserve`.
     """

@@ -1,4 +1,4 @@
-"""What there is in the folder of a log when it is opened."""
+"""Recovers the state of a log from its folder when the log is opened."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ SHARE = 4
 """The maximum share (1/n) of a log's size for spare files."""
 
 SMALLEST_SHARE = 2
-"""A file is kept when it holds at least one part in so many of a whole segment."""
+"""The smallest file that is kept for reuse, as a fraction of a whole segment."""
 
 IDLE_MS = 300_000
 """Files for which there was no use in all this time are deleted."""

@@ -1,7 +1,7 @@
-"""How many rows a log has taken, and how many of them are secured.
+"""How many rows a log has accepted, and how many of them are secured.
 
-Two files beside the segments hold these counts, so that the next start knows what the segments should hold, also when
-they were cut off, emptied or deleted.
+Two files beside the segments hold these counts. At the next start they show which rows the segments should hold, even
+if segments were truncated or deleted.
 
 rows     0 ────────── secured ───────────────── accepted
 segments      (gone)     │ first │ … │ last │
@@ -29,7 +29,7 @@ paced_logger = PacedLog(logging.getLogger(__name__))
 SECURED_FILE = "secured"
 ACCEPTED_FILE = "accepted"
 MOST_MARKS = 65_536
-"""Of so many of the newest batches it is remembered how many rows came before."""
+"""The number of newest batches for which the count of earlier rows is remembered."""
 
 _NOTE = struct.Struct("<qqqqqI")
 _CHECKED = struct.Struct("<qqqqq")
@@ -45,7 +45,7 @@ class PositionCount(NamedTuple):
 
 
 class StoredCounts(NamedTuple):
-    """What is accepted, what of it is secured, and up to which position nothing need be kept."""
+    """The counts of accepted and secured rows, and the position up to which nothing must be kept."""
 
     accepted: PositionCount = PositionCount()
     secured: PositionCount = PositionCount()
@@ -174,7 +174,10 @@ class RowCounts:
         self._note_secured(position, rows)
 
     def missing(self, segments: Sequence[Segment], last: RecoveredSegment | None) -> MissingRows | None:
-        """Return what is not in the `segments`, of which the `last` one holds that; None when too little is known."""
+        """Compare the `segments` with `last`, the counts that were stored last.
+
+        Return the missing rows, or None if too little is known.
+        """
         accepted, secured = self.accepted, self.secured
         # Written by a version without row counts: guessing would report losses that never happened.
         if UNKNOWN in (accepted.rows, secured.rows):

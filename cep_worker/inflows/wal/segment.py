@@ -42,7 +42,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredSegment:
-    """What was found in the last segment of a log.
+    """The content of the last segment of a log.
 
     Its last position, its rows, where its last record ends, how many bytes follow of an incomplete record, how many
     bytes between records are damaged, and the origins of batches, there and before. `rows_after` of its rows are behind

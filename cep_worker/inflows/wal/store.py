@@ -281,7 +281,7 @@ def safe_component(name: str) -> str:
 
 
 def _tenant_of(folder: Path) -> int:
-    """Return the tenant of a log that does not tell it."""
+    """Return the tenant of a log without a readable identity."""
     try:
         return parse_tenant(folder.parts[-3])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which prepared results are committed, which were undone, and which must wait. Pure.
+"""Decides which prepared results are committed, which are discarded, and which must wait. Pure.
 
 A publisher of attempt 0 has marked checkpoints 1 and 2, then its topology was restarted from checkpoint 1:
 
@@ -20,7 +20,7 @@ Attempt = tuple[int, int]
 
 
 class CommitDecision(Enum):
-    """What becomes of the results of a group."""
+    """The decision about the results of a group."""
 
     WAIT = "wait"
     RELEASE = "release"

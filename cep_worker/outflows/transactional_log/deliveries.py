@@ -1,4 +1,4 @@
-"""How far each consumer has got with a publisher's results, and delivery of what follows.
+"""Delivers a publisher's results to consumers, and records the progress of each consumer.
 
     files       1 │ 2 │ 3 │ 4 │ 5 (written)
     dead sink   ▲ has nothing of 2 yet            a file is deleted when all consumers
@@ -196,9 +196,9 @@ class ConsumerDeliveries:
                 one.release.close()
 
     def _meet(self, verdict: Callable[[ResultGroup], CommitDecision]) -> None:
-        """Know the consumers that there are now, and forget others.
+        """Update the set of consumers.
 
-        One that is new gets what is there; a listener what is released from now on.
+        A new sink gets the stored results; a new listener gets results that are released from now on.
         """
         streams = {one.stream for group in self._log.groups for one in group.header.streams}
         taps = {(stream, tap.name): tap for stream in streams if stream in self._exported for tap in self._find(stream)}

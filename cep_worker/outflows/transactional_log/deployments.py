@@ -1,4 +1,4 @@
-"""Which deployment of a plan's name an epoch belongs to. Pure.
+"""Finds the deployment of a plan's name that an epoch belongs to. Pure.
 
 Example:
     epochs       5     6     7  │  8     9  │  10

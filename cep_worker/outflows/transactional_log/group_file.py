@@ -114,9 +114,9 @@ class ResultGroup:
     checkpoint: int | None = None
     size_bytes: int = 0
     lost_rows: int = 0
-    """Rows that it should hold and that cannot be read, as far as that is known."""
+    """Rows that the file should hold and that cannot be read, as far as known."""
     missing_rows: int = 0
-    """Rows that files before it should hold, which are gone."""
+    """Rows of missing earlier files."""
     passed_over: int = 0
     """Numbers that no frame of it has."""
     since_ms: int | None = None

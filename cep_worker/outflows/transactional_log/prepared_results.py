@@ -149,7 +149,7 @@ class PreparedResults:
         return self._standing_bytes <= self._most_bytes * (1 + UNDER_WAY_SHARE)
 
     def is_full(self) -> bool:
-        """Return whether so many results wait for consumers that processing should pause."""
+        """Return whether processing should pause because too many results wait for consumers."""
         return self._standing_bytes > self._most_bytes
 
     def append(self, opening: OpenLink, message: Data, batch: pa.RecordBatch, body: Any) -> int:

@@ -1,4 +1,4 @@
-"""How far the results of one publisher have got: a small file beside its group files.
+"""The delivery progress of one publisher's results: a small file beside its group files.
 
 It tells, when the process starts again, what each consumer has had, and what of the files must be there: files that are
 gone or end too early are noticed by it.

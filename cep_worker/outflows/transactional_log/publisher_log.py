@@ -97,7 +97,7 @@ class PublisherLog:
         return sum(group.size_bytes for group in self.groups)
 
     def prepared_rows(self) -> int:
-        """Return how many events its files hold."""
+        """Return the number of events in its files."""
         return sum(group.rows for group in self.groups)
 
     def group_id(self, group: ResultGroup) -> GroupId:

@@ -200,7 +200,7 @@ class TransactionalLogStore:
 
 
 def _tenant_of(folder: Path) -> int:
-    """Return the tenant of results that do not tell it."""
+    """Return the tenant of results without a readable header."""
     try:
         return parse_tenant(folder.parent.name)
     except ValueError:
