@@ -1,4 +1,4 @@
-"""How attribute types travel outside the engine, as types of Arrow."""
+"""Arrow types of attribute types, for transport outside the engine."""
 
 from __future__ import annotations
 

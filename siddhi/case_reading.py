@@ -23,7 +23,10 @@ _WHOLE = {AttributeType.INT: 31, AttributeType.LONG: 63}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case as its file says; `document` is the whole JSON object. `fault` says why it cannot be played, if so."""
+    """A test case as read from its file. `document` is the whole JSON object.
+
+    `fault` says why it cannot be played, if so.
+    """
 
     id: str
     feature: str

@@ -1,4 +1,4 @@
-"""What all parts of one analysis share."""
+"""Context shared by all passes of one analysis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which attributes an expression can see, and what their names mean there."""
+"""The attributes that an expression can refer to, and what their names mean."""
 
 from __future__ import annotations
 

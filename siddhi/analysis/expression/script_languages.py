@@ -1,4 +1,4 @@
-"""Which script languages a plan may use."""
+"""The script languages that a plan may use."""
 
 from __future__ import annotations
 

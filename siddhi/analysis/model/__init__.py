@@ -1,4 +1,4 @@
-"""What analysis knows of an app: every stream with its schema, every name resolved, every expression typed.
+"""The result of analysis: every stream with its schema, every name resolved, every expression typed.
 
 The engine and the planner use only this model; they never go back to the text or look up names. Each node
 keeps the syntax node that it came from, for positions.

@@ -1,4 +1,4 @@
-"""Expressions of which every name is resolved and every type is known."""
+"""Typed expressions, with all names resolved."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A call of an aggregator. Each occurrence in a query is an instance of its own, with its own state."""
+    """A call of an aggregator. Each occurrence in a query is a separate instance with its own state."""
 
     namespace: str
     name: str

@@ -35,7 +35,7 @@ class HandlerCall:
 
 
 class SourceKind(Enum):
-    """What a query reads from."""
+    """The input of a query."""
 
     STREAM = "stream"
     INNER_STREAM = "inner stream"

@@ -1,4 +1,4 @@
-"""What a query selects, and where that goes."""
+"""The selection of a query and its target."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class AnalysedSelection:
 
 
 class TargetKind(Enum):
-    """What a query writes to."""
+    """The target of a query's output."""
 
     STREAM = "stream"
     INNER_STREAM = "inner stream"
@@ -83,7 +83,7 @@ class AnalysedOutput:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedQuery:
-    """One query, ready to be built.
+    """An analysed query, ready for the planner.
 
     `name` is its `@info(name)` or `query_<n>`; `position` is its place among all queries of the app, from 0.
     `output.schema` is that of its selection.
