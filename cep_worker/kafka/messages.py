@@ -63,7 +63,7 @@ class Refused(NamedTuple):
 
 
 def failed_messages(refused: Sequence[Refused], now_ms: int) -> Iterator[FailedBatch]:
-    """Return the messages as the error store keeps them.
+    """Return the messages as entries of the failed-event store.
 
     Successive messages with the same error share an entry, within the limits of an entry.
     """

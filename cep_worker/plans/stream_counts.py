@@ -6,7 +6,7 @@ from collections import Counter
 
 
 class StreamCounts:
-    """Counters that never fall while the worker serves the plan, in whatever epoch.
+    """Counters that never decrease while the worker serves the plan, across all epochs.
 
     Belongs to the data thread.
     """

@@ -37,7 +37,7 @@ class _Former:
 
 
 class PlanOutflows:
-    """The outflow service of a plan's present epoch, and those of earlier epochs while results still come.
+    """The outflow service of a plan's current epoch, and those of earlier epochs that still receive results.
 
     Belongs to the data thread.
     """
@@ -193,7 +193,7 @@ class PlanOutflows:
         return self._prepared.is_empty()
 
     def close_services(self) -> None:
-        """Close the services; publishers look for another worker."""
+        """Close the services, so that publishers connect to another worker."""
         for outflow in self._all():
             outflow.close()
         self._former.clear()

@@ -393,7 +393,7 @@ class ThreadedSink:
 
 
 def _in_turns(failed: Iterable[FailedBatch]) -> Iterator[list[FailedBatch]]:
-    """Yield the events in lists that fit into memory together."""
+    """Yield the events in lists that are small enough for memory."""
     turn: list[FailedBatch] = []
     rows = 0
     for one in failed:

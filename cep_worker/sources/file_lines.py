@@ -56,7 +56,7 @@ class Splitter(Protocol):
     """
 
     def whole(self, data: bytes) -> int:
-        """Return how many bytes at the beginning of `data` hold whole pieces, and the separator between them."""
+        """Return the length of the prefix of `data` that consists of whole pieces and their separators."""
 
     def pieces(self, data: bytes) -> list[bytes]:
         """Return the pieces of `data`, of which the last one may lack its end where a file ends."""

@@ -56,7 +56,7 @@ class DeploymentEpochs:
         return self._newest if epoch < self._newest else 0
 
     def speaks_of(self, deployed_ms: int, epoch: int) -> bool:
-        """Return whether news of the plan deployed at `deployed_ms` (0: of any) are about this epoch."""
+        """Return whether a report on the plan deployed at `deployed_ms` (0: any deployment) refers to this epoch."""
         return deployed_ms in (0, self.deployed_ms(epoch)) or not self.deployed_ms(epoch)
 
     def __len__(self) -> int:
