@@ -4,7 +4,7 @@ Each message is a frame: its length, then msgpack. Neither side runs anything th
 it allows. Values keep their types: whatever msgpack has no type for is an extension of it.
 
     parent                                child
-      Start  ───────────────────────────▶   compiles the functions
+      ScriptStart ──────────────────────▶   compiles the functions
                    ◀───────────────────── READY
       CallRequest ──────────────────────▶   makes the calls, one after the other
                    ◀───────────────────── CallAnswers, as many as it takes, in the order of the calls
@@ -44,7 +44,7 @@ class FunctionSource(msgspec.Struct, frozen=True, array_like=True):
     body: str
 
 
-class Start(msgspec.Struct, frozen=True, array_like=True):
+class ScriptStart(msgspec.Struct, frozen=True, array_like=True):
     """The first message to a process: what it runs, its memory, and after which silence it ends."""
 
     functions: tuple[FunctionSource, ...]
@@ -123,7 +123,7 @@ def _read_extension(code: int, data: memoryview) -> Any:
 
 
 _ANYTHING: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[Any], ext_hook=_read_extension)
-_START = msgspec.msgpack.Decoder(Start)
+_START = msgspec.msgpack.Decoder(ScriptStart)
 _REQUEST = msgspec.msgpack.Decoder(CallRequest, ext_hook=_read_extension)
 _ANSWERS = msgspec.msgpack.Decoder(CallAnswers, ext_hook=_read_extension)
 _encoder = msgspec.msgpack.Encoder()
@@ -150,7 +150,7 @@ def framed(message: bytes) -> bytes:
     return LENGTH.pack(len(message)) + message
 
 
-def read_start(message: bytes) -> Start:
+def read_start(message: bytes) -> ScriptStart:
     """Return the message that a process starts with. Raise msgspec.DecodeError for anything else."""
     return _START.decode(message)
 

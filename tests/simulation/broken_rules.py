@@ -214,7 +214,7 @@ BROKEN_RULES = {
         "nodes", _replaced(Protection, "_leave", _goes_alone_at_once)
     ),
     "a passive node is in sync though events were acknowledged without it": BrokenRule(
-        "nodes", _replaced(Protection, "applied", _trusts_any_batch)
+        "nodes", _replaced(Protection, "applied", _trusts_any_batch), first=490
     ),
     "a leader acts after its lease": BrokenRule("election", _leader_that_never_ends),
     "the driver follows former leaders": BrokenRule("election", _replaced(OrderFence, "admits", _follows_anybody)),

@@ -116,7 +116,7 @@ def test_a_task_says_what_it_uses_and_one_that_holds_too_much_is_stopped_while_o
 
     desk.until(lambda: desk.state("Heavy") == "restarting")
     assert desk.reason("Heavy").startswith("task 0 held ")
-    assert desk.reason("Heavy").endswith("is the limit: raise it, or keep less")
+    assert desk.reason("Heavy").endswith("is the limit: raise it, or keep less state")
     assert desk.state("Light") == "running"
     assert lives(light)
 

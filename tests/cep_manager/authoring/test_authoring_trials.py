@@ -54,7 +54,7 @@ def test_what_cannot_be_tried_is_refused_before_a_process_starts() -> None:
     with pytest.raises(PlanInvalidError) as invalid:
         trials().run(PlanTrial("define stream S (a int); from R select a insert into T;", ()))
     assert [problem.code for problem in invalid.value.problems] == ["unknown-stream"]
-    with pytest.raises(PlanInvalidError, match="are switched off"):
+    with pytest.raises(PlanInvalidError, match="are disabled here"):
         trials().run(PlanTrial(ENDLESS, (event(1),)))
     with pytest.raises(BadRequestError, match="at most 5000 events"):
         trials().run(PlanTrial(PLAN, (event(1),) * (MOST_EVENTS + 1)))

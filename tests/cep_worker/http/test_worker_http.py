@@ -136,7 +136,7 @@ WRONG = [
     ("/events/Departures", {**EVENT, "gate": "A"}, 400, "bad-events", "gate", "is not an attribute of the stream"),
     ("/events/Departures", {**EVENT, "dep_delay": "5"}, 400, "bad-events", "dep_delay", "must be int, not text"),
     ("/events/Departures", {**EVENT, "dep_delay": True}, 400, "bad-events", "dep_delay", "not true or false"),
-    ("/events/Departures", {**EVENT, "dep_delay": 2**31}, 400, "bad-events", "dep_delay", "out of the range of int"),
+    ("/events/Departures", {**EVENT, "dep_delay": 2**31}, 400, "bad-events", "dep_delay", "is out of range for int"),
     ("/events/Departures", {**EVENT, "dep_delay": 5.5}, 400, "bad-events", "dep_delay", "with a fraction"),
     ("/events/Departures", {**EVENT, "_timestamp": None}, 400, "bad-events", "_timestamp", "may not be null"),
     ("/events/Departures?timestamp=ts", BARE, 400, "bad-events", "ts", "is missing"),

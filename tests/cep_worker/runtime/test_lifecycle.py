@@ -9,7 +9,7 @@ def test_a_worker_is_ready_once_a_manager_takes_its_heartbeats_and_until_it_leav
     lifecycle.registered = True
     assert lifecycle.not_ready() == ""
     lifecycle.leaving = True
-    assert "leaving" in lifecycle.not_ready()
+    assert "shutting down" in lifecycle.not_ready()
 
 
 def test_a_data_thread_that_does_not_tick_is_not_live_unless_it_starts_or_leaves() -> None:

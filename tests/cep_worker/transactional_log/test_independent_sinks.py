@@ -335,7 +335,7 @@ def test_what_a_sink_that_is_taken_out_does_not_get_is_told(
     desk.send(2)  # of an exactly-once plan they stand with the next checkpoint, when the sink is gone
     desk.taps["Alerts"].remove(dead)
     desk.turn()
-    told = [one.getMessage() for one in caplog.records if "taken out" in one.getMessage()]
+    told = [one.getMessage() for one in caplog.records if "was removed from the plan" in one.getMessage()]
     assert [one.partition("stream=")[2] for one in told] == ["Alerts sink=http#2 up to events=8"]
 
 

@@ -262,7 +262,7 @@ def test_results_are_not_taken_under_an_epoch_that_a_replaced_database_gives_out
         world.worker = Worker(world.config)
         world.worker.start()
     until(lambda: [report.needs_epoch for report in world.reports()] == [needed])
-    assert "was given out before" in world.health()["plans"][0]["last_error"]
+    assert "was used before" in world.health()["plans"][0]["last_error"]
     assert [one.outflow for one in world.worker.snapshots()] == [None]
 
     raised = msgspec.structs.replace(second, epoch=needed + 1)

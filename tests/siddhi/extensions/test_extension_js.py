@@ -34,5 +34,5 @@ def test_the_type_must_be_one_and_plans_must_be_allowed_to_use_javascript() -> N
     text = "define stream In (t string); from In select js:eval(t, '{}') as x insert into Out;"
     with pytest.raises(SiddhiAnalysisError, match="is not a type"):
         analyse(parse(text.format("number")))
-    with pytest.raises(SiddhiAnalysisError, match="switched off"):
+    with pytest.raises(SiddhiAnalysisError, match="are disabled here"):
         analyse(parse(text.format("bool")), builtin_registry(ScriptPolicy(frozenset())))

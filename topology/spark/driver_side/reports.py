@@ -45,7 +45,7 @@ def _report(run_id: RunId, content: tuple[RunState, str, int, int, CheckpointsVi
 
 
 @dataclass(frozen=True, slots=True)
-class ReportPart:
+class RegistrationReport:
     """What a registration says of topologies and savepoints; see `RegisterDriver`."""
 
     number: int
@@ -70,20 +70,22 @@ class IncrementalReports:
         self._known_savepoints: tuple[SavepointReport, ...] = ()
         """What the manager has, and the number of it; 0: nothing."""
 
-    def part(self, topologies: tuple[TopologyReport, ...], savepoints: tuple[SavepointReport, ...]) -> ReportPart:
+    def part(
+        self, topologies: tuple[TopologyReport, ...], savepoints: tuple[SavepointReport, ...]
+    ) -> RegistrationReport:
         """Return what to report now, when these are all topologies and savepoints."""
         if not self._number or savepoints != self._savepoints or not _all_same(topologies, self._topologies):
             self._topologies, self._savepoints, self._number = topologies, savepoints, self._number + 1
         if not self._known_number:
-            return ReportPart(self._number, topologies, savepoints, whole=True)
+            return RegistrationReport(self._number, topologies, savepoints, whole=True)
         if self._known_number == self._number:
-            return ReportPart(self._number)
+            return RegistrationReport(self._number)
         present = {(one.key, one.epoch): one for one in topologies}
         changed = tuple(one for name, one in present.items() if not _same(one, self._known.get(name)))
         gone = tuple(RunName(*name) for name in self._known if name not in present)
         differ = savepoints != self._known_savepoints
         told = savepoints if differ else ()
-        return ReportPart(self._number, changed, told, base=self._known_number, gone=gone, differ=differ)
+        return RegistrationReport(self._number, changed, told, base=self._known_number, gone=gone, differ=differ)
 
     def answered(self, knows: int) -> bool:
         """Note that the manager has the report `knows` (0: none); return whether that is what was reported last."""

@@ -24,7 +24,7 @@ from siddhi.scripts.messages import (
     LENGTH,
     READY,
     CallRequest,
-    Start,
+    ScriptStart,
     framed,
     read_answers,
     write,
@@ -68,7 +68,7 @@ class Answers:
 class ScriptProcess:
     """A process that runs the functions of `start`. One thread at a time may use it."""
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: ScriptStart) -> None:
         """Start the process, and do not wait for it. Raises OSError when the host has no room for it."""
         self._memory_bytes = start.memory_bytes
         self._ready = False

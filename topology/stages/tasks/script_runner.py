@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from siddhi.scripts.language import ScriptCalls, ScriptFailure, ScriptLanguage
-from siddhi.scripts.messages import LARGEST_REQUEST, CallRequest, FunctionSource, Start, to_wire, write
+from siddhi.scripts.messages import LARGEST_REQUEST, CallRequest, FunctionSource, ScriptStart, to_wire, write
 from topology.errors import TopologyError
 from topology.stages.settings import ScriptProcessSettings
 from topology.stages.tasks.script_process import ProcessEndedError, ScriptProcess
@@ -220,7 +220,7 @@ class PlanScripts:
 
     def _started(self) -> ScriptProcess:
         settings = self._settings
-        return ScriptProcess(Start(tuple(self._functions), settings.memory_bytes, settings.idle_ms))
+        return ScriptProcess(ScriptStart(tuple(self._functions), settings.memory_bytes, settings.idle_ms))
 
 
 def _source(language: ScriptLanguage, body: str) -> FunctionSource:
