@@ -343,6 +343,8 @@ class ManagerControlLoop:
     def _follow_election(self) -> None:
         changes = self._leadership.turn()
         for change in changes:
+            # Answers that came while another manager led were dropped: the new plane must be able to ask again.
+            self._raising.clear()
             match change:
                 case Led(token, plans):
                     self._token, self._plane = token, self._new_plane(token)

@@ -20,6 +20,7 @@ from cep_manager.control.instructions import (
     leading,
 )
 from cep_manager.control.loop import ManagerControlLoop
+from cep_manager.election.leadership import Led, Resigned
 from cep_manager.errors import PlanStoreError
 
 OTHER = PlanKey(KEY.tenant, "Other")
@@ -118,6 +119,25 @@ def test_each_plan_hears_that_its_epoch_was_not_raised_and_may_ask_again(loop: A
     loop._store_thread.run()
     assert loop._plane.failed == [(KEY, "the disk is full"), (OTHER, "the disk is full")]
     loop._store.problem = ""
+    loop._carry_out([RaiseEpoch(KEY)])
+    loop._store_thread.run()
+    assert loop._plane.raised == [(KEY, 2)]
+
+
+def test_a_manager_that_leads_again_raises_epochs_whose_answers_it_dropped(
+    loop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes: list[Led | Resigned] = [Resigned(), Led(9, ())]
+    loop._leadership = SimpleNamespace(turn=lambda: [changes.pop(0)], settle=lambda: None, refused=lambda: None)
+    loop._store.lead = lambda _: None
+    monkeypatch.setattr(loop, "_new_plane", lambda _: HeardPlane(), raising=False)
+    monkeypatch.setattr(loop, "_tell", lambda: None, raising=False)
+    loop._carry_out([RaiseEpoch(KEY)])
+    loop._commands.post, post = lambda _: None, loop._commands.post  # a command of one that does not lead is not run
+    loop._follow_election()
+    loop._store_thread.run()
+    loop._commands.post = post
+    loop._follow_election()
     loop._carry_out([RaiseEpoch(KEY)])
     loop._store_thread.run()
     assert loop._plane.raised == [(KEY, 2)]
