@@ -6,11 +6,13 @@ import gc
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -18,7 +20,7 @@ import pytest
 import zmq
 from topology_builders import numbers, schema_of
 
-from cep_common.clock import SystemClock
+from cep_common.clock import ManualClock, SystemClock
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.protocol.links import OpenLink
 from cep_common.protocol.registry import EndpointRegistered, Message, RegisterEndpoint, Rejected
@@ -324,6 +326,71 @@ def test_who_was_at_work_in_a_host_that_died_is_known_to_the_next_one(tmp_path: 
     assert list(host_trace.left_behind(traces)) == [], "told once"
     assert list(traces.iterdir()) == []
     assert list(host_trace.left_behind(tmp_path / "nowhere")) == []
+
+
+def die(trace: host_trace.HostTrace) -> None:
+    """Let go of the file, as the death of its process does."""
+    trace._memory.close()
+    os.close(trace._file)
+
+
+def test_hosts_of_another_driver_neither_read_nor_delete_the_trace_of_a_dead_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    mine, other = (host_trace.default_folder(f"{name}-1") for name in ("main-1700000000000", "main-1700000000001"))
+    assert host_trace.default_folder("main-1700000000000-2") == mine, "hosts of one driver share a folder"
+    dead = host_trace.HostTrace("main-1700000000000-1", mine)
+    alive = host_trace.HostTrace("main-1700000000001-1", other)
+    assert [folder.stat().st_mode & 0o777 for folder in (mine, other, mine.parent)] == [0o700] * 3
+    dead.note(PlanKey(1, "P"))
+    die(dead)
+    assert list(host_trace.left_behind(other)) == []
+    host_trace.remove_stale(other)
+    assert list(host_trace.left_behind(mine)) == [("main-1700000000000-1", PlanKey(1, "P"))]
+    alive.close()
+
+
+def test_a_host_that_registers_again_and_again_still_checks_for_dead_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked_ms: list[int] = []
+    clock = ManualClock(0)
+
+    def left_behind(_: object) -> list[tuple[str, PlanKey]]:
+        checked_ms.append(clock.monotonic_ms())
+        return []
+
+    monkeypatch.setattr(stage_host, "left_behind", left_behind)
+    host: Any = object.__new__(stage_host.StageHost)
+    host._clock, host._socket, host._folder, host._exit_ms, host._watch = clock, None, None, None, lambda _: None
+    host._memory, host._loop = SimpleNamespace(due_ms=lambda _: None), SimpleNamespace(turns=0)
+    host._lease_ms, host._next_beat_ms, host._next_trace_ms = 6_000, 0, clock.monotonic_ms()
+
+    def register(now_ms: int) -> None:
+        host._changed, host._next_beat_ms = False, now_ms + stage_host.TRACE_MS
+
+    host._register = register
+    first_ms = clock.monotonic_ms()
+    for _ in range(10):
+        host._changed = True  # plans start one after the other
+        host._each_turn(set())
+        clock.advance(stage_host.TRACE_MS // 4)
+    assert [at_ms - first_ms for at_ms in checked_ms] == [0, 1_000, 2_000]
+
+
+def test_folders_that_no_host_uses_any_more_are_removed(tmp_path: Path) -> None:
+    mine, used, stale, held = (tmp_path / name for name in ("mine", "used", "stale", "held"))
+    traces = [host_trace.HostTrace(folder.name, folder) for folder in (mine, used, stale, held)]
+    for trace in traces[1:3]:
+        die(trace)
+    assert list(host_trace.left_behind(used)) == []
+    for folder in (mine, used, stale, held):
+        os.utime(folder, (0, 0))
+    assert list(host_trace.left_behind(used)) == []  # it is empty by now, and looking at it is a use
+    host_trace.remove_stale(mine)
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["held", "mine", "used"]
+    assert [path.name for path in held.iterdir()] == ["held"], "its host lives"
+    for trace in (traces[0], traces[3]):
+        trace.close()
 
 
 def test_a_task_that_ended_is_listed_until_the_driver_has_that_list() -> None:

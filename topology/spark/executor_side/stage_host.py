@@ -49,7 +49,7 @@ from topology.spark.reasons import Ending, describe_place, read_ending
 from topology.stages.hosts.host_control import HostAgents, HostControl, StatusRequest
 from topology.stages.hosts.host_loop import HostedTime, HostLoop
 from topology.stages.hosts.host_memory import HostMemory, raise_file_limit, refuse_beyond_files
-from topology.stages.hosts.host_trace import HostTrace, default_folder, left_behind
+from topology.stages.hosts.host_trace import HostTrace, default_folder, left_behind, remove_stale
 from topology.stages.settings import HostAssignment, TaskAssignment
 from topology.stages.tasks.call_timer import CallTimer
 from topology.stages.tasks.checkpoint_agent import CheckpointReporter
@@ -123,7 +123,7 @@ class StageHost:
         pa.set_cpu_count(1)
         raise_file_limit()
         CallTimer().install()
-        self._folder = default_folder()
+        self._folder = default_folder(assignment.host)
         self._trace = self._open_trace()
         settings = self._settings
         self._context = open_context(settings.security, Role.STAGE, {"stages.host": address})
@@ -166,10 +166,12 @@ class StageHost:
 
     def _open_trace(self) -> HostTrace | None:
         try:
-            return HostTrace(self._assignment.host, self._folder)
+            trace = HostTrace(self._assignment.host, self._folder)
+            remove_stale(self._folder)
         except OSError as error:
             logger.warning("if this host dies, the plan that was running will not be known: %s", error)
             return None
+        return trace
 
     # ---- the main thread --------------------------------------------------------------------------------------------
 
@@ -284,10 +286,9 @@ class StageHost:
                 self._changed = True
         if self._changed or now_ms >= self._next_beat_ms:
             self._register(now_ms)
-        # What can wait for the next registration shares its wake-up.
-        if self._lease_ms:
-            self._next_trace_ms = max(self._next_trace_ms, self._next_beat_ms)
-        times_ms = [self._next_beat_ms, self._next_trace_ms, self._exit_ms, self._memory.due_ms(self._loop.turns)]
+        # The check shares the wake-up of the next registration. It stays due: each change defers that registration.
+        trace_ms = max(self._next_trace_ms, self._next_beat_ms) if self._lease_ms else self._next_trace_ms
+        times_ms = [self._next_beat_ms, trace_ms, self._exit_ms, self._memory.due_ms(self._loop.turns)]
         return min(time_ms for time_ms in times_ms if time_ms is not None)
 
     def _obey(self, message: Message) -> None:

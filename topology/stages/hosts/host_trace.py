@@ -1,7 +1,8 @@
 """What tells, after a stage host has died, which plan was at work in it: a small file in memory that outlives it.
 
 The host writes the plan's key before each turn and takes it away after it, which costs no system call. It holds a lock
-on its file as long as it lives, so another host of the machine knows a file whose host is dead, and reads it.
+on its file as long as it lives, so another host of the machine knows a file whose host is dead, and reads it. Each
+driver process has a folder for the hosts that it starts: hosts of other drivers and systems never read files in it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import mmap
 import os
 import struct
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,13 +22,18 @@ import msgspec
 from cep_common.ids import PlanKey
 from cep_common.process.private_folders import make_private
 
+STALE_S = 24 * 60 * 60
+"""A folder that no host has used for so long is removed: its driver has ended, or starts no hosts here any more."""
 _SIZE = 4096
 _LENGTH = struct.Struct("=I")
 
 
-def default_folder() -> Path:
-    """Return where the hosts of this user on this machine keep their files."""
-    return Path(tempfile.gettempdir()) / f"cep-stage-hosts-{os.getuid()}"
+def default_folder(host: str) -> Path:
+    """Return where `host` and the other hosts of its driver keep their files on this machine.
+
+    A host's name consists of what names its driver process, and a number (`StageHosts`).
+    """
+    return Path(tempfile.gettempdir()) / f"cep-stage-hosts-{os.getuid()}" / host.rpartition("-")[0]
 
 
 class HostTrace:
@@ -62,9 +69,13 @@ class HostTrace:
 
 
 def left_behind(folder: Path) -> Iterator[tuple[str, PlanKey]]:
-    """Yield each host of this machine that has died, with the plan that was at work then, and remove its file."""
+    """Yield each host of `folder` that has died, with the plan that was at work then, and remove its file.
+
+    This counts as a use of the folder, see `remove_stale`.
+    """
     try:
         paths = sorted(folder.iterdir())
+        os.utime(folder)
     except FileNotFoundError:
         return
     for path in paths:
@@ -73,6 +84,22 @@ def left_behind(folder: Path) -> Iterator[tuple[str, PlanKey]]:
             key = _read(path)
             if key is not None:
                 yield path.name, key
+
+
+def remove_stale(folder: Path) -> None:
+    """Remove the folders beside `folder` that no host has used for `STALE_S`, and the files of dead hosts in them.
+
+    Raises OSError when the folder above cannot be read.
+    """
+    for other in folder.parent.iterdir():
+        # Another host may remove it as well; it stays if a host in it lives.
+        with suppress(OSError):
+            if other == folder or time.time() - other.stat().st_mtime < STALE_S:
+                continue
+            for path in other.iterdir():
+                with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
+                    _read(path)
+            other.rmdir()
 
 
 def _read(path: Path) -> PlanKey | None:
