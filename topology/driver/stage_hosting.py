@@ -367,7 +367,9 @@ class StageHosts:
         )
         idle_for_ms = now_ms - host.idle_ms
         moved = False
-        limit_ms = self._start_limit_ms(host) * (LOADING_STARTS if host.launched else 1)
+        limit_ms = self._start_limit_ms(host)
+        if host.launched:
+            limit_ms = max(limit_ms, LOADING_STARTS * self.start_timeout_ms)
         if host.state is HostState.STARTING and now_ms - host.since_ms >= limit_ms:
             host.reason = f"its stage host did not start within {limit_ms / 1000:.0f} s"
             self._late = max(self._late, host.late_before + 1)

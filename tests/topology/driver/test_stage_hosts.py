@@ -253,6 +253,18 @@ def test_each_host_that_starts_too_slowly_gives_the_next_twice_the_time_up_to_ei
     assert actions(hosts.tick(START_MS)) == [("END_HOST", *hosts.state.hosts, "")], "one has started in time"
 
 
+def test_a_host_with_a_process_is_never_waited_for_longer_than_eight_times() -> None:
+    hosts = Hosts(slots=1)
+    hosts.state.start_timeout_ms = START_MS
+    for times in (3, 3, 4, 8, 8):
+        hosts.place("p")
+        (name,) = hosts.state.hosts
+        hosts.state.launched(name)
+        assert hosts.tick(times * START_MS - 1) == []
+        assert actions(hosts.tick(1)) == [("END_HOST", name, "")]
+        hosts.state.host_ended(name, "cancelled")
+
+
 def test_hosts_that_start_at_the_same_time_double_the_limit_once() -> None:
     hosts = Hosts(slots=8)
     hosts.state.start_timeout_ms = START_MS
