@@ -162,7 +162,8 @@ class SendBundle(Message, frozen=True):
     As many bodies follow as `batches` names: (stream, rows) each. A bundle may be empty, since its ticket must be
     accounted for all the same. With a `checkpoint` it is that checkpoint's marker and nothing else. Under the system
     clock the rows have the processing time `clock_ms`, or, with `clocks`, each its own in the last column of every
-    body. With a `position` the rows are in the topic of a log, from that offset on.
+    body. With a `position` the rows are in the topic of a log, from that offset on. `full`: the window of the channel's
+    sender is full, and it sends nothing until rows are settled.
     """
 
     TYPE = "send-bundle"
@@ -180,6 +181,7 @@ class SendBundle(Message, frozen=True):
     clock_ms: Watermark = -(2**63)
     clocks: bool = False
     position: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] = -1
+    full: bool = False
 
 
 class SettleBundles(Message, frozen=True):

@@ -58,6 +58,7 @@ def bundle(
     watermark_ms: int = NO_WATERMARK,
     idle: bool = False,
     settled: Callable[[], None] | None = None,
+    full: bool = False,
 ) -> Bundle:
     """A bundle of (stream, rows) batches; its streams are those of the batches unless given."""
     return Bundle(
@@ -70,6 +71,7 @@ def bundle(
         idle=idle,
         batches=tuple((stream, numbers(stream, rows)) for stream, rows in batches),
         receipt=None if settled is None else Ack(settled),
+        full=full,
     )
 
 

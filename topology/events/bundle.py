@@ -26,7 +26,8 @@ class Bundle:
     `topology.events.frames.CLOCK`.
 
     With a `checkpoint` it is the marker that `source` sends for it, and nothing else. With a `position` its rows are in
-    the topic of a log (`topology.sync_log`), from that offset on.
+    the topic of a log (`topology.sync_log`), from that offset on. `full`: the window of the channel's sender is full,
+    and it sends nothing until rows are settled.
     """
 
     source: str
@@ -41,6 +42,7 @@ class Bundle:
     checkpoint: int = 0
     clock_ms: int = NO_WATERMARK
     position: int = -1
+    full: bool = False
 
     def with_batches(self, batches: tuple[tuple[str, pa.RecordBatch], ...]) -> Bundle:
         """Return the same bundle with other contents."""

@@ -108,11 +108,15 @@ class Inbox:
         if sequence != self.received + 1:
             raise InputError("out-of-sequence", f"frame {sequence} came where {self.received + 1} was next")
         # The mirror of `Outbox.has_room`: the first frame may be of any size.
-        if self._rows and self.held_rows >= self.window_rows:
+        if self.is_full():
             raise InputError("window-exceeded", f"{self.held_rows} rows are held already, {self.window_rows} agreed")
         self.received = sequence
         self.held_rows += rows
         self._rows.append((sequence, rows))
+
+    def is_full(self) -> bool:
+        """Return whether the sender may send nothing more until frames are acknowledged."""
+        return self.held_rows >= self.window_rows and bool(self._rows)
 
     def done(self, sequence: int) -> None:
         """Allow all frames up to `sequence`, which have been passed on, to be acknowledged."""

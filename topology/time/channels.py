@@ -27,6 +27,8 @@ class _Channel:
     watermark_ms: int = NO_WATERMARK
     idle: bool = False
     heard_ms: int = 0
+    full: bool = False
+    """Its sender may send no more until rows are settled."""
     waited_for_ms: int | None = None
     """Since when rows have been held back for this channel."""
 
@@ -77,7 +79,7 @@ class Channels:
             for stream in streams:
                 self._channels.pop((awaited, "", (stream,)), None)
         channel.watermark_ms = max(channel.watermark_ms, bundle.watermark_ms)
-        channel.idle = bundle.idle
+        channel.idle, channel.full = bundle.idle, bundle.full
         channel.heard_ms = now_ms
         if self._first and (bundle.watermark_ms > NO_WATERMARK or bundle.rows()):
             self.begin(streams)
@@ -92,6 +94,15 @@ class Channels:
         holding = [(channel.watermark_ms, channel.rank) for channel in self._channels.values() if not channel.idle]
         holding += [(NO_WATERMARK, self._ranks[stream]) for stream in self._first]
         return min(holding, default=(END_OF_TIME, len(self._ranks)))
+
+    def choked(self) -> frozenset[tuple[str, str]]:
+        """Return the channels that hold time back and cannot send what would move it: (origin, channel) of each."""
+        bound_ms, _ = self.bound()
+        return frozenset(
+            (origin, name)
+            for (origin, name, _), channel in self._channels.items()
+            if channel.full and not channel.idle and channel.watermark_ms <= bound_ms
+        )
 
     def note_waiting(self, first: Bound | None, now_ms: int) -> None:
         """Mark the channels that are awaited: those that hold back even `first`, the next item."""

@@ -92,6 +92,7 @@ class EventTime:
         step = self.merger.release(now_ms)
         if step is not None:
             self._engine.send_merged(step.batches, step.sources())
+        self.merger.settle_choked()
         watermark_ms = self.merger.watermark_ms()
         if watermark_ms == END_OF_TIME:
             watermark_ms = min(self._upstream.values(), default=NO_WATERMARK) if self._idle_ms else NO_WATERMARK

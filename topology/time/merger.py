@@ -230,6 +230,25 @@ class EventTimeMerger:
                 bundle.settle()
             pending.holders.clear()
 
+    def settle_choked(self) -> None:
+        """Settle what is held of a channel whose own held rows keep it from sending a later watermark.
+
+        Its sources are further apart than its window. The rows stay here, as part of the state, and it goes on sending.
+        """
+        choked = self.channels.choked()
+        if not choked:
+            return
+        for pending in self._pending.values():
+            others = []
+            for holder in pending.holders:
+                bundle = holder[2]
+                if (bundle.origin, bundle.channel) in choked:
+                    bundle.settle()
+                else:
+                    others.append(holder)
+            heapq.heapify(others)
+            pending.holders = others
+
     def snapshot(self) -> bytes:
         """Return the held rows, and how far each channel had come."""
         awaited = self.channels.awaited()

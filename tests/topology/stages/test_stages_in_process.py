@@ -296,6 +296,36 @@ def test_by_event_time_the_answer_is_the_same_whichever_connection_is_ahead(
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
+@pytest.mark.parametrize("stream", ["A", "B"])
+def test_sources_of_one_connection_may_be_further_apart_than_its_window(
+    launch: Callable[..., Running], tasks: int, stream: str
+) -> None:
+    """All of one source comes first, as with a partition of a topic: event time waits for the other one behind it."""
+    running = launch(tasks, header="@app:playback")
+    running.listen()
+    running.rest("B" if stream == "A" else "A")
+    ahead = [(1_000 + time, 2 * time) for time in range(4 * WINDOW)]
+    behind = [(1_000 + time, 2 * time + 1) for time in range(4 * WINDOW)]
+    frames = [(ahead[first : first + 8], HEARD_OF) for first in range(0, len(ahead), 8)]
+    frames += [(rows, rows[-1][0]) for rows in (behind[first : first + 8] for first in range(0, len(behind), 8))]
+    waiting = iter(frames)
+
+    def sent_all() -> bool:
+        while running.link(stream).has_room():
+            frame = next(waiting, None)
+            if frame is None:
+                return True
+            running.send(stream, *frame)
+        return False
+
+    running.until(sent_all)
+    running.until(lambda: len(running.out) == len(ahead) + len(behind))
+    assert [time for time, _ in running.out] == [time for time, _ in sorted(ahead + behind)]
+    assert sorted(running.out) == sorted(ahead + behind)
+    running.until(lambda: not running.link(stream).unacknowledged())
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
 def test_without_a_worker_no_more_than_the_windows_is_taken_in_and_nothing_is_lost_when_one_comes(
     launch: Callable[..., Running], tasks: int
 ) -> None:

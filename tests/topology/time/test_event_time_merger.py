@@ -442,6 +442,52 @@ def test_nobody_waits_for_instances_that_a_stage_has_no_more_and_everybody_for_t
     assert released(more.release(0)) == [("M", 5, 1)]
 
 
+def test_a_channel_whose_own_held_rows_fill_its_window_may_send_more() -> None:
+    merger, settled = merger_of(["A"]), []
+    for number, time in enumerate((10, 20)):
+        merger.push(
+            bundle(
+                ("A", [(time, number)]), channel="a", watermark_ms=5, full=time == 20,
+                settled=lambda time=time: settled.append(time),
+            ),
+            0,
+        )  # fmt: skip
+    assert released(merger.release(0)) == []
+    merger.settle_choked()
+    assert (settled, merger.held_rows) == ([10, 20], 2)
+    merger.push(bundle(("A", [(7, 3)]), channel="a", watermark_ms=15, settled=lambda: settled.append(7)), 0)
+    assert released(merger.release(0)) == [("A", 7, 3), ("A", 10, 0)]
+    merger.push(bundle(channel="a", streams=("A",), watermark_ms=30), 0)
+    assert released(merger.release(0)) == [("A", 20, 1)]
+    assert settled == [10, 20, 7]
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "full", "idle"),
+    [(9, True, False), (5, False, False), (4, True, True)],
+    ids=["waits for another channel", "can send a later watermark", "is not waited for"],
+)
+def test_held_rows_stay_in_the_window_of_a_channel_that_does_not_hold_time_back(
+    ahead_ms: int, full: bool, idle: bool
+) -> None:
+    merger, settled = merger_of(["A"]), []
+    merger.push(bundle(channel="b", streams=("A",), watermark_ms=5), 0)
+    merger.push(
+        bundle(
+            ("A", [(10, 1)]), channel="a", watermark_ms=ahead_ms, full=full, idle=idle,
+            settled=lambda: settled.append(10),
+        ),
+        0,
+    )  # fmt: skip
+    assert released(merger.release(0)) == []
+    merger.settle_choked()
+    assert settled == []
+    merger.push(bundle(channel="b", streams=("A",), watermark_ms=20), 0)
+    merger.push(bundle(channel="a", streams=("A",), watermark_ms=20), 0)
+    assert released(merger.release(0)) == [("A", 10, 1)]
+    assert settled == [10]
+
+
 def test_a_stream_that_nobody_fed_is_not_waited_for_anew() -> None:
     merger = merger_of(["A", "B"])
     merger.push(bundle(("A", [(1, 1)]), channel="a", watermark_ms=1), 0)

@@ -302,6 +302,7 @@ class Processor:
                 streams=self._outputs if bundle.streams else (),
                 watermark_ms=bundle.watermark_ms,
                 idle=bundle.idle,
+                full=bundle.full,
                 batches=batches,
                 receipt=bundle.receipt,
                 clock_ms=clock_ms,

@@ -287,6 +287,7 @@ class Receiver:
             batches=batches,
             receipt=receipt,
             clock_ms=clock_ms,
+            full=link.inbox.is_full(),
         )
         self._next_ticket += 1
         self._emit(bundle)

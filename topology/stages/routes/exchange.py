@@ -156,6 +156,7 @@ class TaskExchange:
                 streams=bundle.streams,
                 watermark_ms=bundle.watermark_ms,
                 idle=bundle.idle,
+                full=bundle.full,
                 batches=tuple((stream, batch.num_rows) for stream, batch in bundle.batches),
                 checkpoint=bundle.checkpoint,
                 clock_ms=bundle.clock_ms,
@@ -179,6 +180,7 @@ class TaskExchange:
             streams=message.streams,
             watermark_ms=message.watermark_ms,
             idle=message.idle,
+            full=message.full,
             batches=tuple(
                 (stream, decode_batch(body, schemas[stream], rows))
                 for (stream, rows), body in zip(message.batches, bodies, strict=True)
