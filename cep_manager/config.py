@@ -50,17 +50,17 @@ class ManagerHttpConfig(msgspec.Struct, frozen=True):
 
 
 class DatabaseConfig(msgspec.Struct, frozen=True):
-    """Where plans are kept."""
+    """The database that stores plans."""
 
     url: Annotated[str, Meta(min_length=1)] = "sqlite:///var/cep/manager.db"
     timeout_ms: Annotated[int, Meta(ge=1)] = 5_000
 
 
 class AccountsConfig(msgspec.Struct, frozen=True):
-    """Whether people log in, and for how long; and how long it is kept what they did.
+    """Whether users must log in, how long sessions last, and how long the audit log is kept.
 
-    `worker_token` is a file with a token by which the manager sends events, and handles those that failed, at
-    workers that ask for one: for people, whom workers do not know.
+    `worker_token` is a file with a token by which the manager sends events, and handles those that failed, at workers
+    that ask for one: on behalf of users, whom workers do not know.
     """
 
     login: bool = True
@@ -71,7 +71,7 @@ class AccountsConfig(msgspec.Struct, frozen=True):
 
 
 class ElectionConfig(msgspec.Struct, frozen=True):
-    """How managers that share a database find their leader."""
+    """Leader election among managers that share a database."""
 
     heartbeat_ms: Annotated[int, Meta(ge=20)] = 1_000
     retries: Annotated[int, Meta(ge=2)] = 2
@@ -84,7 +84,7 @@ class ElectionConfig(msgspec.Struct, frozen=True):
 
 
 class TopologyConfig(msgspec.Struct, frozen=True):
-    """How topologies are submitted whose plans do not say it.
+    """Defaults for topologies of plans that do not set these options themselves.
 
     With `host` `shared` a plan that asks for nothing more, and has no scripts, runs in a stage host with other plans of
     its tenant; with `own` each has separate tasks.
@@ -95,7 +95,7 @@ class TopologyConfig(msgspec.Struct, frozen=True):
 
 
 class TrialConfig(msgspec.Struct, frozen=True):
-    """How plans are tried out before they are deployed; with `at_once` 0 they are not."""
+    """Trials of plans before deployment; `at_once` 0 disables them."""
 
     at_once: Count = 2
     timeout_ms: Annotated[int, Meta(ge=1_000, le=600_000)] = 20_000
@@ -104,9 +104,10 @@ class TrialConfig(msgspec.Struct, frozen=True):
 
 
 class CompileConfig(msgspec.Struct, frozen=True):
-    """What compiling a plan may cost, and how many are validated and previewed at a time.
+    """What compiling a plan may cost, and how many plans are validated and previewed at a time.
 
-    One is deployed at a time beside. `timeout_ms` is CPU time; a text has at most `most_words` words and signs.
+    One more may be compiled for deployment at the same time. `timeout_ms` is CPU time; a text has at most `most_words`
+    words and signs.
     """
 
     at_once: Annotated[int, Meta(ge=1, le=64)] = 2
@@ -116,7 +117,7 @@ class CompileConfig(msgspec.Struct, frozen=True):
 
 
 class TailConfig(msgspec.Struct, frozen=True):
-    """How event streams are watched; with `at_once` 0 they are not."""
+    """Watching of event streams; `at_once` 0 disables it."""
 
     at_once: Count = 6
     events_per_s: Annotated[int, Meta(ge=1, le=500)] = 20
@@ -124,7 +125,7 @@ class TailConfig(msgspec.Struct, frozen=True):
 
 
 class LiveConfig(msgspec.Struct, frozen=True):
-    """How pages and programs are sent what changes; with `at_once` 0 they are not, and ask."""
+    """Live updates for pages and programs; with `at_once` 0 clients must poll."""
 
     at_once: Count = 40
 
@@ -137,7 +138,7 @@ class PlanFolderConfig(msgspec.Struct, frozen=True):
 
 
 class Quota(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the plans of one tenant may use in all; 0 is no limit."""
+    """Limits on the total usage of one tenant's plans; 0 means no limit."""
 
     plans: Count = 0
     slots: Count = 0
@@ -150,7 +151,8 @@ class KafkaConfig(msgspec.Struct, frozen=True):
     `servers` is host:port,host:port; empty: there are none. `replication` is the number of copies of each partition of
     a topic that the manager creates; 0: as the brokers are configured. `options` are those of the source `kafka` that
     say how to connect, such as `security.protocol`; workers get them, too. `tenants` are the ids of tenants that may
-    use these brokers beside the super tenant: names of topics do not hold the tenant, so each reaches the others'.
+    use these brokers beside the super tenant: topic names do not include the tenant, so these tenants can access each
+    other's topics.
     """
 
     servers: str = ""

@@ -78,13 +78,13 @@ class UnknownSavepointError(ManagerError):
 
 
 class StateUnreadableError(ManagerError):
-    """What the plan would begin from was written by another version of the software, so nothing was changed."""
+    """The plan's state was written by another version of the software, so nothing was changed."""
 
     code = "state-unreadable"
 
 
 class UnknownWorkerError(ManagerError):
-    """There is no worker of that name."""
+    """No worker has that name."""
 
     code = "unknown-worker"
 
@@ -164,7 +164,7 @@ class PlanNotRunningError(ManagerError):
 
 
 class PlansBusyError(ManagerError):
-    """As many plans are validated, previewed or compiled as may be at once, in all or for one caller."""
+    """The limit of plans that are validated, previewed or compiled at once is reached, in all or for one caller."""
 
     code = "plans-busy"
 
@@ -176,13 +176,13 @@ class PlanTooCostlyError(ManagerError):
 
 
 class TrialsBusyError(ManagerError):
-    """As many plans are being tried out as may be at once."""
+    """The limit of concurrent trials is reached."""
 
     code = "trials-busy"
 
 
 class StreamsBusyError(ManagerError):
-    """As many pages and programs as may be are being sent what changes; ask again and again, or later."""
+    """The limit of live update streams is reached; poll instead, or retry later."""
 
     code = "streams-busy"
 
@@ -239,13 +239,13 @@ class WorkerRejectedEventsError(ManagerError):
 
 
 class TailsBusyError(ManagerError):
-    """As many event streams are being watched as may be at once."""
+    """The limit of watched event streams is reached."""
 
     code = "tails-busy"
 
 
 class UnknownProcessError(ManagerError):
-    """There is no process of that id, or it has ended and is forgotten."""
+    """No process has that id, or it has ended and was removed."""
 
     code = "unknown-process"
 
@@ -257,13 +257,13 @@ class ProcessSilentError(ManagerError):
 
 
 class InsightBusyError(ManagerError):
-    """As many requests for what processes know are being worked on as may be at once."""
+    """The limit of concurrent requests for process information is reached."""
 
     code = "insight-busy"
 
 
 class TopicRefusedError(ManagerError):
-    """A topic that the plan needs belongs to another one, or is missing and may not be created."""
+    """A topic that the plan needs belongs to another plan, or is missing and may not be created."""
 
     code = "topic-refused"
 

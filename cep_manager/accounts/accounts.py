@@ -41,14 +41,14 @@ from cep_manager.persistence.database import Database
 logger = logging.getLogger(__name__)
 
 SEEN_MS = 1_000
-"""What the database said of a session or token holds so long: what another process changes counts a second later."""
+"""How long the database's answer on a session or token is cached; other processes' changes apply after it."""
 
 MOST_SEEN = 1_000
 USED_MS = 60_000
 """When a session or token was used is written down so often at most."""
 
 RIGHT_MS = 300_000
-"""A name and password that were right are taken without the slow hash for so long, while the user is the same."""
+"""How long a correct name and password are accepted again without the slow hash, as long as the user is unchanged."""
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 SECRET_BYTES = 32
@@ -109,7 +109,7 @@ class Accounts:
     def still(self, user: User) -> User | None:
         """Return the current record of the user, at most a moment old.
 
-        None when the user's password has changed since or no longer opens the account.
+        Returns None when the user's password has changed since or no longer opens the account.
         """
         found: User | None = self._look(f"user {user.name}", lambda: self.users.find(user.name))
         if found is None or found.disabled or found.password_hash != user.password_hash:
@@ -179,7 +179,7 @@ class Accounts:
         return proof
 
     def session(self, proof: str) -> StoredSession | None:
-        """Return the session with this proof; None when it has expired or its user is disabled."""
+        """Return the session with this proof; None if it has expired or its user is disabled."""
         sha256 = hashed(proof)
         found: StoredSession | None = self._look(sha256, lambda: self.sessions.find(sha256))
         if found is None or found.user.disabled or self._is_over(found.session):

@@ -1,4 +1,4 @@
-"""What admins, and operators at the command line, do with users; and the first user of all."""
+"""User administration by admins and by operators at the command line, and creation of the first user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cep_manager.accounts.user_store import UserStore
 FIRST_ADMIN = "admin"
 
 PEOPLE = (AccessRole.VIEWER, AccessRole.OPERATOR, AccessRole.EDITOR, AccessRole.ADMIN)
-"""What people can be. Senders are programs: they have tokens."""
+"""Roles for human users. Senders are programs and use tokens."""
 
 
 def new_user_role(role: AccessRole) -> AccessRole:
@@ -52,7 +52,7 @@ class Administration:
         self._clock = clock
 
     def create(self, name: str, role: AccessRole, tenant: int | None, password: str = "") -> str:
-        """Create a user, who must choose a password at the first login.
+        """Create a user, who must choose a new password at the first login.
 
         Returns the password for that login: `password`, or a random one if it is empty. Raises AccountInvalidError,
         AccountExistsError.

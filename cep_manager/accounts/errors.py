@@ -12,13 +12,13 @@ class AccountInvalidError(ManagerError):
 
 
 class AccountExistsError(ManagerError):
-    """There is a user, or a token, of that name."""
+    """A user or token with that name already exists."""
 
     code = "account-exists"
 
 
 class UnknownAccountError(ManagerError):
-    """There is no such user, token or session."""
+    """The user, token or session does not exist."""
 
     code = "unknown-account"
 

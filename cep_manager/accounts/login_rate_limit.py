@@ -3,8 +3,8 @@
 Pure: time is an argument.
 
 Each limit has a bucket of attempts that refills steadily. An attempt takes one from every bucket before the password is
-checked, so many attempts at once gain nothing; a correct password returns it. Guessing from elsewhere cannot lock a
-name: its bucket for all addresses is large and does not apply to addresses from which the name has logged in before.
+checked, so parallel attempts gain nothing; a correct password returns it. Guessing from elsewhere cannot lock a name:
+its bucket for all addresses is large and does not apply to addresses from which the name has logged in before.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OF_ADDRESS = LoginAllowance(20, 15_000)
 
 
 class LoginRateLimit:
-    """The buckets of login attempts. One thread at a time may use it."""
+    """The buckets of login attempts. Not thread-safe."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What accounts are made of. Times are milliseconds since 1970."""
+"""Data types of accounts. Times are milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def is_within(role: AccessRole, other: AccessRole) -> bool:
 
 
 def checked_name(name: str) -> str:
-    """Return the user's name as it is stored. Raises AccountInvalidError."""
+    """Return the user's name in its stored form. Raises AccountInvalidError."""
     if not USER_NAME.fullmatch(name):
         raise AccountInvalidError(f"a user's name has {USER_NAME_WORDS}")
     return name
@@ -104,7 +104,7 @@ def checked_password(password: str, user: str) -> str:
 
 
 def checked_token_name(name: str) -> str:
-    """Return the name of a token as it is stored. Raises AccountInvalidError."""
+    """Return the name of a token in its stored form. Raises AccountInvalidError."""
     name = name.strip()
     if not name or len(name) > LONGEST_TOKEN_NAME or not name.isprintable():
         raise AccountInvalidError(f"a token's name has 1 to {LONGEST_TOKEN_NAME} characters that can be printed")
@@ -112,7 +112,7 @@ def checked_token_name(name: str) -> str:
 
 
 def checked_tenant(tenant: int | None) -> int | None:
-    """Return the tenant as it is stored; None is all. Raises AccountInvalidError."""
+    """Return the tenant in its stored form; None means all tenants. Raises AccountInvalidError."""
     try:
         return None if tenant is None else parse_tenant(str(tenant))
     except ValueError as error:

@@ -16,7 +16,7 @@ from cep_manager.persistence.account_schema import SECRETS, SESSIONS, USERS
 from cep_manager.persistence.database import Database
 
 KEY_LENGTH = 16
-"""So much of a session's hash names it among its user's."""
+"""Length of the prefix of a session's hash that identifies it among the sessions of its user."""
 
 FORMS = "forms"
 

@@ -129,7 +129,7 @@ class UserStore:
 
 
 def require_unchanged(connection: Connection, name: str, password_hash: str) -> None:
-    """Check that the user has that password and is enabled, and hold it so until the transaction ends.
+    """Check that the user has that password and is enabled, and lock the user until the transaction ends.
 
     Whatever ends the user's sessions later also ends what this transaction adds. Raises WrongPasswordError.
     """

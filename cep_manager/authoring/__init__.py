@@ -1,1 +1,1 @@
-"""What helps people to write plans: what the language has, what a text defines, what it would become, what it does."""
+"""Help for authors of plans: language reference, definitions in a text, preview and trial."""

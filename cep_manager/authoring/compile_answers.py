@@ -1,4 +1,4 @@
-"""What the process that compiles plans answers."""
+"""Answers of the process that compiles plans."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ READY = b"ready"
 
 
 class CompileRequest(msgspec.Struct, frozen=True):
-    """What is wanted of a text.
+    """What to compile, and within which limits.
 
     `checked` checks only its language. `languages` are those in which it may define functions (None: all), `setting`
     says what allows others; `reaches` is what plans may reach. `cpu_s`, `memory_bytes` and `most_words` are what it may

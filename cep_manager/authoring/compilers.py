@@ -39,7 +39,8 @@ from siddhi.scripts.language import ScriptPolicy
 logger = logging.getLogger(__name__)
 
 WALL_FACTOR, LEAST_WALL_S = 8, 20.0
-"""A process that waits for a core has so many times its CPU time, and at least so long, before it is ended."""
+"""Limits of wall-clock time: a process may wait for a core, so it gets this multiple of its CPU time, and at least this
+many seconds."""
 LOOKING_WAITS, LOOKING_WAIT_S = 4, 2.0
 DEPLOYING_WAITS, DEPLOYING_WAIT_S = 16, 30.0
 """The number of requests that wait in each queue, and the longest wait; all take threads that others need."""
@@ -187,7 +188,7 @@ class _Idle:
 
 
 class _Process:
-    """A process that compiles plans. One thread at a time may ask it."""
+    """A process that compiles plans. Only one thread at a time may send requests to it."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -200,7 +201,8 @@ class _Process:
         )
         self._ready = self._given_up = False
         self.starved = False
-        """Whether it was ended since it got too little CPU time; it ends by itself when it has used too much."""
+        """Whether it was killed because it got too little CPU time; a process that exceeds its CPU time ends on its
+        own."""
 
     def alive(self) -> bool:
         return self._process.poll() is None

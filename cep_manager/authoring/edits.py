@@ -1,4 +1,4 @@
-"""What a text would keep of the state of the plan in whose place it came, and of the events that wait for it."""
+"""Previews how much state and how many waiting events a plan keeps when its text is replaced."""
 
 from __future__ import annotations
 

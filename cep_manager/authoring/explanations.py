@@ -1,4 +1,4 @@
-"""How the engine runs the queries of a plan, found out by a process that has the engine."""
+"""Explains how the engine runs the queries of a plan, by asking a process that has the engine loaded."""
 
 from __future__ import annotations
 

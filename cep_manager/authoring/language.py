@@ -1,4 +1,4 @@
-"""What the language has, for editors: everything that a plan may call, with how it is written and what it means."""
+"""The language reference for editors: everything that a plan may call, with its syntax and meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the manager shows to authors of plans."""
+"""Data types that the manager shows to authors of plans."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Callable(msgspec.Struct, frozen=True):
 
 
 class AnnotationHelp(msgspec.Struct, frozen=True):
-    """An annotation as it is begun, and what it says."""
+    """The beginning of an annotation, for completion, and its description."""
 
     text: str
     summary: str
@@ -64,8 +64,8 @@ class ScopeName(msgspec.Struct, frozen=True):
 class Validation(msgspec.Struct, frozen=True):
     """The result of validating a plan: `problems` forbid deployment, `warnings` do not.
 
-    `plan` is its name, empty when it cannot be read. `scope` lists the names that the text defines, as far as they are
-    known.
+    `plan` is its name, empty when it cannot be read. `scope` lists the names that the text defines, as far as they
+    could be determined.
     """
 
     valid: bool
@@ -89,7 +89,7 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 class PlanTrial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The plan in `text` and the events that it is to get; then `wait_ms` go by.
+    """The plan in `text`, the events to send to it, and the `wait_ms` to wait after them.
 
     The first event without a timestamp gets `start_ms`, by default the current time.
     """
@@ -101,10 +101,10 @@ class PlanTrial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EditedPart(msgspec.Struct, frozen=True):
-    """What an edit does to the state of one part of the deployed plan, held by `stage`.
+    """The effect of an edit on the state of one part of the deployed plan, held by `stage`.
 
     The state is `kept` (`reason` says how; empty: unchanged) or reset for that `reason`. `held` is what the part holds
-    now; None: not known.
+    now; None if unknown.
     """
 
     stage: str
@@ -116,9 +116,9 @@ class EditedPart(msgspec.Struct, frozen=True):
 
 
 class EditedStream(msgspec.Struct, frozen=True):
-    """What an edit does to accepted events of an imported stream that still wait at workers, `waiting_events` now.
+    """The effect of an edit on accepted events of an imported stream that still wait at workers, `waiting_events` now.
 
-    They are `kept` as they are, `mapped` to the stream's new attributes, or become `failed` events.
+    They are `kept` unchanged, `mapped` to the stream's new attributes, or become `failed` events.
     """
 
     stream: str
@@ -128,7 +128,7 @@ class EditedStream(msgspec.Struct, frozen=True):
 
 
 class EditPreview(msgspec.Struct, frozen=True):
-    """What a text would keep of the deployed plan that it replaces.
+    """What the deployed plan keeps if the text replaces it.
 
     `streams` are those that it changes and those with waiting events. `note` describes what cannot be predicted, and
     which results may be lost or duplicated; empty: nothing.

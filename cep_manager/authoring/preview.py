@@ -1,4 +1,4 @@
-"""What a plan's text would become: its topology, its query plan, and that in words."""
+"""Previews a plan's text: its topology, its query plan, and a description of both."""
 
 from __future__ import annotations
 

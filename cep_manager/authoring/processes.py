@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 MOST_ANSWER_BYTES = 8 * 2**20
 LAST_WORDS_BYTES = 2_000
 KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "NUMBA_CACHE_DIR")
-"""All that a process sees of the manager's environment, which may hold secrets."""
+"""The only environment variables of the manager that a process inherits; others may hold secrets."""
 
 
 class BoundedProcesses:

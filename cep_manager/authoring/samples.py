@@ -1,4 +1,4 @@
-"""Plans to begin with, each of which shows one thing; they are beside this file, and a test compiles them all."""
+"""Sample plans, each of which shows one feature; they are stored beside this file, and a test compiles them all."""
 
 from __future__ import annotations
 

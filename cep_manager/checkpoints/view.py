@@ -38,7 +38,7 @@ class CheckpointView(msgspec.Struct, frozen=True):
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """How numbers are spread; p50 and p99 are the smallest that half, and 99 in 100, do not exceed."""
+    """The distribution of numbers; p50 and p99 are the smallest values that 50% and 99% of them do not exceed."""
 
     minimum: int
     average: int
@@ -48,7 +48,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class CheckpointSummary(msgspec.Struct, frozen=True):
-    """Outcomes of the known checkpoints, and the spread of the complete ones; None when there are none."""
+    """Outcomes of the known checkpoints, and the spread of the complete ones; None if there are no complete ones."""
 
     complete: int
     failed: int
@@ -63,9 +63,9 @@ class CheckpointList(msgspec.Struct, frozen=True):
     """The checkpoints of a plan that are remembered, oldest first, of earlier epochs too.
 
     `begun_from` is the one that the present attempt of its topology of `epoch` started from, 0: without state.
-    `last_complete` is the newest that is whole, 0: there is none. `settings` say how the plan's checkpoints are
-    taken; None while no driver is known. `kept_savepoint` is the one with the newest of what other plans of the name
-    have left in the store; empty: there is none.
+    `last_complete` is the newest that is whole, 0: there is none. `settings` say how the plan's checkpoints are taken;
+    None if no driver is known. `kept_savepoint` is the one with the newest of what other plans of the name have left in
+    the store; empty: there is none.
     """
 
     plan: str
@@ -99,7 +99,7 @@ class PlanCheckpointSummary(msgspec.Struct, frozen=True):
 class CheckpointOverview(msgspec.Struct, frozen=True):
     """The checkpoints of all plans of a tenant, in order of name.
 
-    `settings` are the driver's, which plans may change for themselves; None while no driver is known.
+    `settings` are the driver's, which plans may change for themselves; None if no driver is known.
     """
 
     tenant: int

@@ -1,1 +1,1 @@
-"""What users do to plans: deploy, change, undeploy, sample."""
+"""Commands of users on plans: deploy, change, undeploy, sample."""

@@ -1,4 +1,4 @@
-"""Plans that come from files of the watched folder."""
+"""Commands on plans that come from files of the watched folder."""
 
 from __future__ import annotations
 

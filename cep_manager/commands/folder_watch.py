@@ -28,7 +28,7 @@ class FilePlans(Protocol):
     """The plans as the folder needs them; every method may raise CepError."""
 
     def origins(self) -> Mapping[PlanKey, FileOrigin | None]:
-        """Return every deployed plan and the file that it comes from; None: it was deployed by hand."""
+        """Return every deployed plan and its file; None if it was deployed by hand."""
 
     def deploy_file(self, tenant: int, text: str, origin: FileOrigin, files: Collection[str]) -> None:
         """Deploy the plan in `text` in place of the one that came from its file before.
@@ -152,9 +152,10 @@ class PlanFolderWatch:
 _PASSING = frozenset({"plan-store", "manager-unavailable", "not-leader"})
 """Errors that have nothing to do with the file: it is tried again."""
 _IN_ITS_WAY = frozenset({"plan-exists", "over-quota", "change-under-way"})
-"""Errors that end when other plans or files have gone."""
+"""Errors that may be resolved once other plans or files are removed."""
 _OF_KAFKA = frozenset({"kafka-unavailable", "topic-refused"})
-"""Errors that end when brokers answer, or somebody creates or deletes topics; other files do not wait for that."""
+"""Errors that may be resolved once brokers answer, or topics are created or deleted; other files do not wait for
+that."""
 KAFKA_AGAIN_S = 30.0
 
 

@@ -1,7 +1,8 @@
 """When a node may be restarted or shut down. Pure.
 
 A passive node may go at any time; the active one only while the other has every accepted event. All are restarted one
-after the other: first the passive node, then, when it is back and has every event, the active one, which hands over.
+after the other: first the passive node, then, once it is back and has every event, the active one, which first hands
+over its role.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The steps of which changes of plans consist: each goes to the plan store first, then to the control loop."""
+"""The steps that make up changes of plans: each is written to the plan store first, then sent to the control loop."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class _Draft(threading.local):
 class PlanChanges:
     """Makes the single steps of changes, on behalf of commands on plans, rule sets and files.
 
-    Steps are not safe by themselves: hold `one_at_a_time` around everything that belongs together, since what the store
-    and the control loop are given must not cross. Every step raises ManagerUnavailableError when the loop does not
-    answer and PlanStoreError when the plan store cannot be used.
+    Steps are not safe on their own: hold `one_at_a_time` around all steps of a change, since updates to the store and
+    to the control loop must not interleave. Every step raises ManagerUnavailableError when the loop does not answer and
+    PlanStoreError when the plan store cannot be used.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class PlanChanges:
         return STATE_MOVES if record.compiled.state_shape == compiled.state_shape else STATE_MATCHES
 
     def host_for(self, compiled: CompiledPlan, workers: int, asked: PlanHost | None) -> PlanHost:
-        """Return where the plan runs when it was moved to `asked`, with so many workers."""
+        """Return the host of a plan that was moved to `asked` and has `workers` workers."""
         return compiled.host_for(workers, self._default_host, asked)
 
     def rename(self, key: PlanKey, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
@@ -331,7 +331,7 @@ class PlanChanges:
             plans[record.key] = record
 
     def snapshot(self) -> ClusterSnapshot:
-        """Return the plans and processes as they are, or as the change of this thread makes them."""
+        """Return the current plans and processes, with the changes that this thread has begun."""
         if self._draft.snapshot is not None:
             return self._draft.snapshot
         if not self.service.alive():

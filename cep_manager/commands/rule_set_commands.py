@@ -47,7 +47,7 @@ FURTHER_ATTEMPTS = 3
 
 
 class _GivenUpError(Exception):
-    """Ends a transaction of which nothing is to stay."""
+    """Rolls back the whole transaction."""
 
 
 class RuleSetCommands:
@@ -103,9 +103,9 @@ class RuleSetCommands:
     def _compile(
         self, tenant: int, rule_set: str, files: tuple[RuleFile, ...], compiled: dict[str, CompiledPlan]
     ) -> tuple[list[WantedRule], list[RuleProblem]]:
-        """Return the plans of the files, each of which is compiled unless it is what runs.
+        """Return the plans of the files, each compiled unless that text is already running.
 
-        Those that cannot be are problems.
+        Those that fail to compile are reported as problems.
         """
         own = rules_of(rule_set, tenant, self._changes.snapshot().plans.values())
         runs = {record.target()[0]: record.key.plan for record, _ in own.values() if record.compiled is not None}

@@ -20,7 +20,7 @@ COUNTED: dict[StatisticsLevel, str] = {
     "basic": "events and latencies",
     "detail": "events and latencies, also of each query",
 }
-"""What stages count at each level, for people."""
+"""Describes what stages count at each level."""
 
 
 class SettingsCommands:
@@ -69,7 +69,7 @@ def _settings(record: PlanRecord) -> PlanSettings:
 
 
 def _state(patch: SettingsPatch) -> str:
-    """Return what a plan is that has the settings of `patch`, for people."""
+    """Return a description of the state that the settings of `patch` put a plan in."""
     parts = []
     if isinstance(patch.intake, bool):
         parts.append("is activated" if patch.intake else "is deactivated")
@@ -81,7 +81,7 @@ def _state(patch: SettingsPatch) -> str:
 
 
 def _done(patch: SettingsPatch) -> str:
-    """Return what was changed and what follows from it, for people."""
+    """Return a description of the change and its consequences."""
     parts = []
     if isinstance(patch.intake, bool):
         parts.append(

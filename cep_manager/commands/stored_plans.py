@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class StoredPlans:
-    """Remembers what the texts that were read last were compiled to. One thread uses it."""
+    """Caches the compiled form of the texts read last. Not thread-safe."""
 
     def __init__(self, scripts: ScriptPolicy, kafka: KafkaConfig | None = None) -> None:
         self._scripts = scripts

@@ -1,4 +1,4 @@
-"""What workers keep of failed events, and of plans that are missing."""
+"""Commands on the failed events, and on the data of missing plans, that workers store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which attempt of each topology runs: what is left of an earlier one is refused. Pure."""
+"""Tracks which attempt of each topology runs: members of earlier attempts are refused. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Attempts:
         return before is not None and attempt > before
 
     def refuse(self, key: PlanKey, epoch: int, attempt: int) -> Rejected | None:
-        """Return the refusal for a member of an earlier attempt; None for everyone else."""
+        """Return the refusal for a member of an earlier attempt; None for everything else."""
         newest = self._newest.get(key, {}).get(epoch, attempt)
         if attempt >= newest:
             return None

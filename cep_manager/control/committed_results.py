@@ -1,4 +1,4 @@
-"""Which results of plans with exactly-once delivery are final, for the workers that store them. Pure."""
+"""Tracks which results of plans with exactly-once delivery are final, for the workers that store them. Pure."""
 
 from __future__ import annotations
 

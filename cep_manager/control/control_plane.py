@@ -55,16 +55,17 @@ from cep_manager.plans.store import MOST_REMOVED
 from cep_manager.plans.stored_plan import SettingsPatch
 
 HEARTBEATS = (RegisterEndpoint, RequestEndpoint, RegisterWorker, RegisterTask, RefreshTasks, RegisterDriver, ListPlans)
-"""Messages that need not be news; what they say tells whether they are."""
+"""Messages that need not be news; their content decides whether they are."""
 
 Report = TypeVar("Report", WorkerPlanReport, TopologyReport)
 
 CHANGING_HEARTBEAT_MS = 100
-"""Tasks of a plan that is being changed are heard this often: orders go with the answers, and events wait for them."""
+"""Interval at which tasks of a plan that is being changed send heartbeats: orders are sent with the answers, and events
+wait for them."""
 
 
 class ControlPlane:
-    """Registry, members and deployments, and the rules between them. One thread uses it."""
+    """Registry, members and deployments, and the rules between them. Not thread-safe."""
 
     def __init__(
         self,
@@ -107,8 +108,8 @@ class ControlPlane:
         self._reported: object = None
         """The part of the driver's last report that `tick` uses."""
         self.news = True
-        """Whether there was a report or an order since the last `tick` that it should process soon. Heartbeats without
-        news are not processed one by one."""
+        """Whether a report or an order has arrived since the last `tick` that should be processed soon. Heartbeats
+        without news are not processed one by one."""
         self.looked = True
         """Whether the last `tick` processed all plans."""
         self._look_due_ms = 0
@@ -413,7 +414,7 @@ class ControlPlane:
         leases are extended by that time.
         All plans are looked at only after news, or when time may have changed something about one of them.
         """
-        # First: whatever is heard while this tick's instructions are carried out calls for another one.
+        # First: any message that arrives while this tick's instructions are carried out requires another tick.
         news, self.news = self.news, False
         self._adapt_lease(now_ms, behind_ms)
         silent = self._members.expire_workers(now_ms)

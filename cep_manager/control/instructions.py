@@ -1,4 +1,4 @@
-"""What decisions ask the manager's shell to do. Decisions themselves do no I/O."""
+"""Instructions of the decision logic to the manager's I/O layer. Decisions themselves do no I/O."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ Instruction = LogLine | PushToDriver | StoreInstruction
 def leading(waiting: deque[StoreInstruction], most: int) -> list[StoreInstruction]:
     """Take the first instructions of one kind out of `waiting`, `most` at most; none when nothing waits.
 
-    Those of another kind keep their place: a plan's instructions are carried out in the order in which they were given.
+    Those of other kinds keep their place: a plan's instructions are carried out in the order in which they were given.
     """
     taken: list[StoreInstruction] = []
     while waiting and len(taken) < most and (not taken or type(waiting[0]) is type(taken[0])):

@@ -63,26 +63,27 @@ MESSAGES_AT_ONCE = 1_000
 """The number of messages after which the loop checks its commands and the time, even if more are waiting."""
 
 LONGEST_BEHIND_MS = 60_000
-"""How long leases are extended at most because heartbeats of silent peers may be among the unread messages."""
+"""Upper bound on the extension of leases while heartbeats of silent peers may be among the unread messages."""
 
 REST = 4
-"""After news the loop looks at all plans, and not again before so many times as long as that took: with many plans
-each look costs milliseconds, while messages come one by one."""
+"""After news the loop examines all plans, then pauses this many times as long as the pass took: with many plans each
+look costs milliseconds, while messages come one by one."""
 
 SETTLE_S, SETTLE_STEP_S = 10.0, 0.1
-"""How long a start waits until the leader is known, and how often it checks whether the loop runs."""
+"""How long startup waits until the leader is known, and how often it checks that the loop is running."""
 
 NOTED_S = 10.0
 """Time limit for the writes to the plan store that must precede a command."""
 
 STORED_AT_ONCE = 25
-"""So many instructions to the plan store share a transaction at most: the lease is confirmed between transactions."""
+"""Maximum number of instructions to the plan store per transaction: the lease is confirmed between transactions."""
 
 NEVER = -(10**9)
 """A monotonic time before all others."""
 
 REVISION_BITS = 32
-"""A leader can change its plan list so many times (2 to the power of it) before its revisions meet the next one's."""
+"""Bits of a revision that count a leader's changes of the plan list, before its revisions would reach those of the next
+leader."""
 
 
 class ManagerControlLoop:
@@ -126,14 +127,14 @@ class ManagerControlLoop:
         nodes = NodeStore(database, config.node, config.http_address()) if config.node.folder else None
         self._leadership = Leadership(config, database, clock, self._read_store, self._wake, address, nodes)
         self.node: NodeAgent | None = None
-        """That of a manager that is part of one of two nodes."""
+        """The node of a manager that is part of a two-node system."""
         if nodes is not None:
             self.node = NodeAgent(config.node, nodes, self._leadership, clock)
             self._leadership.probed_at = self.node.guard_of
             self._leadership.contested = self.node.is_contested
             self._leadership.before_confirming = self.node.write_deadline
         self._to_store: deque[StoreInstruction] = deque()
-        """What the store's thread is to write, in this order."""
+        """Instructions that the store's thread has yet to write, in order."""
         self._raising: set[RaiseEpoch] = set()
         """The epochs that are to be raised, until the plane has the answer; belongs to the loop's thread."""
         self._store_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-store")
@@ -192,9 +193,9 @@ class ManagerControlLoop:
     def led(self) -> ClusterSnapshot | None:
         """Return the snapshot, of a manager that leads.
 
-        None: this one does not, or knows only a part of its plans yet.
+        None if this one does not lead, or knows only a part of its plans yet.
         """
-        # One read of one tuple: token and snapshot belong together even while the loop publishes new ones.
+        # Read the tuple once: token and snapshot belong together even while the loop publishes new ones.
         token, snapshot = self._snapshot
         return snapshot if self._leadership.leads() and token == self._leadership.token() else None
 
@@ -335,7 +336,8 @@ class ManagerControlLoop:
             self._carry_out(self._plane.tick(self._ticked_ms, min(behind_ms, LONGEST_BEHIND_MS)))
             if self._plane.looked:
                 self._snapshot_ms = NEVER
-        # What heartbeats renew is shown as often as they come; a thousand plans need not be listed more often.
+        # Changes that come with every heartbeat are published as often as heartbeats arrive; a thousand plans need not
+        # be listed more often.
         if self._ticked_ms - self._snapshot_ms >= self._config.control.heartbeat_ms:
             self._tell()
         self._tick_cost_ms = self._clock.monotonic_ms() - self._ticked_ms

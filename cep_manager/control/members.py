@@ -1,4 +1,4 @@
-"""Who is alive: the driver, the workers, the tasks of each topology.
+"""Tracks live members: the driver, the workers, the tasks of each topology.
 
 Pure, under leases that each registration renews. Each member keeps its reports of the last seconds, from which rates
 are computed.
@@ -23,7 +23,7 @@ RATE_WINDOW_MS = 5_000
 """Rates are taken over at most this long."""
 
 LOST_SHOWN_MS = 60_000
-"""How long a worker that fell silent is listed as lost."""
+"""How long a worker that stopped sending heartbeats is listed as lost."""
 
 MAXIMUM_REPORTS = 16
 """Reports kept for each member, however fast it beats."""
@@ -53,7 +53,7 @@ def is_secured(report: WorkerPlanReport) -> bool:
 def brings_back(report: RegisterWorker, former: RegisterWorker) -> bool:
     """Return whether the worker has what the `former` one of its name had: its folder, or a copy that it started from.
 
-    One that does not report its identity is assumed to have it.
+    A worker that does not report its identity is assumed to have it.
     """
     known = former.identity in ("", report.identity, report.copy_of)
     return known or not report.identity
@@ -95,7 +95,7 @@ def same_process(one: Report, other: Report) -> bool:
 def heard(member: ClusterMember[Report] | None, report: Report, peer: bytes, now_ms: int) -> ClusterMember[Report]:
     """`member` after another report.
 
-    One of another process, or of one that counts from the start again, begins a new member.
+    A report of another process, or of one whose counters restarted, begins a new member.
     """
     if member is None or not same_process(member.latest, report) or report.up_ms < member.latest.up_ms:
         return ClusterMember(since_ms=now_ms, heard_ms=now_ms, latest=report, peer=peer)
@@ -115,7 +115,8 @@ class ClusterMembers:
         self.workers: dict[str, ClusterMember[RegisterWorker]] = {}
         self.lost_workers: dict[str, ClusterMember[RegisterWorker]] = {}
         self.away_workers: dict[str, ClusterMember[RegisterWorker]] = {}
-        """All that have ended, lost or not, and may still have events of a plan; until they come back."""
+        """All that have ended, lost or not, and may still have events of a plan; entries are removed when the worker
+        returns."""
         self.tasks: dict[PlanKey, dict[tuple[int, int], ClusterMember[RegisterTask]]] = {}
 
     def live_driver(self, now_ms: int) -> ClusterMember[RegisterDriver] | None:
@@ -159,7 +160,7 @@ class ClusterMembers:
         )
 
     def with_known(self, message: Message) -> Message | None:
-        """Return the message of a driver or worker with what it told before; None when that is not known."""
+        """Return the message of a driver or worker, completed with its earlier reports; None when that is not known."""
         if isinstance(message, RegisterDriver) and not message.whole:
             return self.known_report(message)
         return self.known_worker_report(message) if isinstance(message, RegisterWorker) else message
@@ -243,7 +244,7 @@ class ClusterMembers:
     def expire_workers(self, now_ms: int) -> list[ClusterMember[RegisterWorker]]:
         """Return workers that are silent for a lease are lost, or have left as they had said.
 
-        These are those of which that is news.
+        Only newly lost or departed workers are returned.
         """
         for name, worker in list(self.lost_workers.items()):
             if now_ms - worker.heard_ms >= LOST_SHOWN_MS:

@@ -1,4 +1,4 @@
-"""The registry of endpoints: which process accepts events of which plan, under a lease that each registration renews.
+"""The registry of endpoints: which process accepts events of which plan. Each registration renews a lease.
 
 Pure: it takes messages and a monotonic time, and returns responses and instructions. A registration is the heartbeat:
 

@@ -1,4 +1,4 @@
-"""Which processes may act for a plan's topology: remains of ended runs are refused, or guided to their end. Pure."""
+"""Decides which processes may act for a plan's topology: remains of ended runs are refused or shut down. Pure."""
 
 from __future__ import annotations
 

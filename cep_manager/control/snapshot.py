@@ -1,4 +1,4 @@
-"""What the control loop knows at one moment, immutable, for readers in other threads."""
+"""An immutable snapshot of the control loop's knowledge, for readers in other threads."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
     endpoints: tuple[EndpointRecord, ...]
     histories: dict[PlanKey, Mapping[str, CounterHistory]] = {}
     deliveries: dict[PlanKey, CounterHistory] = {}
-    """How many results of each plan sinks and listeners have got, by stream."""
+    """The number of results delivered to sinks and listeners of each plan, by stream."""
     growing_lags: dict[PlanName, tuple[GrowingLag, ...]] = {}
     """The topics that plans read more slowly than others write them."""
     errors: dict[PlanKey | None, tuple[ErrorGroup, ...]] = {}
-    """What went wrong, by plan (None: with processes, apart from plans), newest first."""
+    """Errors by plan, newest first; key None has the errors of processes that concern no plan."""
     checkpoints: dict[PlanKey, tuple[KnownCheckpoint, ...]] = {}
     """The checkpoints of each plan that are remembered, oldest first."""
     samples: dict[PlanKey, PlanSamples] = {}

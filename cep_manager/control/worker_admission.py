@@ -1,4 +1,4 @@
-"""Which worker may speak under a name: one folder, one process, one system at a time. Pure.
+"""Decides which worker may use a name: one folder, one process, one system at a time. Pure.
 
 another system's database       answered, does nothing for us         (alert)
 another folder, first one lives refused                               (alert)

@@ -1,1 +1,1 @@
-"""Which manager leads."""
+"""Leader election among managers."""

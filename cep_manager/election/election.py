@@ -1,4 +1,4 @@
-"""Which manager leads: decided by each one for itself, from the lease in the database and its own clock. Pure.
+"""Leader election: each manager decides for itself, from the lease in the database and its own clock. Pure.
 
                  the lease is free, or has not moved for its length
     STANDBY ──────────────────────────────────────────────────────▶ CLAIMING
@@ -46,7 +46,7 @@ FORGET_AFTER_MS = 60_000
 
 
 class ElectionRole(Enum):
-    """What a manager is."""
+    """The role of a manager."""
 
     STANDBY = "standby"
     CLAIMING = "claiming"
@@ -55,7 +55,7 @@ class ElectionRole(Enum):
 
 
 class ElectionSignal(Enum):
-    """What the state of the database and the clock mean for the lease."""
+    """The effect of the database's state and the clock on the lease."""
 
     FREE = "free"
     """It may be claimed."""
@@ -90,7 +90,7 @@ HOLDS_LEASE = frozenset({ElectionRole.PREPARING, ElectionRole.LEADING})
 
 
 class Election:
-    """One manager's part in the election. One thread uses it, all times are of one monotonic clock."""
+    """One manager's part in the election. Not thread-safe; all times are of one monotonic clock."""
 
     def __init__(self, me: ManagerAddress, pace: ElectionTiming, *, of_two_nodes: bool = False) -> None:
         """`of_two_nodes`: the transaction of a claim records that no other manager may claim the lease afterwards."""
@@ -124,7 +124,7 @@ class Election:
         return self.role is ElectionRole.LEADING and now_ms < self._until_ms
 
     def leader(self, now_ms: int) -> ManagerAddress | None:
-        """Return the leader as far as this manager knows; None when there is none known."""
+        """Return the leader as far as this manager knows; None if no leader is known."""
         # Not from the database: between the end of its lease and the next answer the lease there still names this
         # manager.
         if self.role is ElectionRole.LEADING:

@@ -55,7 +55,7 @@ ALONE_LEASES = 5
 
 
 PROBE_POLL_MS = 20
-"""How often the answer to a probe is looked for."""
+"""Interval at which the answer to a probe is polled."""
 
 
 class ElectionStatus(msgspec.Struct, frozen=True):
@@ -93,7 +93,8 @@ class Resigned(msgspec.Struct, frozen=True):
 class Leadership:
     """One manager's part in the election.
 
-    `turn`, `settle` and `close` are for the control loop's thread and the one that ends it, all else for any.
+    Only the control loop's thread and the thread that ends it may call `turn`, `settle` and `close`; any thread may
+    call the rest.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class Leadership:
         self.before_confirming: Callable[[], None] = lambda: None
         """Called before the database learns of the lease's next length; OSError: it does not learn of it."""
         self.contested: Callable[[], bool] = lambda: True
-        """Whether another manager may claim the lease when it is over."""
+        """Whether another manager may claim the lease when it expires."""
         lease_ms = election.lease_ms
         pace = ElectionTiming(election.heartbeat_ms, election.poll_ms, lease_ms, ALONE_LEASES * lease_ms)
         self._election = Election(self.me, pace, of_two_nodes=nodes is not None)

@@ -1,4 +1,4 @@
-"""What an election requests from the database and from its process, and the answers."""
+"""Requests of an election to the database and to its process, and their answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MARGIN_PARTS = 10
 
 
 class ElectionTiming(msgspec.Struct, frozen=True):
-    """How often a leader renews its lease and a standby checks it, and how long the lease lasts.
+    """How often a leader renews its lease and a standby checks it, and the duration of the lease.
 
     It lasts `lease_ms`, but `alone_ms` when no other manager may claim it: then none waits for it to
     expire, so it may outlast a slow disk.
@@ -47,7 +47,7 @@ class Lease(msgspec.Struct, frozen=True):
 
     `token` has grown with every change of leader, `beat` with every confirmation since, `changes` with every write of
     plans. `holder` None: it was released, or never taken. `since_ms` is the time of day, by its holder's clock, at
-    which it was taken: for people.
+    which it was taken: for display.
     """
 
     token: int
@@ -68,7 +68,7 @@ class LeaderChange(msgspec.Struct, frozen=True):
 
 
 class LeaseState(msgspec.Struct, frozen=True):
-    """What was found in the database: the lease, and every manager with the number of times that it has been there.
+    """The state found in the database: the lease, and every manager with the number of times that it has been there.
 
     `done`: the requested claim or confirmation has just succeeded. `namesake` is the process that had signed in at this
     manager's address before; empty: none, or this one.

@@ -20,7 +20,7 @@ class StreamMember(msgspec.Struct, frozen=True):
 class EventStreamView(msgspec.Struct, frozen=True):
     """An event stream of a tenant: `imported` ones accept events, `exported` ones give results.
 
-    Where plans define its attributes differently there is one for each plan, called `PLAN/STREAM`.
+    If plans define its attributes differently, each plan has its own, called `PLAN/STREAM`.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Reads files of events in Parquet, in a separate process with bounded time and memory: files come from anywhere."""
+"""Reads files of events in Parquet, in a separate process with bounded time and memory: files are untrusted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AT_ONCE = 2
 
 _free = threading.BoundedSemaphore(AT_ONCE)
 _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
-"""All that the process sees of the manager's environment, which may hold secrets."""
+"""The only environment variables of the manager that the process inherits; others may hold secrets."""
 
 
 def read_parquet(file: bytes, attributes: tuple[tuple[str, str], ...]) -> bytes:

@@ -29,12 +29,12 @@ MOST_ANSWER_BYTES = 128 * 2**20
 BATCH_ROWS = 500
 """Few, since one value may be as large as a megabyte: the number of rows in memory at a time."""
 LONGEST_LIST = 500
-"""How many characters of a file's column names a message shows."""
+"""Maximum number of characters of a file's column names in a message."""
 TIME = "_timestamp"
 
 
 class RowsRefusedError(Exception):
-    """What is wrong with the file, as a message to the user."""
+    """The file is invalid; the message is for the user."""
 
 
 def main() -> int:

@@ -68,7 +68,7 @@ def sampled(batch: pa.RecordBatch, count: int) -> pa.RecordBatch:
 
 
 def as_events(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Return the rows as JSON can say them to a browser, event time first: numbers that it cannot hold are texts."""
+    """Return the rows as JSON for a browser, event time first. Numbers out of its range become strings."""
     return [{name: _shown(value) for name, value in row.items()} for row in event_rows(batch)]
 
 

@@ -1,4 +1,4 @@
-"""What the live graph of a topology consists of."""
+"""Data types of the live graph of a topology."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class GraphConnection(msgspec.Struct, frozen=True):
 class TopologyGraph(msgspec.Struct, frozen=True):
     """All of a plan's topology at one moment.
 
-    Of stages with very many instances it has the first; `hidden_instances` is the number of omitted ones.
+    A stage with very many instances is cut to the first ones; `hidden_instances` is the number of omitted ones.
     """
 
     plan: str

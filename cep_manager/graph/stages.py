@@ -69,7 +69,7 @@ def drawn(instances: tuple[DrawnInstance, ...]) -> tuple[DrawnInstance, ...]:
 
 
 def _edges(components: list[PlannedComponent], shown: int) -> int:
-    """Return the number of edges between so many instances of each component."""
+    """Return the number of edges between the first `shown` instances of each component."""
     written: dict[str, int] = {}
     for one in components:
         if one.kind != "publisher":
@@ -158,7 +158,7 @@ def _of_stream(counts: tuple[StreamCount, ...], stream: str) -> int:
 
 
 def stage_edges(instances: tuple[DrawnInstance, ...]) -> Iterator[GraphEdge]:
-    """Yield the edges between instances, some of which may not be shown."""
+    """Yield the edges between instances; some of these may be hidden."""
     writers: dict[str, list[DrawnInstance]] = {}
     for one in instances:
         if one.component.kind != "publisher":

@@ -1,1 +1,1 @@
-"""What the leader remembers of reports: errors, counters, checkpoints, samples. Pure."""
+"""The leader's history of reports: errors, counters, checkpoints, samples. Pure."""

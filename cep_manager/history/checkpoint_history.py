@@ -27,7 +27,7 @@ _Identity = tuple[int, int]
 
 
 class CheckpointHistory:
-    """The newest checkpoints of each plan. One thread uses it; what `known` returned may go to others."""
+    """The newest checkpoints of each plan. Not thread-safe, but the results of `known` may be shared."""
 
     def __init__(self) -> None:
         self._plans: dict[PlanKey, dict[_Identity, KnownCheckpoint]] = {}

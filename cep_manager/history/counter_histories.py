@@ -27,7 +27,7 @@ class _Source:
         self._most: dict[str, dict[Counter, int]] = {}
 
     def has_restarted(self, report: RegisterTask) -> bool:
-        """Return whether `report` comes from another process, or from one whose counters started again at 0."""
+        """Return whether `report` comes from another process, or from one whose counters restarted at 0."""
         return _process(report) != self._process or report.up_ms < self._up_ms
 
     def growth(self, report: RegisterTask) -> Iterator[tuple[ComponentReport, dict[Counter, int]]]:
@@ -70,7 +70,7 @@ class _PlanHistories(msgspec.Struct):
 
 
 class CounterHistories:
-    """By plan and instance. One thread uses it; what `snapshot` gives may be read by any."""
+    """Counter histories by plan and instance. Not thread-safe, but the results of `snapshot` may be shared."""
 
     def __init__(self) -> None:
         self._plans: dict[PlanKey, _PlanHistories] = {}

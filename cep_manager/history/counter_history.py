@@ -1,12 +1,12 @@
-"""How the counters of one component instance grew, as far back as a day. Pure.
+"""The growth of the counters of one component instance, for up to a day. Pure.
 
-For each window a ring of samples is kept, each of which holds all counters as they stood at its time:
+For each window a ring of samples is kept, each with the values of all counters at its time:
 
     ──●────────●────────●────────●────────●───▶ now
       oldest          ▲                     the totals
                       └ now − window: between two samples, told as if events had come evenly
 
-What happened in the window is the totals less what stood there. An instance takes 171 samples of 8 bytes for each
+the count for a window is the total minus the sample at its start. An instance takes 171 samples of 8 bytes for each
 counter and 80 bytes besides: some 35 KB for a stage with four streams, at most 0.8 MB for one with `MOST_COUNTERS`.
 """
 
@@ -21,7 +21,7 @@ from operator import attrgetter
 import msgspec
 
 Counter = tuple[str, str]
-"""What is counted, and of which stream (or bucket of latencies), if that matters."""
+"""A counter's name, and its stream or latency bucket, if any."""
 
 WINDOWS_S = (600, 10_800, 86_400)
 SAMPLE_MS = (10_000, 180_000, 1_800_000)
@@ -33,7 +33,7 @@ OTHERS = "(others)"
 
 
 class CounterSample(msgspec.Struct, frozen=True):
-    """How the counters stood at `at_ms`; those that were begun later are missing at the end."""
+    """The counter values at `at_ms`; counters that were added later are missing at the end."""
 
     at_ms: int
     values: array[int]

@@ -1,7 +1,7 @@
-"""How many results sinks and listeners have got of each plan, from what workers report. Pure.
+"""Counts the results delivered to sinks and listeners of each plan, from workers' reports. Pure.
 
-Workers count from their start. What a worker had counted when it was heard first, or first after a restart, came
-before: it is not part of what was delivered since.
+Workers count from their start. The first count heard from a worker, or after its restart, is the baseline: earlier
+deliveries are not included.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KIND = "delivered"
 
 
 class DeliveryCounts:
-    """By plan. One thread uses it; what `snapshot` gives may be read by any."""
+    """Delivery counts by plan. Not thread-safe, but the results of `snapshot` may be shared."""
 
     def __init__(self) -> None:
         self._tracks: dict[PlanKey, Track] = {}

@@ -27,7 +27,7 @@ for all that live: one that was forgotten counts again with its next report."""
 MOST_PLACES = 64
 """Places that are remembered of each group; the one seen last longest ago goes first."""
 SHOWN_PLACES = 16
-"""How many places of each group are kept, the newest."""
+"""How many of the newest places of each group are kept."""
 
 Owner = PlanKey | None
 """Whose errors they are: a plan's, or those of no plan."""
@@ -51,7 +51,7 @@ class _Group:
 
 
 class ErrorHistory:
-    """The errors of all plans and processes. One thread uses it; what `groups` gave may go to others."""
+    """The errors of all plans and processes. Not thread-safe, but the results of `groups` may be shared."""
 
     def __init__(self) -> None:
         self._groups: dict[Owner, dict[str, _Group]] = {}

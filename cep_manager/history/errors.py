@@ -12,7 +12,7 @@ ErrorKind = Literal["failure", "error"]
 
 
 class ErrorPlace(msgspec.Struct, frozen=True):
-    """Where errors of a group occurred.
+    """A place where errors of a group occurred.
 
     A stage instance, source or sink (empty: none of them, or not known) in a process. Times are times of day.
     """
@@ -47,7 +47,7 @@ class ErrorGroup(msgspec.Struct, frozen=True):
 
 
 class PlanErrors(msgspec.Struct, frozen=True):
-    """What went wrong with a plan, newest first.
+    """The errors of a plan, newest first.
 
     `root_cause` is the failure that ended its topology last; None: none did since the manager knows the plan.
     """
@@ -59,14 +59,14 @@ class PlanErrors(msgspec.Struct, frozen=True):
 
 
 class ErrorList(msgspec.Struct, frozen=True):
-    """What went wrong with all plans of a tenant, newest first."""
+    """The errors of all plans of a tenant, newest first."""
 
     tenant: int
     errors: tuple[ErrorGroup, ...]
 
 
 class ProcessErrors(msgspec.Struct, frozen=True):
-    """What went wrong with processes, apart from plans, newest first."""
+    """The errors of processes that concern no plan, newest first."""
 
     errors: tuple[ErrorGroup, ...]
 

@@ -1,4 +1,4 @@
-"""What is being sampled inside of topologies, and what was seen. Pure.
+"""The active sampling orders of topologies, and the sampled events. Pure.
 
 A command is valid for a time and then expires; it is not stored: a manager that takes over samples nothing.
 """
@@ -24,7 +24,7 @@ class PlanSamples(msgspec.Struct, frozen=True):
     events: Mapping[str, tuple[SampledEvent, ...]] = {}
 
     def running(self, now_ms: int) -> tuple[SampleOrder, ...]:
-        """Return the orders that hold at `now_ms`."""
+        """Return the orders that are active at `now_ms`."""
         return tuple(
             SampleOrder(component, percent, until_ms - now_ms)
             for component, (percent, until_ms) in self.orders.items()
@@ -36,7 +36,7 @@ NONE = PlanSamples()
 
 
 class SampleReport(msgspec.Struct, frozen=True):
-    """What is being sampled of a plan, for how long still, and the newest events that were seen, oldest first."""
+    """The active sampling of a plan, its remaining time, and the newest sampled events, oldest first."""
 
     plan: str
     tenant: int
@@ -45,7 +45,7 @@ class SampleReport(msgspec.Struct, frozen=True):
 
 
 class Samples:
-    """By plan. One thread uses it; what `snapshot` gives may be read by any."""
+    """Samples by plan. Not thread-safe, but the results of `snapshot` may be shared."""
 
     def __init__(self) -> None:
         self._plans: dict[PlanKey, PlanSamples] = {}

@@ -1,8 +1,8 @@
-"""Whether plans read topics more slowly than others write them, from what workers report. Pure.
+"""Detects plans that read topics more slowly than others write them, from workers' reports. Pure.
 
-Of each topic the lag is noted every `SAMPLE_MS`. It grows when every lag of the later half of `GROWS_MS` is above every
-lag of the earlier half, and the newest is above the first of that half: a burst that is being worked off does not, nor
-does a lag that a higher rate has raised once.
+The lag of each topic is recorded every `SAMPLE_MS`. It grows when every lag of the later half of `GROWS_MS` is above
+every lag of the earlier half, and the newest is above the first of that half: a burst that is being worked off does
+not, nor does a lag that a higher rate has raised once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SAMPLE_MS = 30_000
 GROWS_MS = 300_000
 _SAMPLES = GROWS_MS // SAMPLE_MS + 1
 FORGOTTEN_MS = 60_000
-"""A worker that has been silent for so long reads nothing."""
+"""A worker that has been silent for this long is assumed to read nothing."""
 
 PlanName = tuple[int, str]
 """Tenant and name."""
@@ -34,7 +34,7 @@ class GrowingLag(msgspec.Struct, frozen=True):
 
 
 class TopicLags:
-    """By plan and topic. One thread uses it; what `growing` gives may be read by any."""
+    """Lags by plan and topic. Not thread-safe, but the results of `growing` may be shared."""
 
     def __init__(self) -> None:
         self._reports: dict[str, tuple[int, dict[tuple[PlanName, str], int]]] = {}

@@ -1,4 +1,4 @@
-"""What component instances did in a window, in the metrics that Storm's users know. Pure."""
+"""The activity of component instances in a window, in Storm's metrics. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How plans start, change, move their state, drain and end."""
+"""Starts, changes, state transfer, draining and removal of plans."""

@@ -122,7 +122,8 @@ class PlanDeployments:
 
     def _take_name(self, key: PlanKey) -> None:
         """Remove the plan's name from the former names of other plans."""
-        # A leader begins by putting all plans, each of which takes its name: only the renamed ones are looked through.
+        # A new leader begins by putting all plans, each of which takes its name: only the renamed ones are looked
+        # through.
         renamed = [self.plans[one] for one in self._renamed if one in self.plans]
         for other in [one for one in renamed if key.plan in one.stored.former_names and one.key != key]:
             if other.key.tenant == key.tenant:
@@ -173,7 +174,7 @@ class PlanDeployments:
         return [LogLine("error", f"drained plan not removed plan={key.topology()} reason={reason!r}")]
 
     def step_drains(self, members: ClusterMembers, now_ms: int) -> list[Instruction]:
-        """Return plans that are being undeployed get on; those of which nothing is left are removed."""
+        """Advance plans that are being undeployed, and remove those that have ended."""
         if self._since_ms is None:
             self._since_ms = now_ms
         instructions: list[Instruction] = []
@@ -225,7 +226,7 @@ class PlanDeployments:
     ) -> list[Instruction]:
         """Submit the plan again under `epoch`, which the plan store has counted.
 
-        One that holds slots at once, so that they do not go to another plan of its tenant.
+        Reserve its slots at once, so that they do not go to another plan of its tenant.
         """
         record = self.plans.get(key)
         # Late or overtaken: commands and answers of the plan store pass each other.
@@ -266,7 +267,7 @@ class PlanDeployments:
         These are unknown plans, others under a known name, and leftovers beside a current epoch. Each may take a last
         checkpoint, since an order to end it that way may already have been sent.
         """
-        # Those that are stopping have their order already.
+        # Those that are stopping already have their order.
         topologies = [report for report in driver.latest.topologies if report.state != "stopping"]
         listed = {(report.key, report.epoch) for report in topologies}
         instructions: list[Instruction] = []
@@ -302,7 +303,7 @@ class PlanDeployments:
         for plan in served:
             if plan.needs_epoch:
                 needed[plan.key] = max(needed.get(plan.key, 0), plan.needs_epoch)
-        # At least twice in a lease, whatever was heard when.
+        # At least twice per lease, whichever messages arrive.
         self.steady_until_ms = now_ms + self._base_lease_ms // 2
         for key, known in list(self.plans.items()):
             mine, reported = tasks.get(key, {}), reports.get(key, [])
@@ -545,6 +546,6 @@ def _reports(driver: ClusterMember[RegisterDriver] | None) -> tuple[TopologyRepo
 
 
 def describe_task(task: ClusterMember[RegisterTask]) -> str:
-    """Return a task for people: its number, host and process."""
+    """Return a readable description of a task: its number, host and process."""
     latest = task.latest
     return f"task {latest.task} on {latest.host} (process {latest.process_id})"

@@ -51,7 +51,7 @@ class Unprocessed(msgspec.Struct, frozen=True):
 
 
 class DrainStep(msgspec.Struct, frozen=True):
-    """What a plan that is being drained does now, and the reason for people.
+    """The current step of a plan that is being drained, and a readable reason.
 
     It does `work`, `settle` (nothing waits, but its groups may still send each other events by topics), `rest` (its
     stages finish what they have), or it is `through`.
@@ -62,14 +62,14 @@ class DrainStep(msgspec.Struct, frozen=True):
 
 
 def unprocessed(key: PlanKey, live: Iterable[Worker], away: Iterable[Worker], first_epoch: int = 0) -> Unprocessed:
-    """Return what workers said last of the plan.
+    """Return what workers last reported about the plan.
 
     Args:
         key: The plan.
-        live: The workers that are heard.
-        away: Those that are no longer heard.
-        first_epoch: The epoch under which the plan was deployed. What workers said of earlier ones is about another
-            plan, which had its name before. 0: not known, all counts.
+        live: The workers that send heartbeats.
+        away: The workers that no longer send heartbeats.
+        first_epoch: The epoch under which the plan was deployed. Reports of earlier epochs concern another plan that
+            had the name before. 0 if not known: all reports count.
     """
     here = [report for worker in live for report in _reports(worker, key, first_epoch)]
     return unprocessed_of(key, here, away, first_epoch)
@@ -98,7 +98,8 @@ def awaited_workers(
 ) -> tuple[str, ...]:
     """Return the names of workers that may have events of the plan when draining starts.
 
-    That is every live one, since it may be accepting events right now. The arguments are those of `unprocessed`.
+    These include every live worker, since it may be accepting events right now. The arguments are those of
+    `unprocessed`.
     """
     names = {worker.latest.worker for worker in live}
     for worker in away:
@@ -194,7 +195,7 @@ def _unread(record: PlanRecord, live: Iterable[Worker], topics: Mapping[str, int
     if unread := sum(lags.values()):
         return f"{unread:,} messages between its groups are not read yet"
     read = Counter(topic for topic, _ in lags)
-    # A partition that no worker reads, as after one of them has died, may hold messages.
+    # A partition that no worker reads, for example after a worker has died, may hold messages.
     missing = sorted(topic for topic, count in topics.items() if read[topic] < min(count, MOST_PARTITIONS))
     if missing:
         return (
@@ -222,7 +223,7 @@ def _deliver(said: Collection[WorkerPlanReport]) -> DrainStep:
 
 
 def _exactly_once(said: Collection[WorkerPlanReport]) -> DrainStep:
-    """Return results stand once a checkpoint holds the events that they came from."""
+    """Return the step of an exactly-once plan: results are final once a checkpoint includes the events behind them."""
     if not all(map(is_secured, said)):
         return DrainStep("work", "the last events wait for their checkpoint")
     results = sum(report.prepared.released_events for report in said if report.prepared is not None)

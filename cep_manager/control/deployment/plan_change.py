@@ -1,4 +1,4 @@
-"""How a running plan gets another text or another number of workers without being stopped first. Pure.
+"""Replaces the text or the number of workers of a running plan without stopping it first. Pure.
 
 plan changed ──▶ TRIAL: the new topology starts beside the former one, which continues working
                     │ all its tasks are heard          ▶ TAKE OVER: workers turn to it, the former one is killed
@@ -33,7 +33,7 @@ GOES_ON: frozenset[str] = frozenset({"starting", "running", "restarting"})
 
 
 class ChangeVerdict(Enum):
-    """What becomes of a trial."""
+    """The outcome of a trial."""
 
     WAIT = "wait"
     MOVE_STATE = "move state"
@@ -304,6 +304,6 @@ def _kill(
 ) -> list[Instruction]:
     """End the topology at the driver.
 
-    One that is to `drain` takes a last checkpoint, from which the next one begins.
+    With `drain` it takes a last checkpoint, from which the next topology starts.
     """
     return [] if driver is None else [PushToDriver(driver.peer, KillTopology(record.key, epoch, drain=drain))]

@@ -1,4 +1,4 @@
-"""How state goes from a running topology to the one that is to take its place. Pure.
+"""Transfers state from a running topology to the one that replaces it. Pure.
 
 former   work ─▶ pause ─▶ quiet: nothing is under way ─▶ give ─▶ given ──────────────▶ killed
 trial    stand-by ────────────────────────────────────────────▶ fetches ─▶ restored ─▶ work
@@ -30,7 +30,7 @@ AT_REST: frozenset[StateTransfer] = frozenset({"quiet", "given"})
 
 
 class TransferProgress(msgspec.Struct, frozen=True):
-    """How far a trial has got: `live` of its tasks are heard, `restored` have the state of the former topology.
+    """The progress of a trial: `live` of its tasks are heard, `restored` have the state of the former topology.
 
     `at_rest` tasks of the former topology have paused.
     """
@@ -43,8 +43,8 @@ class TransferProgress(msgspec.Struct, frozen=True):
 def moves_state(record: PlanRecord) -> bool:
     """Return whether the topology that runs has a state to continue with.
 
-    Stages that the new one has too hand theirs over; where their queries differ, what is the same in them is taken, and
-    the tasks tell what was not.
+    Stages that the new one has too hand theirs over; if their queries differ, matching state is kept, and the tasks
+    report what was not.
     """
     return record.compiled is not None
 

@@ -34,12 +34,12 @@ class StageError(msgspec.Struct, frozen=True):
 
 
 class StageCounts(msgspec.Struct, frozen=True):
-    """What a stage or an instance of one did in a window, and what it holds now.
+    """The work of a stage or of one instance in a window, and its current queues and state.
 
     `transferred` counts an emitted event once for each stage that takes it. `capacity` is the share of the last ten
-    minutes that the busiest instance spent working. `execute_ms` is the mean time that working on an event took,
-    `process_ms` that which it stayed, at receivers until all that came of it had gone on; percentiles are the
-    receivers' alone. `queued` events, and the state's rows and bytes, are those of now.
+    minutes that the busiest instance spent working. `execute_ms` is the mean processing time of an event, `process_ms`
+    its mean time in the stage, at receivers until everything derived from it has left; percentiles are the receivers'
+    alone. `queued` events, and the state's rows and bytes, are current values.
     """
 
     received: int = 0
@@ -72,7 +72,7 @@ class StageView(msgspec.Struct, frozen=True):
 
 
 class WindowTotal(msgspec.Struct, frozen=True):
-    """The whole topology in one window, of which `covered_ms` were counted: events that came in and that went out."""
+    """Totals of the topology in one window, of which `covered_ms` were counted: events received and events emitted."""
 
     window: WindowName
     covered_ms: int
