@@ -31,12 +31,13 @@ RATES = ("all", "last", "first", "snapshot")
 Events = list[dict[str, Any]]
 
 
-def _queries(draw: Random, inner: str, *, timed: int = 3) -> str:
-    """Return queries with up to `timed` sources of rows that timers bring."""
+def _queries(draw: Random, inner: str, *, timed: int = 3, windows: bool = True) -> str:
+    """Return queries with up to `timed` sources of rows that timers bring; `windows` puts one before some rates."""
     sources = [draw.choice(SOURCES).format(span=draw.choice(SPANS), to=inner) for _ in range(draw.randint(1, timed))]
     if draw.random() < 0.5:
         sources.append(SOURCES[-1].format(to=inner))
     window = draw.choice(["", "", f"#window.timeBatch({draw.choice(SPANS)})", f"#window.time({draw.choice(SPANS)})"])
+    window = window if windows else ""
     selection = draw.choice(["k, n", "k, sum(n) as n", "k, n group by k"])
     rate = f"output {draw.choice(RATES)} every {draw.choice(SPANS)} milliseconds"
     return f"{' '.join(sources)} from {inner}{window} select {selection} {rate} insert into O;"
@@ -66,6 +67,17 @@ def _events(draw: Random, keys: str) -> Events:
 
 def _jumps(event: dict[str, Any]) -> bool:
     return len({row["timestamp"] for row in event.get("batch", ())}) > 1
+
+
+def _without_jumps(events: Events) -> Events:
+    """Return `events` with the rows of each chunk at the time of its first."""
+    found: Events = []
+    for event in events:
+        if _jumps(event):
+            time = event["batch"][0]["timestamp"]
+            event = {**event, "batch": [{**row, "timestamp": time} for row in event["batch"]]}  # noqa: PLW2901
+        found.append(event)
+    return found
 
 
 def _with_moves_of_the_clock(draw: Random, events: Events) -> Events:
@@ -110,6 +122,13 @@ def test_no_cut_no_restore_and_no_move_of_the_clock_changes_what_rates_let_out(d
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(draw=DRAWS)
 def test_rates_in_a_partition_with_one_key_are_those_outside(draw: Random) -> None:
-    queries, events = _queries(draw, "#M", timed=1), _events(draw, "a")  # two sources have other turns inside
+    """Compare rates with one timer before them; silences get no chunk that moves the clock in one jump.
+
+    Two timers at one moment have other turns inside: two sources, a source and a window before the rate, or two
+    silences of which one begins in the chunk that jumps to their end.
+    """
+    queries, events = _queries(draw, "#M", timed=1, windows=False), _events(draw, "a")
+    if "->" in queries:
+        events = _without_jumps(events)
     outside = STREAMS + queries.replace("#M", "M")
     assert _answers(_partitioned(queries), events) == _answers(outside, events)
