@@ -69,7 +69,7 @@ class ManagerProcess:
             accounts = Accounts(database, config.accounts, clock)
             app = create_app(self.manager, http.body_bytes, gate, accounts, secure=bool(config.security.certificate))
             where = "http.port (and http.host)"
-            # The application bounds each call by itself, in its own words.
+            # The application limits each call itself, with its own messages.
             body_bytes = max(2 * http.body_bytes, MOST_FILE_BYTES)
             web = WebServer(
                 app, http.host, http.port, http.threads, body_bytes, config.security, where, gate.admit_body

@@ -6,7 +6,7 @@ For each window a ring of samples is kept, each with the values of all counters 
       oldest          ▲                     the totals
                       └ now − window: between two samples, told as if events had come evenly
 
-the count for a window is the total minus the sample at its start. An instance takes 171 samples of 8 bytes for each
+The count for a window is the total minus the sample at its start. An instance takes 171 samples of 8 bytes for each
 counter and 80 bytes besides: some 35 KB for a stage with four streams, at most 0.8 MB for one with `MOST_COUNTERS`.
 """
 

@@ -1,1 +1,1 @@
-"""What the manager shows of a running system: status, alerts, metrics, logs, failed events."""
+"""Monitoring of a running system: status, alerts, metrics, logs, failed events."""

@@ -1,4 +1,4 @@
-"""Which processes are up, as the web shows it. Pure: derived from a snapshot."""
+"""The processes that are up, for the web API. Pure: derived from a snapshot."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def endpoint_views(snapshot: ClusterSnapshot) -> tuple[EndpointView, ...]:
 
 
 SILENT_MS = 5_000
-"""A manager that has not been in the database for so long is shown as silent."""
+"""A manager that has not updated the database for this long is shown as silent."""
 
 
 def election_view(election_status: ElectionStatus, leads: bool) -> ElectionView:

@@ -93,7 +93,7 @@ class TaskView(msgspec.Struct, frozen=True):
 class EndpointView(msgspec.Struct, frozen=True):
     """A registered endpoint; `connections` counts links that are connected or were just assigned.
 
-    Where a process listens at one port for all of its plans, `channel` is what tells them apart.
+    Where a process listens at one port for all of its plans, `channel` distinguishes them.
     """
 
     role: str
@@ -146,12 +146,12 @@ class ManagerMember(msgspec.Struct, frozen=True):
 
 
 class NodeView(msgspec.Struct, frozen=True):
-    """One of two nodes that keep each other's accepted events (`cep node`).
+    """One of two nodes that replicate each other's accepted events (`cep node`).
 
-    `in_sync`: it has every acknowledged event, and may become active; it is so since `changed_ms` (time of day). What
-    the worker of a node tells is known of the node that is `asked`: `protection` is the state of its mirror, `reason`
-    why it is not `protected`, and `could_lose` how many accepted batches are on this node only. `under_way` is a
-    command that it has not completed yet.
+    `in_sync`: it has every acknowledged event, and may become active; it is so since `changed_ms` (time of day). The
+    worker's status is known only for the node that is `asked`: `protection` is the state of its mirror, `reason` why it
+    is not `protected`, and `could_lose` how many accepted batches are on this node only. `under_way` is a command that
+    it has not completed yet.
     """
 
     name: str
@@ -225,7 +225,7 @@ class Overview(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """`ok` is False when the control loop has not moved for a lease. One manager `leads`, the others are on standby."""
+    """`ok` is False when the control loop has not moved for a lease. One manager `leads`, the others are standbys."""
 
     ok: bool
     message: str

@@ -1,4 +1,4 @@
-"""What of a plan that runs does not work: sinks and sources that fail, logs that are full or broken. Pure."""
+"""Detects failing parts of a running plan: sinks and sources that fail, logs that are full or broken. Pure."""
 
 from __future__ import annotations
 

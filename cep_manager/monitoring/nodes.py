@@ -18,7 +18,7 @@ def node_views(
     election: ElectionView,
     under_way: Mapping[str, str],
 ) -> tuple[NodeView, ...]:
-    """Return both nodes; `report` is what the worker of the node `me` tells."""
+    """Return both nodes; `report` is the report of node `me`'s worker."""
     views = (_view(node, me, report if node.name == me else None, election) for node in nodes)
     return tuple(msgspec.structs.replace(view, under_way=under_way.get(view.name, "")) for view in views)
 

@@ -62,7 +62,7 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class OperationId(msgspec.Struct, frozen=True):
-    """What an operation is known by."""
+    """The identifier of an operation."""
 
     kind: OperationKind
     begun_ms: int
@@ -100,7 +100,7 @@ def operation_now(snapshot: ClusterSnapshot, now_ms: int, asked: OperationId) ->
 def operations_now(snapshot: ClusterSnapshot, now_ms: int, tenant: int, most: int) -> tuple[Operation, ...]:
     """Return the newest operations of the snapshot, newest first.
 
-    Of each plan these are the last change, or deployment, and its savepoints.
+    These are each plan's last change, or deployment, and its savepoints.
     """
     asked = [one for record in snapshot.plans.values() if record.key.tenant == tenant for one in _changes(record)]
     asked += [
@@ -113,7 +113,7 @@ def operations_now(snapshot: ClusterSnapshot, now_ms: int, tenant: int, most: in
 
 
 def change_of(snapshot: ClusterSnapshot, kind: OperationKind, key: PlanKey, epoch: int) -> OperationId | None:
-    """Return the change of the plan that counted `epoch`; None when another one has come in between."""
+    """Return the change of the plan that counted `epoch`; None if another change has been made since."""
     record = snapshot.plans.get(key)
     if record is None:
         return None

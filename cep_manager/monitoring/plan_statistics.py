@@ -30,7 +30,7 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """What a stage, or an instance of one, did in a window.
+    """The work of a stage, or of one instance, in a window.
 
     `execute_ms` is the mean time that working on an event took, `bundle_ms` on a piece of events, `stay_ms` the mean
     time that an event stayed, waiting included; None without events. `capacity` is the share of the last ten minutes

@@ -114,9 +114,9 @@ class TaskStatus(msgspec.Struct, frozen=True):
 class PlanStatus(msgspec.Struct, frozen=True):
     """`connected` is True when every connection of the live workers, in and out, is established.
 
-    `state` is what the plan's stages hold in memory, parallel instances added up; `tasks` has the location of each of
-    them. `unprocessed` is what workers have of it: events that its topology has not taken over, and results. `topics`
-    are the partitions that its sources read, `topics_written` the topics that its sinks have written.
+    `state` is the in-memory state of the plan's stages, summed over parallel instances; `tasks` has the location of
+    each of them. `unprocessed` is what workers have of it: events that its topology has not taken over, and results.
+    `topics` are the partitions that its sources read, `topics_written` the topics that its sinks have written.
     """
 
     topology: TopologyStatus

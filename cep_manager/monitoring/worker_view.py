@@ -52,7 +52,7 @@ class OutflowView(msgspec.Struct, frozen=True):
 
 
 class WorkerPlanView(msgspec.Struct, frozen=True):
-    """What a worker does for one plan; see `WorkerPlanReport`."""
+    """A worker's report on one plan; see `WorkerPlanReport`."""
 
     plan: str
     tenant: int

@@ -63,7 +63,7 @@ class NodeAgent:
         self.nodes: tuple[StoredNode, ...] = ()
         self.report: MirrorReport | None = None
         self.order: NodeOrder = ""
-        """What this node is to do; the processes of the node begin without an order."""
+        """The order that this node carries out; the processes of the node begin without an order."""
         self._order_until_ms = 0
         self.rolling: RollingRestart | None = None
         self.orders: Mapping[str, NodeOrder] = {}
@@ -118,7 +118,7 @@ class NodeAgent:
         return frozenset(sight.manager.instance for sight in self._leadership.election_status.sights)
 
     def under_way(self) -> Mapping[str, str]:
-        """Return what nodes were ordered to do and have not done yet, by name, for people."""
+        """Return the orders that nodes have not completed yet, by name, for display."""
         texts = {"restart": "restarts", "stop": "is shut down", "": ""}
         found = {name: texts[order] for name, order in self.orders.items()}
         if self.order:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from cep_common.nodes.files import MirrorReport
 
 WAITS_TO_RESTART = "restarts when the other node is back"
-"""What is under way at the active node until it is its turn."""
+"""The status of the active node while it waits for its turn."""
 
 ROLLING_MS = 600_000
-"""The active node does not restart when the other one comes back later: an administrator has forgotten about it."""
+"""If the other node takes longer than this to return, the active node does not restart, as the order is outdated."""
 
 
 @dataclass

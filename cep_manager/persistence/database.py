@@ -24,7 +24,7 @@ PREPARING_LOCK = 0x43_45_50
 """PostgreSQL's advisory lock under which tables are made, so that managers that start together do not both do it."""
 
 PREPARING_MS = 30_000
-"""How long a manager waits for another one that makes the tables."""
+"""How long a manager waits for another one that creates the tables."""
 
 SURVIVES = "cep_survives_power_loss"
 """The connection option for such a transaction."""
@@ -38,10 +38,10 @@ DAMAGED_ADVICE = (
     "the events they have accepted meanwhile. To start without plans, move it away with its -wal and "
     "-shm files"
 )
-"""What to do about a damaged SQLite file."""
+"""Advice for a damaged SQLite file."""
 
 SHORTEST_CONNECT_S = 2
-"""The PostgreSQL library waits for a connection at least so long."""
+"""The shortest connect timeout of the PostgreSQL library."""
 
 
 class Database:
@@ -67,7 +67,7 @@ class Database:
                 _prepare_file(url.database)
                 file = _file(url.database)
             self.note = DatabaseNote(file)
-            """What was in the database last, where that can be noted beside it."""
+            """The last known content of the database, where it can be noted beside the file."""
             self._engine = sqlalchemy.create_engine(_with_driver(url), **_options(self.kind, config, idle_ms))
         except ImportError as error:
             advice = "; pip install 'cep-on-spark[postgresql]'" if POSTGRESQL in config.url else ""
@@ -182,7 +182,7 @@ def _options(kind: str, config: DatabaseConfig, idle_ms: int) -> dict[str, Any]:
     limits = f"-c statement_timeout={config.timeout_ms} -c idle_in_transaction_session_timeout={idle_ms}"
     connect_args = {
         "connect_timeout": max(SHORTEST_CONNECT_S, config.timeout_ms // 1_000),
-        # A connection that the network has cut is given up; else it would be waited for by the quarter of an hour.
+        # Give up a connection that the network has cut; otherwise the call would wait for a quarter of an hour.
         "tcp_user_timeout": config.timeout_ms,
         "keepalives_idle": 1,
         "keepalives_interval": 1,

@@ -63,7 +63,7 @@ class DatabaseNote:
     """The note in `<database>.last`. Any thread may use it."""
 
     def __init__(self, database: Path | None) -> None:
-        """`database` is the file; None: there is none, and nothing is noted."""
+        """`database` is the file; None: nothing is recorded."""
         self._path = database.with_name(f"{database.name}{SUFFIX}") if database is not None else None
         self._noted: Note | None = None
 

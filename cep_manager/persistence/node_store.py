@@ -102,7 +102,7 @@ class NodeStore:
         """Record whether the other node has every acknowledged event, if this one holds the lease under `token`.
 
         Returns:
-            Whether it does.
+            Returns whether it does.
         """
         with self._database.transaction() as connection:
             held = LEADER.update().where(LEADER.c.token == token, LEADER.c.holder != "")

@@ -27,7 +27,7 @@ PLANS = Table(
     Column("changed_epoch", BigInteger, nullable=False),
     Column("intake", Boolean, nullable=False),
     Column("workers", Integer),
-    # Where it was moved to, `shared` or `own`; null: its text and the configuration decide.
+    # The host that it was moved to, `shared` or `own`; null: its text and the configuration decide.
     Column("host", String(8)),
     Column("origin", Text, nullable=False),
     Column("trace", Boolean),
@@ -38,7 +38,7 @@ PLANS = Table(
     Column("restore_epoch", BigInteger, nullable=False, server_default="0"),
     # While it is being undeployed: the workers that may have had events of it then, as a JSON list.
     Column("draining", Text),
-    # What stays when it is renamed; the other tables know it by this.
+    # Stays the same when the plan is renamed; the other tables know it by this.
     Column("plan_id", String(128), nullable=False, server_default=""),
     # Names that it had before and no plan has now, as a JSON list.
     Column("former_names", Text, nullable=False, server_default="[]"),
@@ -79,7 +79,7 @@ REMOVED = Table(
     Column("removed_ms", BigInteger, nullable=False),
 )
 
-# One row: the identity of the database, drawn by chance when it is made.
+# One row: the random identity of the database, created with it.
 SYSTEM = Table("cep_system", METADATA, Column("identity", String(32), nullable=False))
 
 # One row: the leader. Every write of plans increments `changes`, and so locks the row until the commit.
@@ -160,7 +160,7 @@ TOPICS = Table(
 def bring_up_to_date(connection: Connection) -> int:
     """Create or upgrade the tables and return their version.
 
-    That is `SCHEMA_VERSION`, or the version of a newer manager, in which case nothing is changed.
+    This is `SCHEMA_VERSION`, or the version of a newer manager, in which case nothing is changed.
     """
     VERSION.create(connection, checkfirst=True)
     version = connection.scalar(sqlalchemy.select(VERSION.c.version))

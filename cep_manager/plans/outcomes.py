@@ -1,4 +1,4 @@
-"""What commands on plans did, as REST and console show it."""
+"""Results of commands on plans, for REST and console."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cep_common.ids import PlanKey
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a command did to a plan.
+    """The result of a command on a plan.
 
     `epoch` is the one that was counted for it, or the present one when nothing was `changed`, because all was as asked
     for already.

@@ -1,4 +1,4 @@
-"""What tenants may use, against what they use. Pure."""
+"""Compares the usage of tenants with their quotas. Pure."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _competes(other: PlanKey, key: PlanKey) -> bool:
 
 
 def _held(record: PlanRecord) -> int:
-    """Return the slots that the plan's topologies hold, or will as soon as the driver has them."""
+    """Return the slots that the plan's topologies hold, or will hold once the driver has them."""
     if record.state is PlanState.FAILED:
         return 0
     present = record.slots if record.submission is not Submission.NEW else 0

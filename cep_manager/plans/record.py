@@ -1,4 +1,4 @@
-"""What the manager knows of a plan that should run. Data alone."""
+"""The manager's record of a plan that should run. Data alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DRAIN_BEGINS = "workers are being ordered to stop its intake"
 
 
 class Submission(Enum):
-    """How far the submission of an epoch to the driver has got."""
+    """The progress of submitting an epoch to the driver."""
 
     NEW = "new"
     """Counted and never sent."""
@@ -222,7 +222,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
         return not new or self.ran_before
 
     def traced(self) -> bool:
-        """Return whether workers are to write the plan's events to their logs: somebody said so, else its text."""
+        """Return whether workers log the plan's events: the user's setting, or else the plan's text, decides."""
         trace = self.stored.settings.trace
         if trace is not None:
             return trace

@@ -1,4 +1,4 @@
-"""The states of a deployed plan, and every legal move between them, as one table.
+"""The states of a deployed plan, and all legal transitions between them, in one table.
 
     ┌─────────┐  slots, driver   ┌───────────┐   all tasks    ┌────────┐  deactivate  ┌──────────┐
     │ WAITING │ ───────────────▶ │ DEPLOYING │ ─────────────▶ │ ACTIVE │ ◀──────────▶ │ INACTIVE │

@@ -29,9 +29,9 @@ from cep_manager.plans.state import ChangeKind
 from cep_manager.plans.stored_plan import PlanSettings, SettingsPatch, StoredPlan, StoredVersion
 
 REMOVED_KNOWN_MS = 90 * 24 * 3_600_000
-"""For so long it is known of a plan that it was removed."""
+"""How long a removed plan is remembered."""
 MOST_REMOVED = 1_000
-"""How many removed plans workers learn of, the newest."""
+"""How many of the newest removed plans workers are informed of."""
 LONGEST_STEM = 118
 """So much of a name is in the id that another plan's first name has made longer: the tables have room for ten more."""
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class _KeptFailedEvents(msgspec.Struct):
-    """What a worker keeps of a plan."""
+    """The failed events that a worker keeps of a plan."""
 
     found: int
     entries: tuple[FailedEventView, ...]
@@ -36,7 +36,7 @@ class _Refused(msgspec.Struct):
 
 
 class _Replayed(msgspec.Struct):
-    """What a worker has replayed."""
+    """The result of replaying failed events at one worker."""
 
     replayed: int
     events: int

@@ -1,4 +1,4 @@
-"""What the web sees of the error stores of workers."""
+"""Data types of the workers' error stores for the web API."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class RefusedEntry(msgspec.Struct, frozen=True):
 class ReplayedEvents(msgspec.Struct, frozen=True):
     """`replayed` entries were removed, their `events` were accepted; `refused` ones stay.
 
-    The events of `under_way` are still being retried by their sinks. There was no time for
-    those `left`: ask again.
+    The events of `under_way` are still being retried by their sinks. `left` entries were not reached in time: repeat
+    the request.
     """
 
     plan: str

@@ -19,7 +19,7 @@ from cep_common.sockets.transport import connecting_socket
 
 
 class ProcessQuestion(msgspec.Struct, frozen=True):
-    """What a process of `role` at `endpoint` is asked, and how long it may take."""
+    """A request to a process of `role` at `endpoint`, and its timeout."""
 
     role: Role
     endpoint: Endpoint
@@ -28,7 +28,7 @@ class ProcessQuestion(msgspec.Struct, frozen=True):
 
 
 class NoAnswer(msgspec.Struct, frozen=True):
-    """There is no answer, and why; `hung` when there was none in time, `code` of one that was a refusal."""
+    """Why there is no result: `hung` when no answer came in time, `code` if the answer was a refusal."""
 
     problem: str
     hung: bool = False

@@ -26,10 +26,10 @@ from cep_manager.monitoring.logs.model import (
 from cep_manager.monitoring.logs.processes import KnownProcess
 
 PATIENCE_MS = 2_000
-"""How long a process may take to answer."""
+"""Timeout for an answer of a process."""
 
 AGAIN_MS = 300
-"""How long one may take that did not answer the last time."""
+"""Timeout for a process that did not answer the last time."""
 
 MOST_ASKED = 100
 """The number of processes that are queried at the same time; the rest is left out."""
@@ -41,7 +41,7 @@ MOST_HUNG, MOST_DIGITS = 10_000, 18
 
 
 class Insights:
-    """What the web reads of processes. Any thread may call; nothing here is the control loop's business."""
+    """Reads information from processes for the web API, apart from the control loop. Thread-safe."""
 
     def __init__(
         self, known: Callable[[], tuple[KnownProcess, ...]], ask: Ask, own_id: str, own: Inspection | None
@@ -111,7 +111,7 @@ class Insights:
     def configurations(self) -> ConfigurationList:
         """Return the configurations of all processes.
 
-        Of a plan's tasks only the first is asked, since all have the same. Raises InsightBusyError.
+        Only the first of a plan's tasks is asked, since all have the same configuration. Raises InsightBusyError.
         """
         wanted = [one for one in self._known() if one.process.kind != "task" or one.process.task == 0]
         return ConfigurationList(tuple(self._configurations(wanted[:MOST_ASKED])), max(0, len(wanted) - MOST_ASKED))
@@ -204,7 +204,7 @@ def _place(text: str, name: str) -> tuple[str, int] | None:
 
 
 def _concerns(process: Process, plan: PlanKey | None, tasks_only: bool) -> bool:
-    """Return whether the process's log may hold something about the plan."""
+    """Return whether the process's log may contain records about the plan."""
     if process.kind != "task":
         return not tasks_only
     return plan is None or (process.tenant, process.plan) == (plan.tenant, plan.plan)

@@ -1,4 +1,4 @@
-"""What configuration keys mean, in the words of the files in conf/, which are part of this package (as a link)."""
+"""Descriptions of configuration keys, taken from the files in conf/, which are part of this package (as a link)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cep_common.protocol.inspection import Setting
 from cep_manager.monitoring.logs.model import KnownSetting
 
 UNITS = {"_ms": "ms", "_bytes": "bytes", "_rows": "rows", "_per_s": "per second", "_s": "s"}
-"""What numbers count, by the end of their keys; the longer end first."""
+"""Units of numbers, by the suffix of their keys; longer suffixes come first."""
 
 _FILES = Path(__file__).parent / "conf"
 _KEY = re.compile(r"(?P<indent> *)(?P<key>[a-z_0-9]+):(?P<value>.*)")

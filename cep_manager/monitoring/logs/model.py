@@ -15,7 +15,7 @@ class Process(msgspec.Struct, frozen=True):
     """A process of the system.
 
     `id` stays the same over restarts: `manager:HOST:PORT`, `driver:NAME`, `worker:NAME`,
-    `task:PLAN[TENANT]:EPOCH:TASK`. `plan`, `epoch`, `task` and `instances` are those of a task. One that is not
+    `task:PLAN[TENANT]:EPOCH:TASK`. `plan`, `epoch`, `task` and `instances` are those of a task. A process that is not
     `readable` has not reported where its log can be read; `up_ms` and `silent_ms` are as the manager heard it; of a
     standby manager, `process_id` and `up_ms` are not known and 0.
     """
@@ -37,7 +37,7 @@ class Process(msgspec.Struct, frozen=True):
 
 
 class LogQuery(msgspec.Struct, frozen=True):
-    """Records of at least `level` that hold `contains`; those behind or before a place, `limit` at most.
+    """Records of at least `level` that contain `contains`; those behind or before a place, `limit` at most.
 
     Places are as an earlier answer gave them.
     """
@@ -80,7 +80,7 @@ class FoundRecord(msgspec.Struct, frozen=True):
 
 
 class ProcessAnswer(msgspec.Struct, frozen=True):
-    """Whether a process answered, and if not, why; `more`: it has others that fit."""
+    """Whether a process answered, and the reason if it did not; `more`: it has others that fit."""
 
     process: Process
     answered: bool

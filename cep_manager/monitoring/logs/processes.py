@@ -1,4 +1,4 @@
-"""Which processes there are, their names, and where each serves its log. Pure: derived from a snapshot."""
+"""The known processes, their names, and the endpoints of their logs. Pure: derived from a snapshot."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from cep_manager.monitoring.metric_tables.model import Kind, MetricRow
 from cep_manager.monitoring.metric_tables.tables import METADATA, TABLES
 
 TIMEOUT_S = 5
-"""So long the database may take over a connection, a lock or a statement."""
+"""Timeout in seconds for a connection, a lock or a statement of the database."""
 
 CONNECTIONS = 4
 """The writer has one; more readers than the others than wait for `TIMEOUT_S`, so a database that hangs holds up few."""
@@ -92,7 +92,7 @@ class MetricDatabase:
     def _make_indexes(self) -> None:
         """Add missing indexes to tables that an earlier version made.
 
-        One after the other, and each for as long as it takes, since there may be many rows.
+        They are made one at a time, without a time limit, since there may be many rows.
         """
         for table in TABLES.values():
             for index in table.indexes:

@@ -1,4 +1,4 @@
-"""How numbers are spread: the columns of histograms and timers. Pure."""
+"""The distribution of numbers: the columns of histograms and timers. Pure."""
 
 from __future__ import annotations
 

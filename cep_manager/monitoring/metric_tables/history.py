@@ -1,4 +1,4 @@
-"""What a plan did over time, in steps, for the charts. Pure, except for the reader that is passed in."""
+"""The history of a plan's metrics, in steps, for the charts. Pure, except for the reader that is passed in."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Metric = Literal["received", "emitted", "latency_p50", "latency_p99", "capacity"
 
 
 class Series(NamedTuple):
-    """Where a metric is in the tables, its unit, and whether a step shows its maximum or its mean."""
+    """The location of a metric in the tables, its unit, and whether a step shows its maximum or its mean."""
 
     kind: Kind
     name: str
@@ -54,8 +54,8 @@ class Wanted(NamedTuple):
 class PlanHistory(msgspec.Struct, frozen=True):
     """`points` are (time of day at the end of the step, value), None where nothing was recorded.
 
-    They come from the metric `tables` or from `memory`, that is, the last three hours. `problem` says why the tables
-    could not be read.
+    They come from the metric `tables`, or from `memory`, which keeps the last three hours. `problem` says why the
+    tables could not be read.
     """
 
     plan: str

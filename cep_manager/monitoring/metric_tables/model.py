@@ -1,4 +1,4 @@
-"""What is recorded of plans: readings of their counters, rows of the tables, points of the charts. Data alone."""
+"""Data types of recorded metrics: readings of counters, rows of the tables, points of the charts. Data alone."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class MetricRow(msgspec.Struct, frozen=True):
 
 
 class PlanPoint(msgspec.Struct, frozen=True):
-    """What a plan did since the point before; None where it was not counted or nothing happened that could tell.
+    """A plan's metrics since the previous point; None where nothing was counted or measured.
 
     Rates are events a second, latencies milliseconds, `capacity` the share of time that its busiest instance worked.
     """

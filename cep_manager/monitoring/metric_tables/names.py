@@ -1,4 +1,4 @@
-"""What metrics are called in the tables: as WSO2's stream processors call them. Pure."""
+"""The names of metrics in the tables, which are those of WSO2's stream processors. Pure."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from cep_manager.plans.compiled_plan import PlannedComponent
 
 
 class PlanReader:
-    """Reads all plans; one about which nothing was heard since its last reading keeps that. One thread uses it."""
+    """Reads all plans; one about which nothing was heard since its last reading keeps that. Not thread-safe."""
 
     def __init__(self) -> None:
         self._known: dict[PlanKey, tuple[list[object], PlanReading]] = {}
@@ -27,7 +27,7 @@ class PlanReader:
         for key in sorted(snapshot.plans):
             sources = _sources(snapshot, key)
             known = before.get(key)
-            # By identity: reports are immutable, and a changed one is a new object.
+            # Compared by identity: reports are immutable, and a changed one is a new object.
             if known is not None and len(sources) == len(known[0]) and all(map(operator.is_, sources, known[0])):
                 reading: PlanReading | None = known[1]
             else:

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 KEPT_MS = 10_800_000
-"""Points of so long are kept in memory."""
+"""How long points are kept in memory."""
 
 
 class MetricRecorder(threading.Thread):
@@ -55,7 +55,7 @@ class MetricRecorder(threading.Thread):
                 paced_logger.exception("metrics of plans not recorded")
 
     def record(self) -> None:
-        """One reading of the counters; for the thread, and for tests that have none."""
+        """Take one reading of the counters. Called by the thread, and by tests that have none."""
         snapshot = self._look()
         if snapshot is None:
             self._reader, self._recording = PlanReader(), Recording(keeps_rows=self.writer is not None)

@@ -32,7 +32,7 @@ class _Timed(msgspec.Struct):
 
 
 class _LastSample:
-    """What must be known of a plan's last look."""
+    """The values of a plan's previous reading."""
 
     def __init__(self) -> None:
         self.meters: dict[str, Meter] = {}
@@ -44,7 +44,7 @@ class _LastSample:
 
 
 class Recording:
-    """Compares counters with those of the look before. One thread uses it."""
+    """Compares counters with those of the previous reading. Not thread-safe."""
 
     def __init__(self, *, keeps_rows: bool = True) -> None:
         """Without `keeps_rows` there are points alone, for where nothing writes rows into tables."""
@@ -79,7 +79,7 @@ class Recording:
 
 
 class _Look:
-    """One plan at one moment. `shift_ms` turns monotonic times into times of day."""
+    """The readings of one plan at one moment. `shift_ms` turns monotonic times into times of day."""
 
     def __init__(
         self, reading: PlanReading, before: _LastSample | None, shift_ms: int, now_ms: int, keeps_rows: bool
@@ -137,7 +137,7 @@ class _Look:
         self._row("counter", of_part(key, "Stages", stage.component, "dropped"), self._now_ms, {"count": stage.dropped})
 
     def _stages(self) -> float | None:
-        """Return the capacity of the busiest instance of all; None at the first look."""
+        """Return the capacity of the busiest instance of all; None at the first reading."""
         key = self.reading.key
         shares: list[float] = []
         for stage in self.reading.stages:

@@ -1,7 +1,7 @@
 """The tables METRIC_GAUGE, METRIC_COUNTER, METRIC_METER, METRIC_HISTOGRAM and METRIC_TIMER. Data alone.
 
-They are those that WSO2's metrics have, so that queries and dashboards made for them work, but for the numbers: theirs
-are whole, ours keep their fractions. Names are in lower case here, which databases that fold names take for the same.
+They have the layout of WSO2's metrics, so that existing queries and dashboards work, except for number types: theirs
+are whole, ours keep their fractions. Names are lower case, which databases that fold names treat as equal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ METADATA = MetaData()
 
 LONGEST_NAME = 255
 
-# SQLite gives numbers by itself to INTEGER keys alone.
+# SQLite generates numbers only for INTEGER keys.
 _KEY = BigInteger().with_variant(Integer, "sqlite")
 _SHARES = ("p50", "p75", "p95", "p98", "p99", "p999")
 _SPREAD = ("max", "mean", "min", "stddev", *_SHARES)

@@ -1,4 +1,4 @@
-"""The thread that writes the metric tables, so that no other thread waits for their database if it is slow or gone."""
+"""The thread that writes the metric tables, so that a slow or unreachable database blocks no other thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REMOVE_EVERY_MS = 60_000
 RETRY_S = 5.0
 
 HANGS_MS = 10_000
-"""A database that is at work for so long is asked for nothing else meanwhile."""
+"""How long a database call may take before no further one is started."""
 
 
 class MetricTablesView(msgspec.Struct, frozen=True):

@@ -67,11 +67,11 @@ class AlertContext(msgspec.Struct, frozen=True):
 Check = Callable[[AlertContext], Iterator[Alert]]
 
 RECENT_MS = 30 * 60_000
-"""What went wrong, and works again, is listed for so long."""
+"""How long a resolved problem stays listed."""
 
 
 def in_order(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
-    """Return the worst first, of equals what began last; what has no beginning comes behind what has."""
+    """Return the worst first, of equals what began last; those without a start time come last."""
     order = list(AlertSeverity)
     return tuple(sorted(alerts, key=lambda one: (order.index(one.severity), -(one.since_ms or 0), one.name)))
 

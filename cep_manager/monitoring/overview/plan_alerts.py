@@ -1,4 +1,4 @@
-"""What needs a person's attention in plans: states, connections, load, checkpoints, errors. Pure."""
+"""Alerts about plans: states, connections, load, checkpoints, errors. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ BUSY = 0.9
 COUNTED_MS = 60_000
 """A share of less time than this says little."""
 NOISY, NOISY_MS = 0.5, 3_000
-"""A plan that takes more than this share of its stage host's time, over so long, delays those that share the host."""
+"""A plan that uses more than this share of its stage host's time, for this long, delays the plans that share the
+host."""
 FULL = 0.8
 """A log of events that takes more than this share of its room."""
 PREPARED_MS = 60_000
@@ -271,7 +272,7 @@ def _storage(case: PlanAlertContext) -> Iterator[Alert]:
 
 
 def _connectors(case: PlanAlertContext) -> Iterator[Alert]:
-    """One alert for each source or sink, however many workers it fails at."""
+    """Yield one alert per failing source or sink, regardless of the number of workers."""
     by_name: dict[str, list[DegradedPart]] = {}
     for part in case.degraded:
         if part.kind in ("sink", "source"):
@@ -352,7 +353,7 @@ def _checkpoints(case: PlanAlertContext) -> Iterator[Alert]:
 
 
 def _former(case: PlanAlertContext) -> Iterator[Alert]:
-    """Yield data that another plan of the name left in the store, for as long as it is kept."""
+    """Yield alerts about data that another plan of the name left in the store, for as long as it is kept."""
     record = case.record
     kept = former_savepoint(case.picture.snapshot, record.key)
     if kept:
@@ -382,9 +383,10 @@ def _interruption(case: PlanAlertContext) -> Iterator[Alert]:
 
 
 def _errors(case: PlanAlertContext) -> Iterator[Alert]:
-    """One alert for all errors of a plan, with the newest.
+    """Yield one alert for all errors of a plan, with the newest.
 
-    Those of a sink or source that fails now, and the failure that interrupted it last, have alerts of their own.
+    Errors of a sink or source that is failing now, and the failure behind the last interruption, have alerts of their
+    own.
     """
     picture, record = case.picture, case.record
     failing = {f"{part.kind} {part.type} of {part.stream}" for part in case.degraded}
@@ -412,7 +414,7 @@ def _errors(case: PlanAlertContext) -> Iterator[Alert]:
 
 
 def _scripts(case: PlanAlertContext) -> Iterator[Alert]:
-    """Yield the script functions of which calls were stopped."""
+    """Yield an alert for script functions of which calls were stopped."""
     picture, key = case.picture, case.record.key
     for one in picture.snapshot.errors.get(key, ()):
         if one.code == SCRIPT_STOPPED and picture.now_ms - one.last_ms < RECENT_MS:

@@ -1,4 +1,4 @@
-"""Which plans a list shows: search, filters and pages, found before anything costly is asked of a plan. Pure."""
+"""Selects the plans of a list by search, filters and pages, before anything costly is computed for a plan. Pure."""
 
 from __future__ import annotations
 

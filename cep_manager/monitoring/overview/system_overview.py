@@ -17,7 +17,7 @@ from cep_manager.plans.state import PlanState
 
 
 class TenantShare(msgspec.Struct, frozen=True):
-    """What a tenant has deployed, and the slots that its plans take."""
+    """A tenant's deployed plans, and the slots that they use."""
 
     tenant: int
     plans: int
@@ -53,7 +53,7 @@ class SystemView(msgspec.Struct, frozen=True):
 class SystemOverview(msgspec.Struct, frozen=True):
     """The overview at the time of day `now_ms`: of one `tenant`, or of all (None).
 
-    `plans` counts them by state. `system` is None for callers who may not see it.
+    `plans` counts them by state. `system` is None for callers without permission to see it.
     """
 
     now_ms: int

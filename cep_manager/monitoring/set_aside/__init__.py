@@ -1,1 +1,1 @@
-"""What workers have set aside of plans that are missing: asked of all of them."""
+"""Data of missing plans that workers have set aside, collected from all workers."""

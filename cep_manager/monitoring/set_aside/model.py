@@ -1,4 +1,4 @@
-"""What the web sees of what workers have set aside."""
+"""Data types of set-aside data for the web API."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AsideEntry(msgspec.Struct, frozen=True):
 
 
 class AsideList(msgspec.Struct, frozen=True):
-    """What is set aside of a tenant, oldest first, at all workers but the `silent` ones."""
+    """The set-aside data of a tenant, oldest first, from all workers except the `silent` ones."""
 
     tenant: int
     entries: tuple[AsideEntry, ...]
@@ -55,7 +55,7 @@ class DiscardedAside(msgspec.Struct, frozen=True):
 class AdoptedWorker(msgspec.Struct, frozen=True):
     """The worker serves this system from its next heartbeat on, and no longer `former_system`.
 
-    What it has of plans that are missing here is set aside.
+    Its data of plans that are missing here is set aside.
     """
 
     worker: str

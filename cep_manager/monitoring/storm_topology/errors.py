@@ -1,4 +1,4 @@
-"""What goes wrong with a request in Storm's form."""
+"""Errors of requests in Storm's format."""
 
 from __future__ import annotations
 

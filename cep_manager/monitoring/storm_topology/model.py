@@ -140,7 +140,7 @@ class StormTopology(msgspec.Struct, frozen=True):
         return self.record.compiled.cores if self.record.compiled is not None else 1
 
     def status(self) -> str:
-        """Return the state as one of Storm's four words."""
+        """Return the state as one of Storm's four status values."""
         return "KILLED" if self.killed else STATUS.get(self.record.state, "INACTIVE")
 
     def scheduler_info(self) -> str | None:
@@ -238,8 +238,8 @@ class Slots(msgspec.Struct, frozen=True):
 def supervisors(overview: Overview, running: tuple[StormTopology, ...]) -> tuple[Slots, ...]:
     """Return the executors of a live driver.
 
-    Of several on one host the first ones that have room hold the host's tasks: which of them really does, Spark does
-    not tell tasks.
+    Of several executors on one host, the first ones with room are shown with its tasks: Spark does not report
+    which of them runs a task.
     """
     snapshot = overview.snapshot
     driver = snapshot.driver

@@ -32,12 +32,12 @@ class StormWindow:
 
     @property
     def hint(self) -> str:
-        """Return the window for people: `10m 0s`, `All time`."""
+        """Return the window for display: `10m 0s`, `All time`."""
         return "All time" if self.seconds is None else uptime(self.seconds)
 
 
 WINDOWS = tuple(StormWindow(written) for written in (*(str(seconds) for seconds in WINDOWS_S), ALL_TIME))
-"""Those of Storm's tables, in their order."""
+"""The windows of Storm's tables, in their order."""
 
 
 def decimal(value: float | None) -> str:
@@ -93,7 +93,7 @@ def topology_id(key: PlanKey, created_ms: int) -> str:
 def plan_of(identifier: str) -> tuple[int, str] | None:
     """Return the tenant and the name of the plan with `identifier`, if there is one.
 
-    None for what was not made by `topology_id`.
+    None for identifiers that `topology_id` did not make.
     """
     found = re.fullmatch(r"(?P<name>.+)-(?P<tenant>[0-9]{1,10})-[0-9]+", identifier, re.ASCII)
     if found is None:

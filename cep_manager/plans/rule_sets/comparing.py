@@ -27,7 +27,7 @@ class WantedRule(msgspec.Struct, frozen=True):
 
 
 class RuleStep(msgspec.Struct, frozen=True):
-    """One plan's part of a change.
+    """The step of one plan in a change.
 
     `key` is that of the deployed plan (None: it is added), `text` is empty for one that is removed.
     """

@@ -22,7 +22,7 @@ class RuleFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RuleChange(msgspec.Struct, frozen=True):
-    """What the change does to one plan.
+    """The effect of the change on one plan.
 
     `former` is the name that a plan had before it was renamed, `file` is empty for one whose file has gone.
     `waiting_events` and `waiting_results` are what a plan that is being removed processes first.
@@ -75,7 +75,7 @@ class DeployedRule(msgspec.Struct, frozen=True):
 
 
 class RuleSetDetails(msgspec.Struct, frozen=True):
-    """What is deployed of a rule set."""
+    """The deployed plans of a rule set."""
 
     rule_set: str
     tenant: int
