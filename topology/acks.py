@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 class Ack:
     """Calls `settled` once, when as many holders have settled as were announced.
 
-    The receiver creates one for each frame that it accepts; every holder of the frame's rows, or of what came of them,
-    settles when they have gone on to a worker or into an engine's state. Only then is the frame acknowledged: whatever
-    is held anywhere in the topology counts against the window of the worker that sent it. Rows that wait for
-    event time count as state once they alone keep their sender from sending a later watermark.
+    The receiver creates one for each frame that it accepts; every holder of the frame's rows, or of data derived from
+    them, settles when these have been sent to a worker or are part of an engine's state. Only then is the frame
+    acknowledged: all in-flight data in the topology counts against the window of the worker that sent it. Rows that
+    wait for event time count as state once they alone keep their sender from sending a later watermark.
     """
 
     settled: Callable[[], None]

@@ -25,7 +25,7 @@ class Aligned:
 
 
 Step = Bundle | Aligned
-"""What the instance does next: take in a bundle, or take its snapshot."""
+"""The next action of the instance: process a bundle, or take its snapshot."""
 
 
 @dataclass(slots=True)

@@ -1,9 +1,8 @@
-"""What a checkpoint consists of, and its form as bytes. Pure.
+"""The contents of a checkpoint, and their serialized form. Pure.
 
-A checkpoint is a *manifest*: it names, for each component instance, the chunks of which its state is made, and the
-packs (files of chunks) in which these lie. A chunk is named after what is in it, so that chunks which did not change
-since an earlier checkpoint are not stored again, and any damage is noticed. A checkpoint without a manifest does not
-exist.
+A checkpoint is a *manifest*: it lists, for each component instance, the chunks of its state and the packs (files of
+chunks) that contain them. A chunk is named after its content, so that unchanged chunks are not stored again, and any
+damage is detected. A checkpoint without a manifest does not exist.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Pack(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """One complete checkpoint of a plan, taken at `taken_ms` (time of day) by attempt `attempt` of `epoch`.
+    """A complete checkpoint of a plan, taken at `taken_ms` (time of day) by attempt `attempt` of `epoch`.
 
     The query plan is kept as it was, so that a savepoint can be understood by an edited plan. `size_bytes` is the size
     of all states, `stored_bytes` what this checkpoint added to the store. `spans` ends with the attempt that took it.
@@ -92,7 +91,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """Which checkpoints of a plan count.
+    """The checkpoints of a plan that count.
 
     These are the checkpoints of the attempts in `spans`, oldest first, up to the last that each span names. The last
     span is that of the newest attempt: all its complete checkpoints count, and its `last` is 0. Numbers up to
@@ -112,7 +111,7 @@ class Lineage(msgspec.Struct, frozen=True):
 
     def counts(self, epoch: int, attempt: int, checkpoint: int) -> bool:
         """Return whether a run may begin from the checkpoint with this number, taken by that attempt."""
-        # Voided when the plan was deployed again or restarted from elsewhere: an old state must not come back.
+        # Voided when the plan was deployed again or restarted from elsewhere: an old state must not return.
         if checkpoint <= self.void or not self.spans:
             return False
         newest = self.spans[-1]
@@ -189,7 +188,7 @@ def with_span(spans: tuple[CheckpointSpan, ...], span: CheckpointSpan) -> tuple[
 
 
 def seal(value: msgspec.Struct) -> bytes:
-    """Return `value` as it is stored, with what is needed to detect that it is torn or damaged."""
+    """Return `value` in its stored form, with a checksum that detects truncation and damage."""
     body = msgspec.msgpack.encode(value)
     return _SEAL.pack(_MAGIC, FORMAT_VERSION, _digest(FORMAT_VERSION, body), len(body)) + body
 

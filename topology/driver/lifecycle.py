@@ -13,20 +13,20 @@ continues until it is killed. A newer epoch that was not submitted to run beside
 after them.
 
 A topology needs all its slots at once, and is given them by one decision: two that fit alone but not together never
-each hold a part. Those that wait are admitted in the order in which they began to wait: a small one does not overtake a
-large one that waits, so none of them waits forever. Only one that needs more than there is in all is passed over,
-until executors join. When a topology ends for another one of its plan, that one comes first: the slots were its plan's.
+hold a part each. Waiting topologies are admitted in order of arrival: a small one does not overtake a large one that
+waits, so none of them waits forever. Only one that needs more slots than the cluster has is skipped, until executors
+join. When a topology ends for another one of its plan, that one comes first: the slots were its plan's.
 
-A topology whose plan shares stage hosts takes no slot itself: the hosts do (`hosting`), as long as they are there. It
-starts when there is a host for its tenant, or a slot for one. A plan that is `alone` is no longer placed there.
+A topology whose plan shares stage hosts takes no slot itself: its hosts do (`hosting`), while they run. It starts when
+there is a host for its tenant, or a slot for one. A plan that is `alone` is no longer placed there.
 
 A slot is one core of an executor. A task that asks for several takes them on one executor; where tasks are placed is
 Spark's choice, so a topology that was admitted may find its slots in pieces: when its tasks have not started in time,
-its job is cancelled, and it waits again behind the others. That time runs from when the job was given to Spark: before,
-the checkpoint store is asked what the topology starts from, and takes as long as it takes. A stage host starts its
-plans one after the other: however many there are, none of them is late as long as the host is heard.
+its job is cancelled, and it waits again behind the others. The time-out starts when the job is submitted to Spark:
+before, the checkpoint store is asked what the topology starts from, and takes as long as it takes. A stage host starts
+its plans one after the other: however many there are, none of them is late as long as the host is heard.
 
-Spark ends the jobs of a lost executor before it reports the loss. So after a job has ended by itself nothing is
+Spark ends the jobs of a lost executor before it reports the loss. So after a job has ended unexpectedly nothing is
 admitted until the executors have been looked up again; and a topology whose slots are lost before its tasks have
 started is taken back soon, since Spark would let its job wait without a word.
 """
@@ -46,10 +46,10 @@ SETTLES_MS = 200
 """The time after the end of a job in which Spark's list of executors shows whether one was lost with it."""
 
 SLOW_STORE_MS = 5_000
-"""A topology that waits so long for what the checkpoint store says of its beginning says that it does."""
+"""A topology that waits this long for the checkpoint store to determine its starting point reports it."""
 
 OVERBOOKED_MS = 5_000
-"""So long topologies may hold more slots than there are: those that ran on a lost executor end by themselves."""
+"""How long topologies may hold more slots than exist: jobs of a lost executor end on their own."""
 
 
 MOST_CLEARED = 64
@@ -57,7 +57,7 @@ MOST_CLEARED = 64
 
 
 class TopologyTransition(Enum):
-    """What can happen to a topology."""
+    """An event in the life of a topology."""
 
     ADMIT = "admit"
     RUNNING = "running"
@@ -70,7 +70,7 @@ class TopologyTransition(Enum):
 
 
 class TopologyAction(Enum):
-    """What the driver must do."""
+    """An action for the driver."""
 
     NOTHING = "nothing"
     START_JOB = "start job"
@@ -107,7 +107,7 @@ TRANSITIONS: dict[tuple[RunState, TopologyTransition], tuple[RunState, TopologyA
 
 HOLDS_SLOTS: frozenset[RunState] = frozenset({"starting", "running", "stopping"})
 MOVING: frozenset[RunState] = frozenset({"waiting", "starting", "restarting", "stopping"})
-"""States of topologies that change by themselves."""
+"""States of topologies that change without a further order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +125,15 @@ class Instruction:
 
 @dataclass(slots=True)
 class TopologyRun:
-    """One topology.
+    """The state of one topology.
 
     `ending` describes how its last job ended, `recalled` why its current one is cancelled; if that is `innocent`, no
-    event of the topology has to do with it. Attempts that ended so are `cleared`, the newest of them; those that
-    ended in a way that proves little against an event are `doubtful`. A topology that is `draining` takes its last
-    checkpoint. One that runs `alone` gets no place in a stage host, and one that `moves` leaves its host now. Its
-    slots were assigned at `admitted_ms`, its job was submitted to Spark at `given_ms` (None: not yet); its tasks
-    did not start in time `late` times in a row. One that is `queued` waits in a stage host, which starts its plans
-    one after the other.
+    event of the topology has to do with it. Attempts that ended so are `cleared`, the newest of them; those that ended
+    in a way that proves little against an event are `doubtful`. A topology that is `draining` takes its last
+    checkpoint. A topology that runs `alone` gets no seat in a stage host, and one that `moves` is leaving its host. Its
+    slots were assigned at `admitted_ms`, its job was submitted to Spark at `given_ms` (None: not yet); its tasks did
+    not start in time `late` times in a row. A `queued` topology waits in a stage host, which starts its plans one after
+    the other.
     """
 
     submission: SubmitTopology
@@ -173,9 +173,9 @@ RunId = tuple[PlanKey, int]
 
 @dataclass(frozen=True, slots=True)
 class SlotUse:
-    """What the topologies of a driver need.
+    """The slots that the topologies of a driver need.
 
-    They hold `held` slots of their own, `tenants` have plans in stage hosts, and a topology waits for slots that are
+    They hold `held` slots of their own, `tenants` have plans in stage hosts, and some topology waits for slots if
     `wanted`. While one `moves`, its state may change by itself.
     """
 
@@ -201,11 +201,11 @@ class TopologyRuns:
     seen_ms: int | None = None
     runs: dict[RunId, TopologyRun] = field(default_factory=dict)
     hosts: dict[int, int] = field(default_factory=dict)
-    """How many stage hosts each tenant has, which hold a slot each."""
+    """The number of stage hosts of each tenant; each holds a slot."""
     hosts_open: frozenset[int] = frozenset()
     """The tenants that have a host which takes plans in."""
     _unsure_until_ms: int = 0
-    """What was seen of the executors before then may count one that is lost."""
+    """Until then the list of executors may include a lost one."""
     _overbooked_since_ms: int | None = None
 
     def submit(self, submission: SubmitTopology, refusal: str = "") -> list[Instruction]:
@@ -255,7 +255,7 @@ class TopologyRuns:
     ) -> list[Instruction]:
         """Cancel the job of a topology, for that `reason`, and restart it.
 
-        It has lost a task, or is `innocent`: the driver has reasons of its own, and no event can have caused it.
+        It has lost a task, or is `innocent`: the driver has its own reasons, which no event can have caused.
         """
         run = self.runs.get((key, epoch))
         if run is None or run.restarts != attempt or run.state not in ("starting", "running"):
@@ -402,7 +402,7 @@ class TopologyRuns:
     def leave_hosts(self, key: PlanKey, reason: str) -> list[Instruction]:
         """Take the plan's topologies out of stage hosts, for that `reason`.
 
-        Those that run in one restart in slots of their own.
+        Plans that run in one restart in slots of their own.
         """
         instructions: list[Instruction] = []
         for run in self._of(key):
@@ -452,7 +452,7 @@ class TopologyRuns:
         return instructions + self._take_back(now_ms)
 
     def _take_back(self, now_ms: int) -> list[Instruction]:
-        """Recalls the last topologies that hold slots which are not there, and have not started."""
+        """Recall the newest topologies that hold missing slots and have not started."""
         missing = -self.slots_free()
         if missing <= 0:
             self._overbooked_since_ms = None

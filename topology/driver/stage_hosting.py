@@ -40,7 +40,7 @@ END_STARTING_MS = 180_000
 REPEAT_MS = 1_000
 """After how long an order that the host's registrations do not show is repeated."""
 IDLE_MS = 5_000
-"""How long a host stays up while nothing runs in it."""
+"""How long an idle host stays up."""
 STRIKES_MS = 600_000
 STRIKES = 2
 HOSTS_PART = 2
@@ -48,7 +48,7 @@ HOSTS_PART = 2
 
 
 class HostState(Enum):
-    """Where a host is in its life."""
+    """The phase of a host's life."""
 
     STARTING = "starting"
     UP = "up"
@@ -56,7 +56,7 @@ class HostState(Enum):
 
 
 class HostMove(Enum):
-    """What can happen to a host."""
+    """An event in the life of a host."""
 
     REGISTER = "register"
     LATE = "late"
@@ -67,7 +67,7 @@ class HostMove(Enum):
 
 
 class HostAction(Enum):
-    """What the driver must do about a host or a seat."""
+    """An action of the driver on a host or a seat."""
 
     START_HOST = "start host"
     END_HOST = "end host"
@@ -94,7 +94,7 @@ HOST_TRANSITIONS: dict[tuple[HostState, HostMove], HostState | None] = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class SeatId:
-    """One attempt of a plan's topology."""
+    """An attempt of a plan's topology."""
 
     key: PlanKey
     epoch: int
@@ -105,8 +105,8 @@ class SeatId:
 class HostInstruction:
     """An order about a stage host or a task in it.
 
-    `action` is for `host`, or for the `seat` in it. For a task that ended by itself `ended` says why; for one that
-    ended with its host, `reason` does.
+    `action` is for `host`, or for the `seat` in it. For a task that ended on its own `ended` gives the reason; for one
+    that ended with its host, `reason` does.
     """
 
     action: HostAction
@@ -120,9 +120,9 @@ class HostInstruction:
 class Seat:
     """A plan's task in a host.
 
-    It `runs` once the host has begun to start it: as with a task of its own, whose process runs by then, the checkpoint
-    coordinator expects it from then on. While it `starts`, it cannot be ended. `ending_ms` is when it was first ordered
-    to end, `ordered_ms` when the host last received an order about it.
+    It `runs` once the host has begun to start it: from then on the checkpoint coordinator expects it, as it does a
+    separate task whose process runs. While it `starts`, it cannot be ended. `ending_ms` is when it was first ordered to
+    end, `ordered_ms` when the host last received an order about it.
     """
 
     id: SeatId

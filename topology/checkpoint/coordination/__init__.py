@@ -1,1 +1,1 @@
-"""The driver's side of checkpoints: when they begin, which parts are still missing, and what is kept."""
+"""The driver's side of checkpoints: when they begin, which parts are missing, and what is retained."""

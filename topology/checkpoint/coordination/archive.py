@@ -1,7 +1,7 @@
-"""What the driver does with the store: where a topology begins, its manifests, and what is no longer needed.
+"""The driver's use of the store: where a topology begins, its manifests, and what is no longer needed.
 
-What is done for one plan is done in order, one after the other, so that what follows another does so in the store too.
-Different plans may be seen to at the same time.
+Operations on one plan are carried out in order, so that the store also sees them in order. Different plans may be seen
+to at the same time.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ RESERVED_AT_ONCE = 10
 
 
 class RunStart(msgspec.Struct, frozen=True):
-    """Where a run begins.
+    """The starting point of a run.
 
-    It starts from the manifest with `reference`, or without state when that is empty; `number` is that checkpoint's.
-    If the newest checkpoint belongs to another plan of the name, or to another version, it has become the savepoint
-    `kept` (empty: there was none). A run that `goes_back` starts from an older checkpoint, or from nothing since none
-    can be read: it needs all events again that its starting point does not hold.
+    It starts from the manifest with `reference`, or without state when that is empty; `number` is that checkpoint's. If
+    the newest checkpoint belongs to another plan of the name, or to another version, it has become the savepoint `kept`
+    (empty: there was none). A run that `goes_back` starts from an older checkpoint, or from nothing since none can be
+    read: it needs the replay of all events that its starting point does not include.
     """
 
     opening: Opening
@@ -58,7 +58,7 @@ class RunStart(msgspec.Struct, frozen=True):
 
 
 class Archive:
-    """The checkpoints in `store`, of which each plan keeps the newest `retained`. Every call raises CheckpointError."""
+    """The checkpoints in `store`; each plan retains the newest `retained`. Every call raises CheckpointError."""
 
     def __init__(self, store: CheckpointStore, retained: int) -> None:
         self._store = store
@@ -80,12 +80,12 @@ class Archive:
     def open_run(self, run: RunId, restore: str, restore_epoch: int = 0, *, has_state: bool = False) -> RunStart:
         """Make the run the plan's newest attempt, so that checkpoints of other attempts no longer count.
 
-        `restore` says where its epoch begins: empty, from the newest checkpoint that counts; `none`, without state;
-        else from the savepoint of that name. The request was made under `restore_epoch` (0: the run's own epoch). If
-        the plan has begun under that or a later epoch, the run starts from the newest checkpoint that counts.
-        Checkpoints of another plan of the name never count; the newest of them becomes a savepoint. A run that
-        `has_state` already continues without what it cannot read; for others CheckpointUnreadableError says what the
-        operator can do.
+        `restore` determines where its epoch begins: empty, from the newest checkpoint that counts; `none`, without
+        state; else from the savepoint of that name. The request was made under `restore_epoch` (0: the run's own
+        epoch). If the plan has begun under that or a later epoch, the run starts from the newest checkpoint that
+        counts. Checkpoints of another plan of the name never count; the newest of them becomes a savepoint. A run that
+        `has_state` already continues without what it cannot read; for others CheckpointUnreadableError explains the
+        operator's options.
         """
         requested_under = restore_epoch or run.epoch
         # With an earlier request the plan may have started since, and its checkpoints may be its own.
@@ -201,7 +201,7 @@ class Archive:
         return [self._with_problem(one) for one in self._store.savepoints(_warn)]
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
-        """There is no such savepoint. Raises CheckpointError while the plan has nothing else to begin from."""
+        """Delete the savepoint. Raises CheckpointError while the plan has nothing else to begin from."""
         lineage = self._restored_lineage(key)
         base = lineage.base
         if base and base == self._store.savepoint_reference(key, name) and self._newest_taken(key, lineage) is None:

@@ -46,8 +46,8 @@ from topology.checkpoint.coordination.runs import (
 )
 
 FIRST_MS = 500
-"""How soon after its tasks have joined a run that is started again takes its first checkpoint: workers send again what
-was under way then, and exactly once, results of that wait for the checkpoint behind it."""
+"""Delay of the first checkpoint of a restarted run after its tasks have joined: workers send again what was under way
+then, and exactly once, results of that wait for the checkpoint behind it."""
 
 PROBE_LEASES = 0.4
 """A task that is silent for this share of a lease is probed: whether its process is still there."""
@@ -56,11 +56,11 @@ NEVER_MS = 3_600_000
 """So far ahead something is due where there are no runs."""
 
 IDLE_LOOK_MS = 1_000
-"""How soon after a topology without news has some again its next checkpoint may begin."""
+"""Minimum delay of the next checkpoint of an idle topology after new events arrive."""
 
 HOSTED = 120
-"""The factor by which heartbeats and leases of tasks in stage hosts are longer: the driver hears each host by itself,
-and a thousand plans are not to say four times a second what their host says for all of them."""
+"""The factor by which heartbeats and leases of tasks in stage hosts are longer: the driver hears from each host anyway,
+and a thousand plans should not repeat four times a second what their host reports for all of them."""
 
 AWAY_LEASES = 0.5
 """A coordinator whose loop was delayed by this share of a lease did not run itself: no task's silence counts up to
@@ -262,7 +262,7 @@ class Coordinator:
     # ---- orders -----------------------------------------------------------------------------------------------------
 
     def take_savepoint(self, key: PlanKey, epoch: int, name: str) -> list[Instruction]:
-        """Keep a checkpoint of the topology under `name`, as soon as one can be taken."""
+        """Store a checkpoint of the topology under `name`, as soon as one can be taken."""
         run = self.runs.get((key, epoch))
         refusal = self._refuse(run)
         if run is None or refusal:
@@ -292,9 +292,9 @@ class Coordinator:
     def on_time(self, now_ms: int, planned_ms: int | None = None) -> list[Instruction]:
         """Return the instructions that are due.
 
-        Call it at `due_ms`, and after everything else. `planned_ms` is when this call was to come at the latest: what
-        lies between that and now is time in which the coordinator itself was away. Without it, it was away since the
-        last call.
+        Call it at `due_ms`, and after everything else. `planned_ms` is when this call was to come at the latest: the
+        time between that and now counts as downtime of the coordinator itself. Without it, it was away since the last
+        call.
         """
         expected_ms = self._looked_ms if planned_ms is None else planned_ms
         away_ms = max(0, now_ms - expected_ms) if expected_ms is not None else 0

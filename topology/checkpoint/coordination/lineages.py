@@ -1,4 +1,4 @@
-"""Which runs of a plan have taken which checkpoints, and the messages for runs that may not continue them. Pure."""
+"""Tracks which runs took which checkpoints, and builds the messages for runs that may not continue them. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One attempt of a topology as the coordinator of checkpoints knows it: where it is, and what may happen to it.
+"""One attempt of a topology, as seen by the coordinator of checkpoints: its phase and its transitions.
 
                   all tasks        time, or            all tasks have         the manifest
                   have joined      somebody asks       reported               is written
@@ -25,7 +25,7 @@ HISTORY = 8
 
 
 class Phase(Enum):
-    """Where a run is."""
+    """The phase of a run."""
 
     JOINING = "joining"
     IDLE = "idle"
@@ -34,7 +34,7 @@ class Phase(Enum):
 
 
 class RunTransition(Enum):
-    """What can happen to a run."""
+    """An event in the life of a run."""
 
     JOINED = "all tasks have joined"
     BEGIN = "a checkpoint begins"
@@ -114,7 +114,7 @@ class TaskSeen:
     stretched: int = 1
     """The factor by which it may be silent longer than others."""
     idle: bool = False
-    """Every retained checkpoint holds all that there is in it."""
+    """The retained checkpoints include the task's whole state."""
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ class CheckpointedRun:
     id: RunId
     tasks: int
     interval_ms: int
-    """How often checkpoints are taken; 0: only on request."""
+    """Interval between checkpoints; 0: only on request."""
     query_plan: str = ""
     opening: Opening | None = None
     phase: Phase = Phase.JOINING
@@ -165,7 +165,7 @@ class CheckpointedRun:
         return any(span.epoch == self.id.epoch and span.last for span in spans)
 
     def is_current(self) -> bool:
-        """Return whether every retained checkpoint holds all that there is in the topology."""
+        """Return whether the retained checkpoints include the topology's whole state."""
         whole = bool(self.last_complete) and len(self.seen) == self.tasks
         return whole and all(seen.idle for seen in self.seen.values())
 

@@ -24,14 +24,14 @@ _Name = tuple[PlanKey, str]
 
 
 class Savepoints:
-    """The known savepoints of all plans. One thread calls everything here, the one that `storing` answers to."""
+    """The known savepoints of all plans. Not thread-safe: all calls come from the thread that `storing` answers to."""
 
     def __init__(self, storing: Storing) -> None:
         self._storing = storing
         self._kept: dict[_Name, SavepointReport] = {}
         self._asked: dict[_Name, SavepointReport] = {}
         self._kept_back: dict[_Name, str] = {}
-        """Why one that should be gone is still there."""
+        """Reasons why the deletion of savepoints was deferred."""
 
     def reports(self) -> tuple[SavepointReport, ...]:
         """Return the newest savepoints, and those that were requested last."""

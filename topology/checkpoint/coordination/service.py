@@ -50,9 +50,9 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 POLL_MS = 20
-"""How exact times are while something is due soon: at most so often it is looked what is."""
+"""Resolution of times while something is due soon: the minimum interval between checks."""
 LONGEST_WAIT_MS = 500
-"""How long the thread waits at most while nothing is due; messages and orders wake it."""
+"""Maximum wait of the thread while nothing is due; messages and orders wake it."""
 
 ZMTP_HEARTBEAT_MS = 60_000
 """Tasks send heartbeats themselves, and testing a thousand connections every other second would cost too much."""
@@ -89,7 +89,7 @@ Event = RunOpened | RunRefused | RestartTopology | Drained
 
 
 class CheckpointsView(msgspec.Struct, frozen=True):
-    """What is reported about a topology's checkpoints.
+    """The reported status of a topology's checkpoints.
 
     It reports which results are final, its newest checkpoints, which one it started from, how many failed, and why it
     cannot start from the newest.
@@ -101,7 +101,7 @@ class CheckpointsView(msgspec.Struct, frozen=True):
     failed: int = 0
     unreadable: str = ""
     current: bool = False
-    """The retained checkpoints hold all that there is in it: none need be taken until something happens."""
+    """The retained checkpoints include the topology's whole state: no further one is needed until an event arrives."""
 
 
 class CheckpointService(threading.Thread):

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 CHECK_MS = 30_000
-"""How soon it is looked again whether a store that could not be used can be."""
+"""Interval at which an unavailable store is tried again."""
 
 AT_ONCE = 4
 """The number of plans that use the store at the same time: most of a call is waiting for a disk or a server."""
@@ -38,7 +38,7 @@ class _Call:
 
 
 class _PlanCalls:
-    """Which call comes next: those of a plan in their order, plans with an urgent one before all others."""
+    """Chooses the next call: calls of one plan stay in order, and plans with an urgent call come first."""
 
     def __init__(self) -> None:
         self._waiting: dict[PlanKey | None, deque[_Call]] = {}
@@ -69,7 +69,7 @@ class _PlanCalls:
 
     @property
     def empty(self) -> bool:
-        """Whether no call waits or is being made."""
+        """Whether no call is waiting or running."""
         return not self._waiting
 
     def _line_up(self, key: PlanKey | None) -> None:

@@ -1,1 +1,1 @@
-"""Where checkpoints are kept: chunks of state in folders, object stores or databases, and their manifests."""
+"""Storage of checkpoints: chunks of state in folders, object stores or databases, and their manifests."""

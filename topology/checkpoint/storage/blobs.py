@@ -1,4 +1,4 @@
-"""Where checkpoints are kept, as named pieces of bytes: a directory, or an object store through pyarrow.
+"""Storage of checkpoints as named blobs: a directory, or an object store through pyarrow.
 
 Names have the form `part/part/part`, each part made of letters, digits and `-_~%` (see `safe_name`). Any thread of any
 process may use a store; a name appears in one step, with all its bytes, or not at all.
@@ -61,7 +61,7 @@ class Blobs(Protocol):
 
 
 def safe_name(text: str) -> str:
-    """Return `text` as one part of a name: different for different texts, and never a path out of its folder."""
+    """Return `text` as one part of a blob's name: different for different texts, and never a path out of its folder."""
     name = quote(text, safe="", errors="surrogatepass").replace(".", "%2E")
     if name and len(name) <= LONGEST_NAME:
         return name
@@ -70,7 +70,7 @@ def safe_name(text: str) -> str:
 
 
 class DirectoryBlobs:
-    """Files below `folder`, which all hosts must reach. What is written survives a loss of power."""
+    """Files below `folder`, which all hosts must reach. Writes survive a power failure."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,7 +1,7 @@
 """In which formats the engine's states in a checkpoint were written, and whether this version can read them.
 
-The engine of every version reads some formats of snapshots. Tasks note the format of what they store; of checkpoints
-that an earlier version has written, the first bytes of each state tell.
+The engine of every version reads some formats of snapshots. Tasks note the format of what they store; in checkpoints of
+earlier versions, the first bytes of each state identify it.
 """
 
 from __future__ import annotations

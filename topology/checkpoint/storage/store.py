@@ -142,7 +142,7 @@ class CheckpointStore:
         return reference
 
     def read_manifest(self, reference: str) -> Manifest:
-        """Return the checkpoint or savepoint with this reference, or its copy when that is damaged or gone.
+        """Return the checkpoint or savepoint with this reference, or its copy when that is damaged or missing.
 
         Beginning from an older one would emit results again that sinks have received already.
         """
@@ -171,7 +171,7 @@ class CheckpointStore:
         return f"{_folder(key)}/checkpoints/{taken.name()}"
 
     def newest(self, key: PlanKey, lineage: Lineage, warn: Warn) -> tuple[str, Manifest] | None:
-        """Return the newest checkpoint that counts and can be read, with its reference; None when there is none.
+        """Return the newest checkpoint that counts and can be read, with its reference; None if there is none.
 
         `warn` is called for each damaged one.
 
@@ -248,7 +248,7 @@ class CheckpointStore:
         self._put_twice(self.savepoint_reference(key, name), self._blobs.get(reference))
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
-        """There is no savepoint of this name."""
+        """Delete both copies of the savepoint's manifest, so that it no longer exists."""
         reference = self.savepoint_reference(key, name)
         for one in (_copy_of(reference), reference):
             self._blobs.delete(one)
@@ -292,7 +292,7 @@ class CheckpointStore:
         return len(useless)
 
     def _put_twice(self, reference: str, data: Buffer) -> None:
-        """Store the manifest twice; it exists as soon as one copy is stored."""
+        """Store the manifest twice; it exists once one copy is stored."""
         self._blobs.put(reference, [data])
         try:
             self._blobs.put(_copy_of(reference), [data])

@@ -1,4 +1,4 @@
-"""How a task puts the states of its instances into the store: only chunks that are not there yet are written.
+"""Writes the states of a task's instances to the store: only chunks that are not there yet are written.
 
 A pack of which only a small part is still needed is treated as not stored: its last chunks are written again, some at a
 time, until it is no longer needed and can be deleted.
@@ -22,7 +22,7 @@ INLINE_BYTES = 2_048
 """States that are no larger are kept in the manifest itself."""
 
 SPARSE = 0.5
-"""A pack of which a smaller share is needed is on its way out."""
+"""A pack is being phased out once a smaller share of it is needed."""
 
 MOST_PACKS = 64
 """A task does not need more packs than this, or the smallest of them are on their way out too."""
@@ -33,7 +33,7 @@ REWRITTEN_BYTES = 1024 * 1024
 
 
 class StoredPart(msgspec.Struct, frozen=True):
-    """What a task adds to a checkpoint; `stored_bytes` were written."""
+    """A task's contribution to a checkpoint; `stored_bytes` were written."""
 
     states: tuple[StoredState, ...]
     packs: tuple[StoredPack, ...]
@@ -43,8 +43,8 @@ class StoredPart(msgspec.Struct, frozen=True):
 class PartWriter:
     """Writes the parts of task `task` of one attempt.
 
-    One thread uses it, which need not be the task's own: the slow steps (hashing, writing) let other threads run.
-    `begun_from` is the manifest that the attempt started from.
+    Not thread-safe, but any thread may own it: the slow steps (hashing, writing) let other threads run. `begun_from` is
+    the manifest that the attempt started from.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class PartWriter:
             CheckpointError: When the part could not be stored; it counts as abandoned then.
         """
         if self._undecided is not None:
-            # What became of it was never heard: it may count or not, so nothing that it was based on may be relied on.
+            # Its outcome is unknown: it may count or not, so nothing that it was based on may be relied on.
             self._known, self._undecided = _StoredChunks(()), None
         outgoing = self._known.outgoing(sum(len(data) for data in states.values()))
         stored: list[StoredState] = []
