@@ -1,4 +1,4 @@
-"""How SiddhiQL writes values: numbers, strings, names and times, from text and back."""
+"""The literals of SiddhiQL: numbers, strings, names and times, from text and back."""
 
 from __future__ import annotations
 

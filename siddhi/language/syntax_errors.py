@@ -1,4 +1,4 @@
-"""What lark says of a text that is not SiddhiQL, in words for people."""
+"""Translates lark's parse errors into readable messages."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a single step of a Python script may do: whatever could take long is bounded beforehand.
+"""The limits on a single step of a Python script: anything that could take long is bounded beforehand.
 
-The interpreter looks for signals between the steps of a script, so a timer stops loops. Within a step it does not:
-`7 ** 10 ** 9` or `'a' * 10 ** 10` would hold the process, and the heartbeats of its stage, until they are done. So
-operators and methods that can make much of little look at the size of their result first. It fails like any other
-error of the script.
+The interpreter handles signals between the steps of a script, so a timer stops loops. Within a step it does not:
+`7 ** 10 ** 9` or `'a' * 10 ** 10` would block the process, and the heartbeats of its stage, until they are done.
+So operators and methods whose result can be far larger than their arguments check its size first. A step over a limit
+fails like any other error of the script.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from RestrictedPython.transformer import RestrictingNodeTransformer
 from siddhi.scripts.nested_values import WrittenDict, method, whole
 
 MOST_BITS = 1 << 18
-"""A whole number may have so many: divided by another, which takes the square of that, it is done in milliseconds."""
+"""Maximum number of bits of an integer: a division, whose time grows with their
+square, takes milliseconds."""
 MOST_BITS_OF_MODULUS = 4_096
 """The same of the numbers in `pow(a, b, c)`, whose time goes with the cube."""
 MOST_ITEMS = 4 * 1024 * 1024
-"""A text, list or tuple that a step makes may have so many characters or items."""
+"""Maximum number of characters or items of a text, list or tuple that a step makes."""
 WIDEST = 100_000
 """The greatest width and precision of a value in a text."""
 LONGEST_RANGE = 10_000_000
@@ -331,11 +332,11 @@ class BoundedSteps(RestrictingNodeTransformer):
         return ast.fix_missing_locations(ast.copy_location(call, node))
 
     def visit_List(self, node: ast.List) -> ast.AST:  # noqa: N802 - named after the node
-        """Look at the length of a list that is made of others."""
+        """Check the length of a list that is built from others."""
         return self._whole(node)
 
     def visit_Tuple(self, node: ast.Tuple) -> ast.AST:  # noqa: N802 - named after the node
-        """Look at the length of a tuple that is made of others."""
+        """Check the length of a tuple that is built from others."""
         return self._whole(node)
 
     def _whole(self, node: ast.List | ast.Tuple) -> ast.AST:
@@ -347,7 +348,7 @@ class BoundedSteps(RestrictingNodeTransformer):
         return ast.fix_missing_locations(ast.copy_location(call, node))
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:  # noqa: N802 - named after the node
-        """Look at values that are compared as a whole."""
+        """Check values that are compared as a whole."""
         node = self.node_contents_visit(node)
         before = (None, *node.ops)
         after = (*node.ops, None)
@@ -360,31 +361,31 @@ class BoundedSteps(RestrictingNodeTransformer):
         return ast.fix_missing_locations(node)
 
     def visit_Set(self, node: ast.Set) -> ast.AST:  # noqa: N802 - named after the node
-        """Look at values that are hashed."""
+        """Check values that are hashed."""
         node = self.node_contents_visit(node)
         node.elts = [one if isinstance(one, ast.Starred) else self._guarded(one) for one in node.elts]
         return ast.fix_missing_locations(node)
 
     def visit_SetComp(self, node: ast.SetComp) -> ast.AST:  # noqa: N802 - named after the node
-        """Look at values that are hashed."""
+        """Check values that are hashed."""
         node = self.node_contents_visit(node)
         node.elt = self._guarded(node.elt)
         return ast.fix_missing_locations(node)
 
     def visit_Dict(self, node: ast.Dict) -> ast.AST:  # noqa: N802 - named after the node
-        """Look at keys, which are hashed."""
+        """Check keys, which are hashed."""
         node = self.node_contents_visit(node)
         node.keys = [None if key is None else self._guarded(key) for key in node.keys]
         return ast.fix_missing_locations(node)
 
     def visit_DictComp(self, node: ast.DictComp) -> ast.AST:  # noqa: N802 - named after the node
-        """Look at keys, which are hashed."""
+        """Check keys, which are hashed."""
         node = self.node_contents_visit(node)
         node.key = self._guarded(node.key)
         return ast.fix_missing_locations(node)
 
     def visit_Return(self, node: ast.Return) -> ast.AST:  # noqa: N802 - named after the node
-        """Look at what is given back, which is written or kept."""
+        """Check the returned value, which is written or kept."""
         node = self.node_contents_visit(node)
         if node.value is not None:
             node.value = self._guarded(node.value)
@@ -397,7 +398,7 @@ class BoundedSteps(RestrictingNodeTransformer):
         return ast.copy_location(ast.Call(ast.Name(guard, ast.Load()), [value], []), value)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:  # noqa: N802 - named after the node
-        """Look at the length of an f-string."""
+        """Check the length of an f-string."""
         node = self.node_contents_visit(node)
         call = ast.Call(func=ast.Name("_text_", ast.Load()), args=[node], keywords=[])
         return ast.fix_missing_locations(ast.copy_location(call, node))

@@ -8,5 +8,5 @@ from siddhi.scripts.python import PYTHON
 
 
 def script_languages() -> tuple[ScriptLanguage, ...]:
-    """Return those whose engine is installed, without what extensions bring."""
+    """Return the languages whose engine is installed, without those of extensions."""
     return (PYTHON, javascript.JAVASCRIPT) if javascript.is_installed() else (PYTHON,)

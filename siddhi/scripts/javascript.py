@@ -1,8 +1,8 @@
 """`define function f[javascript]`: JavaScript, where QuickJS is installed (`pip install 'cep-on-spark[javascript]'`).
 
 A script is the body of a function of `data`, the list of its arguments, as in Siddhi's extension `script:javascript`.
-It sees the language alone: no files, no network, no processes and no timers, and nothing of this process. Memory and
-stack are bounded, and time, also in functions of the engine that go through long lists or texts. A script can evade
+It sees the language alone: no files, no network, no processes and no timers, and nothing of this process. Memory, stack
+and time are bounded, the time also in functions of the engine that iterate over long lists or texts. A script can evade
 the time limit on purpose (QuickJS drops it where it keeps an exception for later, as promises do, and does not look at
 the time within operators and syntax, as in `{...o}` of many keys); a process of its own (`siddhi.scripts.process`) ends
 such a script.
@@ -22,10 +22,10 @@ import msgspec
 from siddhi.scripts.language import Script, ScriptError, ScriptLanguage
 
 TIME_LIMIT_S = 0.5
-"""The processor time of the whole process during one call; the engine looks at it now and then, so a call may take
+"""The processor time of the whole process during one call; the engine checks it only now and then, so a call may take
 twice as long. The stage's loop waits meanwhile: this must be far below the lease of a task."""
 MEMORY_LIMIT_MIB = 32
-"""What one script may hold."""
+"""Memory limit of one script."""
 STACK_BYTES = 256 * 1024
 LONGEST_BODY = 65_536
 """Characters: reading a longer one could hold up who checks it."""

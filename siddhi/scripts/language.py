@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 Script = Callable[[list[object]], object]
-"""A function made from a text for one who calls it, one call at a time. It gets the arguments of a call: bool, int,
-float, str, None for null, and whatever objects are made of (lists, dicts, sets); it may keep none of them. What it
-returns becomes the type that the plan says; any Exception makes the event fail. Calls with equal arguments may be
-made once for all of them."""
+"""A function compiled from a script for one caller, which makes one call at a time. It gets the arguments of a call:
+bool, int, float, str, None for null, and the values that objects consist of (lists, dicts, sets); it may keep none of
+them. The result is converted to the type that the plan declares; any Exception makes the event fail. Calls with equal
+arguments may be made once for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ScriptError(Exception):
         """Create the error.
 
         Args:
-            message: What is wrong with the script.
+            message: The error in the script.
             line: The line in the script, counted from 1.
         """
         super().__init__(message)
@@ -61,9 +61,9 @@ class ScriptLanguage:
 
 @dataclass(frozen=True, slots=True)
 class ScriptPolicy:
-    """Which languages plans may use: `allowed`, or with None all that are installed.
+    """The languages that plans may use: `allowed`, or with None all that are installed.
 
-    `setting` is the message that says how to allow another one, with `{language}` for its name.
+    `setting` is the message that explains how to allow another one, with `{language}` for its name.
     """
 
     allowed: frozenset[str] | None = None

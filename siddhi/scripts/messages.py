@@ -1,7 +1,7 @@
-"""What passes between a process that runs scripts and the one that started it.
+"""Messages between a process that runs scripts and the process that started it.
 
 Each message is a frame: its length, then msgpack. Neither side runs anything that it reads, and neither reads more than
-it allows. Values keep their types: whatever msgpack has no type for is an extension of it.
+it allows. Values keep their types: types that msgpack lacks are sent as extension types.
 
     parent                                child
       ScriptStart ──────────────────────▶   compiles the functions
@@ -53,7 +53,7 @@ class ScriptStart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CallRequest(msgspec.Struct, frozen=True, array_like=True):
-    """Calls of one function, each of which may use `cpu_ms` of processor time."""
+    """Calls of one function, each limited to `cpu_ms` of processor time."""
 
     function: int
     cpu_ms: int

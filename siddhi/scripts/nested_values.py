@@ -1,7 +1,7 @@
 """What a step of a script does with values that hold others: it goes through all of them, once for each place.
 
 `x = [x, x]` sixty times over is a small list that has 2 ** 60 places. Writing it, comparing it or hashing it would not
-end, and no timer stops a single step. So what goes through a whole value counts its places first, each list once.
+end, and no timer stops a single step. So a step that visits a whole value counts its places first, each list once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 MOST_PLACES = 16 * 1024 * 1024
-"""A value has so many characters and items at most, counted at each of its places, where a step goes through it."""
+"""Maximum number of characters and items of a value that a step visits, counted at each of its places."""
 
 _HOLDING = (list, tuple, dict, set)
 
@@ -33,7 +33,7 @@ def _size(value: Any, sizes: dict[int, int]) -> int:
 
 
 def whole(value: Any) -> Any:
-    """Return `value`, if a step may go through all of it.
+    """Return `value`, if a step may visit all of it.
 
     Raises:
         ValueError: It has too many places.
@@ -56,7 +56,7 @@ def whole(value: Any) -> Any:
 
 
 def searched(value: Any) -> Any:
-    """Return `value`, if a step may look for something in it: in sets and dicts that looks at few places."""
+    """Return `value`, if a step may search it: in sets and dicts a search visits few places."""
     return value if isinstance(value, dict | set) else whole(value)
 
 
@@ -88,7 +88,7 @@ class WrittenDict:
         """Remove an entry.
 
         Raises:
-            KeyError: There is no such entry.
+            KeyError: The key does not exist.
             ValueError: The key has too many parts.
         """
         del self._entries[whole(key)]

@@ -162,7 +162,7 @@ def _sized(value: Any) -> tuple[Any, int]:
 
 
 class _TooLargeError(Exception):
-    """What a script returned is larger than a plan may hold."""
+    """The result of a script exceeds the size limit of plans."""
 
 
 def _reason(error: Exception) -> str:

@@ -77,7 +77,7 @@ BUILTINS: Mapping[str, object] = {
     "dict": Entries, "max": greatest, "min": least, "pow": power, "range": numbers, "round": rounded, "set": Members,
     "sorted": ordered, "str": Text, "sum": total,
 }  # fmt: skip
-"""What a script may call besides `math`."""
+"""The functions that a script may call besides `math`."""
 
 _REFUSED: Mapping[type[ast.AST], str] = {
     ast.Import: "a script cannot import anything; it has `math`",

@@ -1,4 +1,4 @@
-"""Trial of a plan on a few events, in a process of its own.
+"""Tries a plan on a few events, in a separate process.
 
 `python -m siddhi.trial` reads a request from standard input and writes the answer to standard output, both JSON
 (`messages`).

@@ -36,8 +36,7 @@ def record_of(event: TrialEvent, schema: Schema, timestamp: int) -> pa.RecordBat
 def own_time(event: TrialEvent, schema: Schema) -> int | None:
     """Return the time of the event, None when it has none.
 
-    It is its `timestamp`, or else the value of its attribute `_timestamp` if that is a long, as it is in a deployed
-    plan.
+    This is its `timestamp`, or else the value of its attribute `_timestamp` if that is a long, as in a deployed plan.
     """
     if event.timestamp is not None or dict(schema.attributes).get(TIMESTAMP) is not AttributeType.LONG:
         return event.timestamp

@@ -25,7 +25,7 @@ class TrialEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TrialRequest(msgspec.Struct, frozen=True):
-    """The plan in `text` gets `events` in order, each at its own time, and then `wait_ms` go by.
+    """The plan in `text` receives `events` in order, each at its own time, and then runs for `wait_ms`.
 
     `start_ms` is the time of the first event when it has none. `script_languages` are those in which the plan may
     define functions. `most_rows` is how many rows the answer has at most; the process may run for `seconds` and use
@@ -58,7 +58,7 @@ class TrialRow(msgspec.Struct, frozen=True):
 class TrialOutput(msgspec.Struct, frozen=True):
     """The output of a stream or query, or the rows of a table at the end.
 
-    There were `count` rows in all, of which `rows` are the first.
+    `count` is the number of all rows, `rows` has the first of them.
     """
 
     kind: Literal["stream", "query", "table"]

@@ -1,4 +1,4 @@
-"""What every part of the transformer shares: places, names and the list of what is wrong."""
+"""Shared by all parts of the transformer: places, names and the list of what is wrong."""
 
 from __future__ import annotations
 
