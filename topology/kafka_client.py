@@ -44,7 +44,7 @@ _ADVICE = {
     "NOT_ENOUGH_REPLICAS": "too few replicas of the partition are in sync: start the missing brokers",
     "_MSG_TIMED_OUT": "the brokers did not acknowledge the message in time",
 }
-"""What errors mean and what to do, by their names in librdkafka."""
+"""Meaning of errors and advice, by their names in librdkafka."""
 WEAK = ("_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TRANSPORT")
 """Errors that say less than others, the weakest first."""
 
@@ -117,7 +117,7 @@ def callback(call: Callable[..., None]) -> Callable[..., None]:
 
 
 class Errors:
-    """What a client has reported since it last worked: the error that says most."""
+    """The errors that a client has reported since it last worked: the error that says most."""
 
     def __init__(self) -> None:
         self.text = ""

@@ -86,7 +86,7 @@ class Topology:
         return place(stages, [StageLink(*pair, self._is_pairwise(*pair)) for pair in pairs], self.tasks)
 
     def run(self) -> str:
-        """Return which run of the plan this is, for people."""
+        """Return a readable name for this run of the plan."""
         return f"epoch {self.epoch}, attempt {self.attempt} of {self.key.topology()}"
 
     def component(self, name: str) -> Component:
@@ -157,7 +157,7 @@ class Topology:
         """Return whether events go from instance i of one stage to instance i of another of the same size.
 
         This is so between two stateless stages, where the ticket decides, and when both share events by the same
-        attribute. That a stage may change the attribute's value is ignored: such events only cross between tasks.
+        attribute. A stage's changes of the attribute's value are ignored: such events only cross between tasks.
         """
         giving, taking = self.component(producer), self.component(consumer)
         if giving.parallel != taking.parallel or giving.kind != PROCESSOR or taking.kind != PROCESSOR:
@@ -203,7 +203,7 @@ class Topology:
 
 
 def stream_schema(definition: ast.StreamDefinition) -> StreamSchema:
-    """Return the definition as it is sent in messages."""
+    """Return the definition in the form used in messages."""
     return StreamSchema(
         stream=definition.id,
         attributes=tuple((attribute.name, attribute.type.value) for attribute in definition.attributes),

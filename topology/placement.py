@@ -1,4 +1,4 @@
-"""Which task each instance of a topology runs in. Pure.
+"""Assigns the instances of a topology to tasks. Pure.
 
 First of all the work is spread: instances of one stage stand in as many tasks as there are, and then the stages with
 fewer instances than that are shared out so that no task has much more of them than another. Within these bounds an
@@ -67,7 +67,7 @@ def _nearness(index: int, sources: Iterable[tuple[PlacedStage, bool]], placed: M
 
 
 class _Room:
-    """How full the tasks are, as instances are assigned to them one after the other.
+    """The load of the tasks while instances are assigned to them one by one.
 
     Stages with an instance in every task do not count, since they load all tasks alike. `instances` are all others.
     """

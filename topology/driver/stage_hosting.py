@@ -173,7 +173,7 @@ class StageHosts:
     """Tasks that wait for a host that can be started, and since when."""
     _started: int = 0
     _late: int = 0
-    """How many hosts in a row did not start in time; those that started at the same time count once."""
+    """How many hosts in a row failed to start in time; those that started at the same time count once."""
     _strikes: dict[PlanKey, list[int]] = field(default_factory=dict)
     _blamed: set[str] = field(default_factory=set)
     _lease: AdaptiveLease = field(default_factory=lambda: AdaptiveLease(LEASE_MS, HEARTBEAT_MS))
@@ -181,7 +181,7 @@ class StageHosts:
 
     @property
     def slots(self) -> int:
-        """The slots that hosts hold."""
+        """The slots that hosts occupy."""
         return len(self.hosts)
 
     def with_room(self) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""How long a stage host or the tasks of a topology may take to start. Pure."""
+"""The start time-outs of stage hosts and of the tasks of a topology. Pure."""
 
 from __future__ import annotations
 

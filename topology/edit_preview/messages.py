@@ -1,4 +1,4 @@
-"""What a preview of an edit is asked and what it answers. Knows nothing of the engine, so that the manager need not."""
+"""The request and the answer of a preview of an edit. Knows nothing of the engine, so that the manager need not."""
 
 from __future__ import annotations
 

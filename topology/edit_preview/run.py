@@ -94,7 +94,7 @@ def _fate_in_database(is_there: bool, will_be_there: bool) -> tuple[bool, str] |
 
 
 def _names(app: AnalysedApp) -> list[PartName]:
-    """Return the parts that may hold state."""
+    """Return the parts that may have state."""
     parts = (part.definition for part in AppRuntime(app).state.parts)
     return [name_of(part) for part in parts if part.query is None or part.query.held]
 

@@ -59,7 +59,7 @@ class EventListener:
             endpoint: The worker's egress.
             event_stream: Name of the event stream.
             tenant: Owner of the stream.
-            timeout_ms: How long to wait for the answer.
+            timeout_ms: How long to wait for the answer, in ms.
             security: The keys, which a worker with keys requires.
             role: The role for which the keys were made.
 

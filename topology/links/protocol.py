@@ -44,7 +44,7 @@ class PendingFrame:
 class Outbox:
     """What a sender may send and must remember: frames stay until they are acknowledged.
 
-    `window_rows` None means that the link is not open yet. One frame may always be under way, however large.
+    `window_rows` None means that the link is not open yet. One frame may always be in flight, however large.
     """
 
     window_rows: int | None = None
@@ -86,7 +86,7 @@ class Outbox:
 
 @dataclass(slots=True)
 class Inbox:
-    """What a server knows of one link: which frame is next, and what it has taken over so far."""
+    """A server's state of one link: which frame is next, and what it has taken over so far."""
 
     window_rows: int
     received: int = 0

@@ -40,7 +40,7 @@ OPEN_TIMEOUT_MS = 5_000
 BEAT_MS = 1_000
 
 SILENT_MS = 1_000
-"""A server that has not answered a beat for so long may hang or be cut off."""
+"""A server that has not answered a heartbeat for this long may hang or be cut off."""
 
 
 class LinkState(Enum):
@@ -123,14 +123,14 @@ class LinkSender:
 
     @property
     def sockets(self) -> tuple[zmq.Socket[bytes] | SharedSocket, ...]:
-        """What to poll."""
+        """The sockets to poll."""
         if self._connection is not None:
             return self._connection.socket, self._connection.monitor
         return (self.socket,) if self._monitor is None else (self.socket, self._monitor)
 
     @property
     def answered(self) -> bool:
-        """Whether the server has ever said anything."""
+        """Whether the server has ever answered."""
         return self._answered
 
     def has_room(self) -> bool:

@@ -41,7 +41,7 @@ LINK_LEASE_MS = 10_000
 up connections, so a sender that works longer than this in one call, and cannot beat meanwhile, keeps its link."""
 
 HUNG_MS = 60_000
-"""A sender whose connection is up and that has been silent for so long counts as hung, and is forgotten, too."""
+"""A sender whose connection is up and that has been silent for this long counts as hung, and is forgotten, too."""
 
 CLOSED = "closed"
 """The reason of a link whose sender has left in order."""
@@ -49,7 +49,7 @@ CLOSED = "closed"
 
 @dataclass(slots=True, eq=False)
 class IncomingLink:
-    """One sender as its server sees it."""
+    """A sender as seen by its server."""
 
     peer: bytes
     opening: OpenLink

@@ -1,4 +1,4 @@
-"""What the links of all plans in one stage host share: a port for workers, and one connection to each worker."""
+"""Shared by the links of all plans in one stage host: a port for workers, and one connection to each worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark's error texts mean for a person. Pure."""
+"""Explains Spark's error texts. Pure."""
 
 from __future__ import annotations
 

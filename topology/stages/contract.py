@@ -79,7 +79,7 @@ class QueryWork:
     latencies: Counts[int] = field(default_factory=_none)
 
     def report(self, query: str) -> QueryReport:
-        """Return the counters as they are sent to the manager."""
+        """Return the counters in the form sent to the manager."""
         latencies = tuple((index, events) for index, events in sorted(self.latencies.items()) if events)
         return QueryReport(query, self.events, self.busy_ns // 1_000, latencies)
 
@@ -164,7 +164,7 @@ class InstanceStatistics:
         self.latencies[bucket(now_ns - came_ns)] += events
 
     def queried(self, query: str, events: int, length_ns: int) -> None:
-        """Record that `query` has processed a batch of so many events in `length_ns`."""
+        """Record that `query` has processed a batch of `events` events in `length_ns`."""
         work = self.queries.get(query)
         if work is None:
             work = self.queries[query] = QueryWork()
@@ -173,7 +173,7 @@ class InstanceStatistics:
         work.latencies[bucket(length_ns)] += events
 
     def report(self, instance: str, peers: tuple[str, ...]) -> ComponentReport:
-        """Return the counters as they are sent to the manager."""
+        """Return the counters in the form sent to the manager."""
         return ComponentReport(
             instance=instance,
             component=self.component,

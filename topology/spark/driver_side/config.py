@@ -24,7 +24,7 @@ host, Python and what a plan needs may take a minute to load."""
 
 
 class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the Spark session is created.
+    """Settings of the Spark session.
 
     `slots` 0 means: as many as the executors have, which may join and leave. `labels` are those of the hosts that the
     cluster manager is asked for; see `label_conf`.
@@ -71,7 +71,7 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RestartConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the driver restarts topologies that failed."""
+    """Settings for restarts of failed topologies."""
 
     first_backoff_ms: Count = 200
     longest_backoff_ms: Count = 10_000

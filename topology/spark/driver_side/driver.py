@@ -71,7 +71,7 @@ RETRY_MS = 500
 topologies."""
 
 LEAVE_MS = 2_000
-"""How long a cancelled job may take to end when the driver leaves."""
+"""How long a cancelled job may take to end when the driver shuts down."""
 
 EXECUTORS_WITHIN_MS = 15_000
 """A driver that has no executor by then is ready all the same: plans wait for one, and say so."""
@@ -85,7 +85,7 @@ there is always news, and the manager looks at all plans after each registration
 MOVED = "it has ended its stage host twice: it runs in a task of its own now"
 
 ORDERS = (SubmitTopology, KillTopology, RenamePlan, TakeSavepoint, DeleteSavepoint, ClearCheckpoints)
-"""What a manager may push; each has the token of its leadership."""
+"""The messages that a manager may push; each has the token of its leadership."""
 
 
 class JobEnded(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ PLAN = ("tenant", "plan")
 
 
 class DriverMetrics(msgspec.Struct, frozen=True):
-    """What the driver reports about itself at one moment.
+    """The driver's metrics at one moment.
 
     `registered`: a manager has accepted its last report; `turned_ms` is when its loop last turned (monotonic clock),
     None until Spark has started.

@@ -1,4 +1,4 @@
-"""What the driver reports of each topology, made again only where something has changed."""
+"""Builds the driver's report on each topology, again only where something has changed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RegistrationReport:
 
 
 class IncrementalReports:
-    """Makes reports that hold only what the manager does not have yet. Pure; belongs to the driver's thread."""
+    """Builds reports that contain only changes since the last one. Pure; belongs to the driver's thread."""
 
     def __init__(self) -> None:
         self._number = 0

@@ -83,7 +83,7 @@ def start_session(config: SparkConfig, host: str) -> SparkSession:
 
 
 class SparkJob(Protocol):
-    """What runs the tasks of one topology."""
+    """The job that runs the tasks of one topology."""
 
     def start(self) -> None:
         """Have the tasks started."""

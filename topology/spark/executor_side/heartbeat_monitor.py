@@ -26,7 +26,7 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 LOOK_MS = 100
-"""How often the monitor checks for silent processes."""
+"""Interval at which the monitor checks for silent processes."""
 GRACE_MS = 500
 """So much longer than the driver the monitor waits: the driver reports what happened."""
 NAME_AT = Path("/proc/self/comm")

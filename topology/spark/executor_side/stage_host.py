@@ -61,12 +61,12 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 FIRST_HEARTBEAT_MS = 100
-"""How often the host registers until the driver has answered."""
+"""Interval at which the host registers until the driver has answered."""
 HANG_MS = 30_000
-"""A turn that takes so long ends the host, when other plans wait for theirs. Reading a large state, or compiling on a
+"""A turn that takes this long ends the host, if other plans wait for theirs. Reading a large state, or compiling on a
 busy machine, takes some seconds."""
 TRACE_MS = 1_000
-"""How often the host checks for dead hosts on its machine."""
+"""Interval at which the host checks for dead hosts on its machine."""
 
 TaskId = tuple[PlanKey, int, int]
 """A plan, an epoch and an attempt."""

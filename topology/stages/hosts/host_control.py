@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 PARENT_S = 0.5
-"""How often a host checks whether the process that started it still runs."""
+"""Interval at which a host checks whether the process that started it still runs."""
 REFRESH_LOOK_S = 0.2
 """While many tasks register, it looks so often whether the others are to be refreshed."""
 RETRY_S = 0.5
