@@ -26,7 +26,7 @@ def analyse(app: ast.App, registry: Registry | None = None) -> AnalysedApp:
 
     Args:
         app: The app as it was parsed.
-        registry: What plans may call; by default the built-ins and all installed extensions.
+        registry: The definitions that plans may call; by default the built-ins and all installed extensions.
     """
     problems = Problems()
     settings = app_settings(app, problems)

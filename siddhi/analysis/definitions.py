@@ -24,10 +24,10 @@ from siddhi.language import ast
 from siddhi.language.ast import AttributeType, EventType
 
 TRIGGER_ATTRIBUTES = (("triggered_time", AttributeType.LONG),)
-"""What a trigger's stream carries: the app's clock when it fired, in milliseconds."""
+"""The attributes of a trigger's stream: the app's clock when it fired, in milliseconds."""
 
 FAULT_ATTRIBUTE = "_error"
-"""What a fault stream has besides the attributes of its stream: the error."""
+"""The attributes of a fault stream besides those of its stream: the error."""
 
 _ORDER = (
     ast.StreamDefinition,
@@ -40,7 +40,7 @@ _ORDER = (
 
 
 def analyse_definitions(context: Context, definitions: tuple[ast.Definition, ...]) -> None:
-    """Add the symbols of all definitions; those that depend on others come after them, in any text order."""
+    """Add the symbols of all definitions; definitions that depend on others come after them, in any text order."""
     for kind in _ORDER:
         for definition in definitions:
             if isinstance(definition, kind):

@@ -1,4 +1,4 @@
-"""Everything that lies inside a part of an analysed app."""
+"""Iterates over everything inside a part of an analysed app."""
 
 from __future__ import annotations
 

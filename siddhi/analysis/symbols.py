@@ -1,4 +1,4 @@
-"""What the app has named so far: streams, tables, windows, triggers, functions, aggregations."""
+"""The names that the app has defined so far: streams, tables, windows, triggers, functions, aggregations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Symbols:
     functions: dict[str, AnalysedFunction | None] = field(default_factory=dict)
     aggregations: dict[str, AnalysedAggregation] = field(default_factory=dict)
     inner_streams: dict[str, Schema] | None = None
-    """Of the partition that is being analysed, else None."""
+    """The partition that is being analysed, else None."""
     broken: set[str] = field(default_factory=set)
 
     def kind_of(self, name: str) -> SourceKind | None:

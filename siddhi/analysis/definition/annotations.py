@@ -17,7 +17,7 @@ _TRUTHS = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class AppSettings:
-    """What the annotations in front of an app say."""
+    """The annotations in front of an app."""
 
     name: str | None
     dialect_3x: bool
@@ -172,7 +172,7 @@ def stored_key(annotations: tuple[ast.Annotation, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """When a partition forgets the keys that no event has had for a while."""
+    """When a partition purges keys that have been idle for a while."""
 
     interval_ms: int | None
     idle_ms: int | None
@@ -182,7 +182,7 @@ _DEFAULT_PURGE_INTERVAL_MS = 300_000
 
 
 def partition_purge(annotations: tuple[ast.Annotation, ...], problems: Problems) -> Purge:
-    """Return when a partition forgets keys that have gone silent; both None when it never does."""
+    """Return when a partition purges idle keys; both None when it never does."""
     never = Purge(None, None)
     annotation = find_only(annotations, "purge", problems)
     if annotation is None:

@@ -78,7 +78,7 @@ class ExpressionAnalyser:
     def analyse_test(self, expression: ast.Expression, place: str, code: str) -> TypedExpression | None:
         """Return the typed test, as `analyse_condition` does.
 
-        As in Siddhi it may not be a bare attribute, constant or aggregate; for these the problem is `code`.
+        As in Siddhi it must not be a bare attribute, constant or aggregate; for these the problem is `code`.
         """
         typed = self.analyse_condition(expression, place)
         if isinstance(typed, AttributeValue | OutputValue | ConstantValue | Aggregate):

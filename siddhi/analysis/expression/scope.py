@@ -13,7 +13,7 @@ from siddhi.language.ast import AttributeType, SourceReference
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One input of a query.
+    """An input of a query.
 
     `hidden` is set for an input that comes later than the place of the expression, `counted` for one that may hold
     several events, `named` for one with an alias. `index` is the event that a reference without an index means

@@ -14,7 +14,7 @@ from siddhi.language.ast import EventType
 
 @dataclass(frozen=True, slots=True)
 class PartitionKey:
-    """How one stream's events find their partition: the value of `expression`, or each label whose condition holds."""
+    """How a stream's events are assigned to partitions: by `expression`, or by each label whose condition is true."""
 
     stream: str
     expression: TypedExpression | None = None
@@ -50,7 +50,7 @@ class AnalysedStream:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedTable:
-    """`replaces` says that a row which is inserted takes the place of the one that has its key."""
+    """`replaces` means that an inserted row replaces the row with the same key."""
 
     schema: Schema
     primary_key: tuple[str, ...]

@@ -80,7 +80,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class PatternElement:
-    """One event slot of a pattern; `slot` counts in text order.
+    """An event slot of a pattern; `slot` counts in text order.
 
     Without a written count `minimum` and `maximum` are 1 and `counted` is False; a `maximum` of -1 is unbounded.
     `absent` marks `not`, `waiting_ms` its `for`.

@@ -49,7 +49,7 @@ def analyse_chain(
 ) -> SourceInput | None:
     """Return one source with its handlers, as slot `number`; `others` are the slots that its conditions see besides.
 
-    None means that the attributes which leave the chain are not known.
+    None if the attributes that leave the chain are not known.
     """
     found = context.symbols.find_source(source, context.problems)
     if found is None:

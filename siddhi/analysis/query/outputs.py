@@ -1,4 +1,4 @@
-"""Where a query's events go."""
+"""The target of a query's events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TARGET_KINDS = {
 
 @dataclass(frozen=True)
 class OutputTarget:
-    """What an `insert into` names: `id` is its key among the streams (or inner streams), `schema` None if it is new."""
+    """The target of an `insert into`: `id` is its key among the (inner) streams, `schema` None if it is new."""
 
     id: str
     kind: TargetKind

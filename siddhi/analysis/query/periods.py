@@ -68,7 +68,7 @@ def _check_types(
 
 
 def _check_duration(context: Context, aggregation: str, text: str, span: ast.Span) -> None:
-    """Put down a duration that is none, or of which the aggregation has no buckets."""
+    """Report a duration that is invalid, or for which the aggregation has no buckets."""
     duration, known = duration_named(text), context.symbols.aggregations.get(aggregation)
     if duration is None:
         message = f"'{text}' is not a duration of an aggregation"

@@ -42,7 +42,7 @@ class SelectionInput:
         return self.several or self.unselected
 
     def behind_select(self) -> tuple[Slot, ...]:
-        """Return the slots that having and order by may look at."""
+        """Return the slots that having and order by may read."""
         return self.slots if self.several or self.unselected else ()
 
 
