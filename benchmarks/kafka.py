@@ -81,7 +81,7 @@ def main() -> None:
 
     with kafka_broker() as broker:
         for partitions in options.partitions:
-            source, sink = _topics(broker, partitions)
+            source, sink = topics(broker, partitions)
             with bare_loop(broker.servers, source, sink, partitions):
                 note("bare loop", partitions, _measure(broker, source, sink, options))
         _measure_plans(broker, options, note)
@@ -106,14 +106,14 @@ def _measure_plans(broker: Broker, options: argparse.Namespace, note: Callable[[
     ):
         for delivery in ("at-least-once", "exactly-once"):
             for partitions in options.partitions:
-                source, sink = _topics(broker, partitions)
+                source, sink = topics(broker, partitions)
                 with _deployed(system, broker, source, sink, delivery):
                     note(f"plan, {delivery}", partitions, _measure(broker, source, sink, options))
 
 
 def _measure_spark(broker: Broker, options: argparse.Namespace, note: Callable[[str, int, Measured], None]) -> None:
     for partitions in options.partitions:
-        source, sink = _topics(broker, partitions)
+        source, sink = topics(broker, partitions)
         with structured_streaming(broker.servers, source, sink) as process:
             try:
                 note("Spark Structured Streaming", partitions, _measure(broker, source, sink, options))
@@ -225,7 +225,7 @@ def _delays(batches: list[tuple[int, list[bytes]]]) -> list[int]:
     return [now - json.loads(value)["sent"] for now, values in batches for value in values]
 
 
-def _topics(broker: Broker, partitions: int) -> tuple[str, str]:
+def topics(broker: Broker, partitions: int) -> tuple[str, str]:
     """Create a topic to read and one to write, and return their names."""
     names = f"readings-{time.time_ns()}", f"high-{time.time_ns()}"
     admin = AdminClient({"bootstrap.servers": broker.servers})
