@@ -181,6 +181,8 @@ MAX_SINGLE_CALLS = 16
 """Rows. Up to this many a call for each row costs less than finding the distinct arguments."""
 MAX_REMEMBERED_RESULTS = 16_384
 """Results of a function that are cached for equal arguments."""
+MAX_RESULTS_BY_CODE = 65_536
+"""Strings of an app. Up to so many, the results of a function of one text are found by its code, in an array."""
 
 # Many queries with the same shape
 

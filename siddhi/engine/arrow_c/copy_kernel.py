@@ -127,14 +127,14 @@ def passing_records(array_at, rows, tests, texts_at, stamps, positions):  # type
     """Count the rows that pass all `tests` of the `ArrowArray` at `array_at`.
 
     Return how many of its `rows` rows pass, and the latest timestamp of all, which are in the column in place `stamps`;
-    (`REFUSED`, …) when timestamps may be null. The array is released unless all pass.
+    (`REFUSED`, …) when timestamps may be null. The array is released when none passes. `positions` gets those that do.
     """
     children = np.int64(word_at(array_at + 8 * CHILDREN))
     latest = _latest(np.int64(word_at(children + 8 * stamps)), np.int64(word_at(array_at + 8 * OFFSET)), rows)
     count = np.int64(REFUSED)
     if latest != _LEAST:
         count = _passing(array_at, rows, tests, texts_at, positions)
-    if count != rows:
+    if count <= 0:
         call_at(np.int64(word_at(array_at + 8 * RELEASE)), array_at)
     return count, latest
 

@@ -7,7 +7,16 @@ import numpy as np
 from siddhi.engine.arrow_c.string_kernels import encode_strings
 from siddhi.engine.arrow_c.write_kernels import BUFFERS, CHILDREN, CODES, NULL_COUNT, NUMBERS, OFFSET, RELEASE
 from siddhi.engine.jit.kernels import kernel_part, state_kernel
-from siddhi.engine.jit.memory import byte_at, call_at, copy_bytes, offset_at, set_byte, word_at
+from siddhi.engine.jit.memory import (
+    byte_at,
+    call_at,
+    copy_bytes,
+    offset_at,
+    set_byte,
+    set_offset,
+    set_word,
+    word_at,
+)
 
 PLACE, FORM, WIDTH, NULLS, PLAN_WIDTH = range(5)
 """What a plan says of a line: the place of its column in the batch, the form of its values (as `record_kernels` has
@@ -79,3 +88,27 @@ def read_records(array_at, plan, rows, block, begin, stride, slots, starts, heap
             nulls += plan[line, NULLS]
     call_at(np.int64(word_at(array_at + 8 * RELEASE)), array_at)
     return np.int64(DONE), count, nulls
+
+
+@state_kernel
+def keep_rows(block, stride, plan, rows, positions, kept):  # type: ignore[no-untyped-def]
+    """Move the values of the first `kept` of `positions` to the front of all lines of `plan` in `block`.
+
+    Positions ascend. There are `rows` rows, without nulls. Return False, with nothing done, when their timestamps, in
+    line 0, do not ascend: then the clock at a row depends on rows that are left out.
+    """
+    for row in range(1, rows):
+        if block[row] < block[row - 1]:
+            return False
+    for line in range(len(plan)):
+        at = np.int64(block.ctypes.data) + 8 * stride * line
+        width = plan[line, WIDTH]
+        for place in range(kept):
+            position = positions[place]
+            if width == 8:
+                set_word(at + 8 * place, np.int64(word_at(at + 8 * position)))
+            elif width == 4:
+                set_offset(at + 4 * place, np.int32(offset_at(at + 4 * position)))
+            else:
+                set_byte(at + place, byte_at(at + position))
+    return True

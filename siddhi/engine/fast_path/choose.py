@@ -10,6 +10,7 @@ from siddhi.engine.fast_path.instance_keys import instance_keys
 from siddhi.engine.fast_path.join_route import join_route
 from siddhi.engine.fast_path.lookup_route import lookup_route
 from siddhi.engine.fast_path.route import FastRoute
+from siddhi.engine.fast_path.selection_route import selection_route
 from siddhi.engine.fast_path.sliding_route import sliding_route
 from siddhi.engine.fast_path.tumbling_route import tumbling_route
 from siddhi.engine.operators.filters import Filter
@@ -48,6 +49,8 @@ def fast_route(
         return chain_route(head, selector.hands_out, stream, source, types, keys)
     if isinstance(head, JoinOperator):
         return None if query.by_key else _joining(query, head, stream, types)
+    if query.fused is None and not query.plain:
+        return selection_route(query, source, types, keys)
     tests = plain_tests(query.analysed.input) if isinstance(query.analysed.input, model.SourceInput) else None
     if tests is None:
         return None

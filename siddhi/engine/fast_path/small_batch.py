@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from siddhi.engine.arrow_c.copy_kernel import COLUMN, REFUSED, passing_records
 from siddhi.engine.arrow_c.read_kernels import FORM as READ_FORM
-from siddhi.engine.arrow_c.read_kernels import PLACE, PLAN_WIDTH
+from siddhi.engine.arrow_c.read_kernels import PLACE, PLAN_WIDTH, keep_rows
 from siddhi.engine.arrow_c.read_kernels import WIDTH as READ_WIDTH
 from siddhi.engine.arrow_c.write_kernels import (
     ARROW_ARRAY_FIELDS,
@@ -91,17 +91,30 @@ class SmallBatch:
             self._filter.lay_out(layout)
 
     def read(self, records: pa.RecordBatch, rows: int) -> int:
-        """Read the `rows` rows of `records` if they pass; return how many rows there are then.
+        """Read the `rows` rows of `records`, and keep those that pass; return how many these are.
 
-        Return 0 when none passes, and `REFUSED` when only some do or when a value other than a string is null.
+        Return `REFUSED` when a value other than a string is null, or when some rows pass and timestamps do not ascend.
         """
         records._export_to_c(self._array_at)
+        count = rows
         if self._filter is not None:
             count, self._latest = self._filter.passing(self._array_at, rows)
-            if count != rows:
-                return 0 if count == 0 else REFUSED
+            if count <= 0:
+                return count
         nulls = self._pool.read_records(self._array_at, self._plan, rows, self._memory, 0, MAX_SMALL_BATCH_ROWS)
-        return REFUSED if nulls else rows
+        if nulls:
+            return REFUSED
+        if self._filter is not None and count < rows and not self.keep(self._filter.positions, count, rows):
+            return REFUSED
+        return count
+
+    def keep(self, positions: Int64Array, count: int, rows: int) -> bool:
+        """Keep of `rows` rows the first `count` of `positions`, which ascend.
+
+        Return False, with nothing done, when timestamps do not ascend.
+        """
+        kept: bool = keep_rows(self._memory, MAX_SMALL_BATCH_ROWS, self._plan, rows, positions, count)
+        return kept
 
     def latest(self, rows: int) -> int:
         """Return the greatest timestamp of the `rows` rows that came, whether they pass or not."""
@@ -111,7 +124,7 @@ class SmallBatch:
 
 
 class _RowFilter:
-    """Looks which rows pass `tests` before any of them is read."""
+    """Finds the rows that pass `tests`, whose `positions` it notes, before any of them is read."""
 
     def __init__(self, tests: Sequence[PlainTest]) -> None:
         self._attributes = [test.attribute for test in tests]
@@ -119,7 +132,7 @@ class _RowFilter:
         self._texts: AnyArray = np.frombuffer(texts + b"\0", dtype=np.uint8)
         self._texts_at = address_of(self._texts)
         self._stamps = 0
-        self._positions: Int64Array = np.empty(MAX_SMALL_BATCH_ROWS, INT64)
+        self.positions: Int64Array = np.empty(MAX_SMALL_BATCH_ROWS, INT64)
 
     def lay_out(self, layout: RecordLayout) -> None:
         self._tests[:, COLUMN] = [layout.attributes[name][1] for name in self._attributes]
@@ -128,7 +141,7 @@ class _RowFilter:
     def passing(self, array_at: int, rows: int) -> tuple[int, int]:
         """Return the result of `passing_records` for these rows."""
         told: tuple[int, int] = passing_records(
-            array_at, rows, self._tests, self._texts_at, self._stamps, self._positions
+            array_at, rows, self._tests, self._texts_at, self._stamps, self.positions
         )
         return told
 

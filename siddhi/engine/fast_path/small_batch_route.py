@@ -15,11 +15,7 @@ from siddhi.engine.tuning import MAX_SMALL_BATCH_ROWS
 
 
 class SmallBatchRoute(ABC):
-    """A `FastRoute` for rows that are read into `few`.
-
-    Batches with nulls other than strings take the general path, and so do those of which a filter passes only some
-    rows.
-    """
+    """A `FastRoute` for rows that are read into `few`; batches with nulls other than strings take the general path."""
 
     most_rows = MAX_SMALL_BATCH_ROWS
 
@@ -37,18 +33,19 @@ class SmallBatchRoute(ABC):
         """Run the rows as `FastRoute.run` does."""
         few = self.few
         passed = few.read(records, rows)
-        if passed != rows:
+        if passed <= 0:
             return None if passed == REFUSED else (0, few.latest(rows))
-        if rows != self._cut_at:
-            self.cut(rows)
-            self._cut_at = rows
-        count = self.take_in(rows, clock)
+        latest = few.latest(rows)
+        if passed != self._cut_at:
+            self.cut(passed)
+            self._cut_at = passed
+        count = self.take_in(passed, clock)
         if count == REFUSED:
             return None
         self._count = count
         if not written or not count:
             self.end()
-        return count, few.latest(rows)
+        return count, latest
 
     def give(self) -> pa.RecordBatch:
         """Return the results as `FastRoute.give` does."""

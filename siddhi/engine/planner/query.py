@@ -21,6 +21,7 @@ from siddhi.engine.operators.base.per_instance import HeadPerInstance
 from siddhi.engine.operators.base.scope import source_key
 from siddhi.engine.operators.environment import Environment
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.filters import Filter
 from siddhi.engine.operators.fused_windows.build import fused_selection
 from siddhi.engine.operators.fused_windows.sliding import SlidingSelection
@@ -99,6 +100,8 @@ class QueryNode(AppNode):
         several = not isinstance(analysed.input, model.SourceInput)
         selecting = replace(context, rows_leave=rows_leave(analysed))
         compiler = ExpressionCompiler(selecting, several=several, in_table=environment.in_table)
+        self.nodes: Mapping[int, ExpressionNode] = compiler.nodes
+        """What evaluates the expressions of the selection and of filters of one input, by the `id` of their parts."""
         self.fused = context.choices.applicable("selection", "FusedSelection", fused_selection(analysed, context))
         self.selector = self.fused or self._build_selector(compiler, context)
         self._build_input(compiler, context, environment)

@@ -135,9 +135,10 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
     "size": len,
     "sort": _sort,
 }
+_BRIEF = frozenset({"add", "get", "isEmpty", "removeByIndex", "setValue", "size"})
 for _name, _compute in _FUNCTIONS.items():
-    row_function("list", _name, _on_list(_compute), Nulls.PASS)
-row_function("list", "create", lambda *items: [] if items == (None,) else list(items), Nulls.PASS)
+    row_function("list", _name, _on_list(_compute), Nulls.PASS, brief=_name in _BRIEF)
+row_function("list", "create", lambda *items: [] if items == (None,) else list(items), Nulls.PASS, brief=True)
 row_function("list", "isList", lambda value: isinstance(value, list), Nulls.PASS)
 
 

@@ -85,12 +85,13 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
     "toXML": to_xml,
     "values": lambda first: list(first.values()),
 }
+_BRIEF = frozenset({"containsKey", "get", "isEmpty", "put", "putIfAbsent", "size"})
 for _name, _compute in _FUNCTIONS.items():
-    row_function("map", _name, _on_map(_compute), Nulls.PASS)
-row_function("map", "create", lambda *items: _pairs(items), Nulls.PASS)
+    row_function("map", _name, _on_map(_compute), Nulls.PASS, brief=_name in _BRIEF)
+row_function("map", "create", lambda *items: _pairs(items), Nulls.PASS, brief=True)
 row_function("map", "createFromJSON", _from_json)
 row_function("map", "createFromXML", from_xml)
-row_function("map", "isMap", lambda value: isinstance(value, dict), Nulls.PASS)
+row_function("map", "isMap", lambda value: isinstance(value, dict), Nulls.PASS, brief=True)
 
 
 @STREAM_FUNCTIONS.register("tokenize", "map")

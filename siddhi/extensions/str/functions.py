@@ -18,7 +18,7 @@ from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.limits import MAX_RESULT_CHARACTERS
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, broadcast
-from siddhi.engine.operators.expressions.leaves import scalar_or_none
+from siddhi.engine.operators.expressions.leaves import ColumnNode, ConstantNode, StringConstantNode, scalar_or_none
 from siddhi.engine.operators.functions.choice import Coalesce
 from siddhi.engine.operators.functions.conversion import java_text, java_texts
 from siddhi.engine.operators.functions.rows import (
@@ -139,6 +139,10 @@ class _Joined(RowFunction):
         super().__init__(call, arguments, pool, compute=self.of_row, nulls=Nulls.PASS, texts=True)
         self._columnar = all(argument.type is not AttributeType.OBJECT for argument in arguments)
         self.by_row = not self._columnar
+        varied = {node.column: node.type for node in arguments if isinstance(node, ColumnNode)}
+        constant = all(isinstance(node, ColumnNode | ConstantNode | StringConstantNode) for node in arguments)
+        self._of_one_text = constant and list(varied.values()) == [AttributeType.STRING]
+        """Whether the result depends on one text alone, for which it is remembered."""
 
     @staticmethod
     @abstractmethod
@@ -150,7 +154,8 @@ class _Joined(RowFunction):
         """Return the pieces to join, in order, where a null is left out; None where rows could fail."""
 
     def evaluate(self, evaluation: Evaluation) -> Value:
-        pieces = self.pieces(evaluation) if self._columnar and evaluation.size > MAX_SINGLE_CALLS else None
+        whole = self._columnar and evaluation.size > MAX_SINGLE_CALLS and not (self._of_one_text and self.remembers)
+        pieces = self.pieces(evaluation) if whole else None
         if pieces is None or sum(map(_longest, pieces)) > MAX_RESULT_CHARACTERS:
             return super().evaluate(evaluation)
         if all(isinstance(piece, str) for piece in pieces):

@@ -2,16 +2,17 @@
 
 Instruction i writes line i of `values` (the same memory as `values_f`) and of `valid`. Of each input the plan has three
 words: its form, and then where its values are and where the bytes are that say which are not null (0: all are). A
-constant has its value instead of an address.
+constant has its value instead of an address. Of each result there are three words, too: where its values go, where the
+bytes go that say which are not null, and how many are null, which the loop writes.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from siddhi.engine.jit.bits import as_bits, as_real
+from siddhi.engine.jit.bits import as_real
 from siddhi.engine.jit.kernels import kernel_part, state_kernel
-from siddhi.engine.jit.memory import byte_at, offset_at, set_byte, set_word, single_at, word_at
+from siddhi.engine.jit.memory import byte_at, offset_at, set_byte, set_offset, set_word, single_at, word_at
 from siddhi.engine.operators.expressions.register_kernel import (
     ADD_F,
     AND,
@@ -22,9 +23,13 @@ from siddhi.engine.operators.expressions.register_kernel import (
     I_TO_F32,
     I_TO_F64,
     INPUT_F,
+    IS_NULL,
     MOD_F,
     NOT,
     OR,
+    STORE_BOOL,
+    STORE_CODE,
+    STORE_I32,
     TO_F32,
     TO_I32,
     TRUTH,
@@ -36,10 +41,12 @@ from siddhi.engine.operators.expressions.register_kernel import (
 
 CONSTANT_I, CONSTANT_F, VALUES_64, VALUES_I32, VALUES_F32, VALUES_BOOL, VALUES_CODE = range(7)
 """Forms of inputs."""
-INPUT_WORDS = 3
+INPUT_WORDS = RESULT_WORDS = 3
 
-RESULT_I, RESULT_F, RESULT_BOOL = range(3)
-"""Forms of results: eight bytes a value, or one."""
+CHOOSE, COALESCE, GREATEST, SMALLEST, KEEP = range(STORE_CODE + 1, STORE_CODE + 6)
+"""Instructions that only this loop has: the first operand where the register in front is true, else the second; the
+first that is not null; the greater or the smaller of two fractions, of which null and NaN do not count; and go on only
+with the rows for which a register is true."""
 
 
 @kernel_part
@@ -143,11 +150,69 @@ def _decide(do, a, b, rows, values, valid, i):  # type: ignore[no-untyped-def]
         valid[i, row] = True
 
 
+@kernel_part
+def _select(do, a, b, rows, values, values_f, valid, i):  # type: ignore[no-untyped-def]
+    if do <= COALESCE:
+        for row in range(rows):
+            first = valid[a, row] if do == COALESCE else values[i - 1, row] != 0
+            values[i, row] = values[a, row] if first else values[b, row]
+            valid[i, row] = valid[a, row] if first else valid[b, row]
+        return
+    for row in range(rows):
+        one, other = values_f[a, row], values_f[b, row]
+        better = other > one if do == GREATEST else other < one
+        if not valid[a, row] or np.isnan(one):
+            better = True
+        if not valid[b, row] or np.isnan(other):
+            better = False
+        values_f[i, row] = other if better else one
+        valid[i, row] = valid[a, row]
+
+
+@kernel_part
+def _keep(a, rows, values, positions, kept, filtered):  # type: ignore[no-untyped-def]
+    """Write into `positions` the rows, of all or of the first `kept` there, for which line `a` is true; count them."""
+    left = np.int64(0)
+    for number in range(kept if filtered else rows):
+        row = positions[number] if filtered else np.int64(number)
+        positions[left] = row
+        left += values[a, row] != 0
+    return left
+
+
+@kernel_part
+def _store(do, a, at, rows, values, valid):  # type: ignore[no-untyped-def]
+    """Write line `a` to where the words at the address `at` say; return how many values are null."""
+    place, known = np.int64(word_at(at)), np.int64(word_at(at + 8))
+    if do == STORE_BOOL:
+        for row in range(rows):
+            set_byte(place + row, valid[a, row] and values[a, row] != 0)
+    elif do == STORE_CODE:
+        for row in range(rows):
+            set_word(place + 8 * row, values[a, row] if valid[a, row] else np.int64(-1))
+    elif do == STORE_I32:
+        for row in range(rows):
+            set_offset(place + 4 * row, np.int32(values[a, row]))
+    else:  # a fraction has the same bytes in `values`
+        for row in range(rows):
+            set_word(place + 8 * row, values[a, row])
+    nulls = np.int64(0)
+    if known != 0:
+        for row in range(rows):
+            set_byte(known + row, valid[a, row])
+            nulls += not valid[a, row]
+    set_word(at + 16, nulls)
+    return nulls
+
+
 @state_kernel
-def run_over_rows(  # type: ignore[no-untyped-def]
-    lines, plan_at, rows, values, values_f, valid, result, result_at, valid_at
-):  # fmt: skip
-    """Write the value of the program `lines` for each row; return how many are null."""
+def run_over_rows(lines, plan_at, results_at, rows, values, values_f, valid, positions):  # type: ignore[no-untyped-def]
+    """Run the program `lines` for each of `rows` rows.
+
+    Results are stored for all of them. Return how many rows are kept, which are in `positions` where there is a
+    `KEEP`, and how many values of results are null. Nothing behind a `KEEP` runs when no row is left.
+    """
+    kept, filtered, nulls = np.int64(rows), False, np.int64(0)
     for i in range(lines.shape[0]):
         do, a, b = lines[i, 0], lines[i, 1], lines[i, 2]
         if do <= INPUT_F:
@@ -158,15 +223,15 @@ def run_over_rows(  # type: ignore[no-untyped-def]
             _convert(do, a, rows, values, values_f, valid, i)
         elif do <= DIFFER_F:
             _compare(do, a, b, rows, values, values_f, valid, i)
-        else:
+        elif do <= IS_NULL:
             _decide(do, a, b, rows, values, valid, i)
-    last, nulls = lines.shape[0] - 1, 0
-    if result == RESULT_BOOL:
-        for row in range(rows):
-            set_byte(result_at + row, values[last, row] != 0)
-        return nulls
-    for row in range(rows):
-        set_byte(valid_at + row, valid[last, row])
-        nulls += not valid[last, row]
-        set_word(result_at + 8 * row, values[last, row] if result == RESULT_I else as_bits(values_f[last, row]))
-    return nulls
+        elif do <= STORE_CODE:
+            nulls += _store(do, a, results_at + 8 * RESULT_WORDS * b, rows, values, valid)
+        elif do == KEEP:
+            kept = _keep(a, rows, values, positions, kept, filtered)
+            filtered = True
+            if kept == 0:
+                break
+        else:
+            _select(do, a, b, rows, values, values_f, valid, i)
+    return kept, nulls

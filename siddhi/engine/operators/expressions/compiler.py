@@ -51,7 +51,8 @@ class ExpressionCompiler:
 
     It records what they read and the aggregates they hold. With `several` the rows are those of a join or a state
     machine, with `paired` they are pairs of a join that is being made, so that every slot has an event. `in_table`
-    makes the nodes of `in`; without it an expression with `in` is refused.
+    makes the nodes of `in`; without it an expression with `in` is refused. Calls that have nodes in `calls`, by their
+    `id`, keep these, and with them the results that they remember.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class ExpressionCompiler:
         several: bool = False,
         paired: bool = False,
         in_table: MembershipTest | None = None,
+        calls: Mapping[int, ExpressionNode] | None = None,
     ) -> None:
         self.context = context
         self.several = several
@@ -68,8 +70,9 @@ class ExpressionCompiler:
         self.columns: dict[str, AttributeType] = {}
         self.aggregates: list[AggregateNode] = []
         self._in_table = in_table
-        self._nodes: dict[int, ExpressionNode] = {}
-        """The nodes of the expression that is being compiled, by the `id` of its parts."""
+        self._calls = calls or {}
+        self.nodes: dict[int, ExpressionNode] = {}
+        """The nodes of the expressions that were compiled, by the `id` of their parts, which the query holds."""
         self._makers: Mapping[type, Callable[..., ExpressionNode]] = {
             model.ConstantValue: self._constant,
             model.AttributeValue: self._attribute,
@@ -106,14 +109,22 @@ class ExpressionCompiler:
 
         Raise `SiddhiRuntimeError` for a function or aggregate that the engine lacks.
         """
-        around, self._nodes = self._nodes, {}
-        node = programmed(expression, self._node(expression), self._nodes)
-        self._nodes = around
-        return node
+        return programmed(expression, self._node(expression), self.nodes)
+
+    def taken_apart(self, expression: model.TypedExpression) -> Mapping[int, ExpressionNode]:
+        """Return the nodes that evaluate `expression` and its parts, by their `id`, as far as they are known so far.
+
+        Raise as `compile` does.
+        """
+        self._node(expression)
+        return self.nodes
 
     def _node(self, expression: model.TypedExpression) -> ExpressionNode:
         """Return the node of a part of the expression that is being compiled."""
-        node = self._nodes[id(expression)] = self._makers[type(expression)](expression)
+        node = self._makers[type(expression)](expression)  # also of calls, which read columns
+        if isinstance(expression, model.Call):
+            node = self._calls.get(id(expression), node)
+        self.nodes[id(expression)] = node
         if node.can_fail and self.context.failing is not None:
             self.context.failing.add(type(expression).__name__)
         if node.by_row and isinstance(expression, model.Call | model.Aggregate):

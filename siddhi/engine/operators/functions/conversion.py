@@ -13,6 +13,7 @@ from siddhi.engine.columnar.column import DTYPES
 from siddhi.engine.columnar.java_text import floating_text, floating_texts, parse_floating, parse_integer
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import AnyArray
+from siddhi.engine.operators.expressions.batch_program import INSTANCE_TESTS
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, broadcast
 from siddhi.engine.operators.expressions.operators import NUMERIC
@@ -20,6 +21,8 @@ from siddhi.engine.operators.functions.calls import CallNode, as_lists, from_lis
 from siddhi.engine.tuning import MAX_SINGLE_CALLS
 from siddhi.language.ast import AttributeType
 
+_SAFE = {DTYPES[AttributeType.INT]: 2.0**31, DTYPES[AttributeType.LONG]: 2.0**63}
+"""Fractions nearer to zero than this are cut without a further look."""
 _BITS = {AttributeType.INT: 32, AttributeType.LONG: 64}
 
 
@@ -84,8 +87,10 @@ def number_as(values: AnyArray, target: AttributeType) -> AnyArray:
     dtype: Any = DTYPES[target]
     if values.dtype.kind != "f" or dtype.kind == "f":
         return values.astype(dtype)
+    wide = values.astype(np.float64, copy=False)
+    if (np.abs(wide) < _SAFE[dtype]).all():  # not for NaN
+        return wide.astype(dtype)
     limits = np.iinfo(dtype)
-    wide = values.astype(np.float64)
     below, above = wide <= float(limits.min), wide >= float(limits.max)
     inner = np.where(np.isnan(wide) | below | above, 0.0, wide).astype(dtype)
     return np.where(above, limits.max, np.where(below, limits.min, inner)).astype(dtype)
@@ -167,21 +172,11 @@ class Cast(CallNode):
         return from_list(kept, self.type, self.pool)
 
 
-_TESTS = {
-    "instanceOfString": AttributeType.STRING,
-    "instanceOfInteger": AttributeType.INT,
-    "instanceOfLong": AttributeType.LONG,
-    "instanceOfFloat": AttributeType.FLOAT,
-    "instanceOfDouble": AttributeType.DOUBLE,
-    "instanceOfBoolean": AttributeType.BOOL,
-}
-
-
 class InstanceOf(CallNode):
     """True where the value is not null and of the type in the function's name."""
 
     def evaluate(self, evaluation: Evaluation) -> Value:
-        source, tested = self.arguments[0], _TESTS[self.name]
+        source, tested = self.arguments[0], INSTANCE_TESTS[self.name]
         value = source.evaluate(evaluation)
         if source.type is AttributeType.OBJECT:
             items = as_lists(evaluation, source, value, self.pool)
@@ -191,5 +186,5 @@ class InstanceOf(CallNode):
         return Value(valid_mask(value, evaluation.size))
 
 
-for _name in _TESTS:
+for _name in INSTANCE_TESTS:
     FUNCTIONS.register(_name)(InstanceOf)

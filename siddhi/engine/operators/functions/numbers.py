@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from siddhi.engine.jit.arrays import AnyArray
+from siddhi.engine.operators.expressions.batch_program import EXTREME_BOUNDS
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
 from siddhi.engine.operators.expressions.evaluation import Evaluation, Value, broadcast
 from siddhi.engine.operators.functions.calls import CallNode, valid_mask
@@ -38,7 +39,7 @@ class _Extreme(CallNode):
 class Maximum(_Extreme):
     """The largest of the arguments and the least positive double: 0 for whole numbers that are all negative."""
 
-    bound = np.finfo(np.float64).smallest_subnormal
+    bound = EXTREME_BOUNDS["maximum"]
     better = np.fmax
 
 
@@ -46,5 +47,5 @@ class Maximum(_Extreme):
 class Minimum(_Extreme):
     """The least of the arguments; the largest number of the type when all are null."""
 
-    bound = np.finfo(np.float64).max
+    bound = EXTREME_BOUNDS["minimum"]
     better = np.fmin

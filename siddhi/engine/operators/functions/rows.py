@@ -24,10 +24,11 @@ from siddhi.engine.operators.expressions.evaluation import (
     broadcast,
     to_column,
 )
+from siddhi.engine.operators.expressions.leaves import ColumnNode, ConstantNode, StringConstantNode
 from siddhi.engine.operators.functions.calls import CallNode, from_list, never_null
 from siddhi.engine.operators.functions.conversion import java_text
 from siddhi.engine.time_limits import CallLimit, TookTooLongError, call_limit
-from siddhi.engine.tuning import MAX_REMEMBERED_RESULTS, MAX_SINGLE_CALLS
+from siddhi.engine.tuning import MAX_REMEMBERED_RESULTS, MAX_RESULTS_BY_CODE, MAX_SINGLE_CALLS
 from siddhi.float_values import written_list
 from siddhi.language.ast import AttributeType
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
@@ -84,7 +85,7 @@ class ColumnFunction(CallNode):
         valid: BoolArray | None = None
         for argument in self.arguments:
             values, known = broadcast(argument.evaluate(evaluation), evaluation.size)
-            arrays.append(values if self.operand is None else values.astype(self.operand))
+            arrays.append(values if self.operand is None else values.astype(self.operand, copy=False))
             valid = both_valid(valid, known)
         result = self.compute(*arrays)
         if isinstance(result, tuple):
@@ -98,30 +99,56 @@ class _Memory:
     """The results of a function for earlier arguments.
 
     `known` marks the combinations with a result, which is in `values` and `valid`. `key` says when they are valid: for
-    which changing arguments, which values of the others, and which meaning of codes.
+    which changing arguments, which values of the others, and which meaning of codes. A single text is found by its
+    code, other combinations in a table.
     """
 
-    def __init__(self, key: object, width: int, made: Value) -> None:
+    def __init__(self, key: object, width: int, made: Value, pool: StringPool | None) -> None:
         self.key = key
-        self.table = KeyTable(width)
+        self._table = None if pool is not None else KeyTable(width)
+        self._pool = pool
         self.known: BoolArray = np.zeros(0, dtype=np.bool_)
         self.values: AnyArray = np.zeros(0, dtype=made.values.dtype)
         self.valid: BoolArray = np.zeros(0, dtype=np.bool_)
+        self.has_nulls = False
         self.rows = 0
+        self.count = 0
+        """How many combinations have a result; of a table how many were looked for."""
 
-    def keep(self, places: Int64Array, made: Value) -> None:
-        """Remember `made` for the combinations `places`."""
-        self.known = grown(self.known, self.table.count, fill=False)
-        self.values, self.valid = grown(self.values, self.table.count), grown(self.valid, self.table.count)
+    def places(self, values: list[Value], size: int) -> Int64Array:
+        """Return the place of the combination in each row, in the order of `known`."""
+        self.rows += size
+        if self._table is None:
+            assert self._pool is not None  # noqa: S101 - one of both is there
+            room, places = len(self._pool) + 1, broadcast(values[0], size).values + 1  # null is in place 0
+        else:
+            keys = np.empty((size, len(values)), dtype=np.int64)
+            for column, value in enumerate(values):
+                keys[:, column] = key_bits(broadcast(value, size).values, value.valid)
+            places = self._table.ids(keys)
+            room = self.count = self._table.count
+        if room > len(self.known):
+            self.known = grown(self.known, room, fill=False)
+            self.values, self.valid = grown(self.values, room), grown(self.valid, room)
+        return places  # type: ignore[no-any-return] # as the values are
+
+    def keep(self, places: Int64Array, made: Value, failed: list[int]) -> None:
+        """Remember `made` for the combinations `places`, but for those that `failed`."""
+        if self._table is None:
+            self.count += len(places) - len(failed)
         self.known[places] = True
         self.values[places] = made.values
         self.valid[places] = True if made.valid is None else made.valid
+        self.has_nulls = self.has_nulls or made.valid is not None
+        self.known[places[failed]] = False
 
 
 class RowFunction(CallNode):
     """A function `compute` over the values of one row, called once for each distinct combination of them.
 
     Results are remembered if `remembers`, as long as that saves calls.
+
+    A `brief` one never takes long, gets nulls, and makes a flat object of arguments that are none.
 
     It gets Python values (None only with `Nulls.PASS`; with `texts` all of them as Java's toString writes them) and
     returns one, None for null, which is false for a bool. `RowError` makes the row fail, and so does an object that
@@ -140,12 +167,20 @@ class RowFunction(CallNode):
         nulls: Nulls = Nulls.FAIL,
         texts: bool = False,
         remembers: bool = True,
+        brief: bool = False,
     ) -> None:
         super().__init__(call, arguments, pool)
         self.compute = compute
-        self._remembers = remembers and AttributeType.OBJECT not in (self.type, *(node.type for node in arguments))
-        self._memory: _Memory | None = None
         self.nulls = nulls
+        self.remembers = remembers and AttributeType.OBJECT not in (self.type, *(node.type for node in arguments))
+        self._is_brief = brief and self.nulls is Nulls.PASS
+        self._may_nest = AttributeType.OBJECT in (node.type for node in arguments)
+        self._memory: _Memory | None = None
+        self._is_text = [node.type is AttributeType.STRING for node in arguments]
+        self._constant_rest = all(
+            isinstance(node, ColumnNode | ConstantNode | StringConstantNode) for node in arguments
+        )
+        """Whether arguments that are the same for all rows are constants."""
         self.texts = texts
         self.can_fail = True
         self.title = f"{call.namespace}:{call.name}"
@@ -154,10 +189,14 @@ class RowFunction(CallNode):
 
     def evaluate(self, evaluation: Evaluation) -> Value:
         values = [argument.evaluate(evaluation) for argument in self.arguments]
-        if self._remembers:
-            changing = [place for place, value in enumerate(values) if value.values.ndim or value.valid is not None]
+        if self.remembers:
+            changing, twice = [], []
+            for place, value in enumerate(values):
+                if value.values.ndim or value.valid is not None:
+                    same = [other for other in changing if values[other].values is value.values]
+                    (twice if same else changing).append(place)
             if changing:
-                return self._finished(self._remembered(evaluation, values, changing), evaluation.size)
+                return self._finished(self._remembered(evaluation, values, changing, twice), evaluation.size)
         rows, places = self._distinct(values, evaluation.size)
         made, _ = self._made(evaluation, values, rows, places)
         value = Value(made.values[places], None if made.valid is None else made.valid[places])
@@ -177,6 +216,13 @@ class RowFunction(CallNode):
         columns = [
             self._list(argument, value, rows, size) for argument, value in zip(self.arguments, values, strict=True)
         ]
+        if self._is_brief and columns:
+            try:
+                made = list(map(self.compute, *columns))
+            except RowError:  # which rows fail, the loop finds
+                made = None
+            if made is not None and not self._exceeds(made):
+                return broadcast(from_list(made, self.type, self.pool), len(rows)), []
         given = zip(*columns, strict=True) if columns else [()] * len(rows)
         results, failures = self._called(given, len(rows))
         evaluation.fail_each(places, failures)
@@ -209,34 +255,43 @@ class RowFunction(CallNode):
                     failures[place] = f"'{self.title}': {error}"
         return results, failures
 
-    def _remembered(self, evaluation: Evaluation, values: list[Value], changing: list[int]) -> Value:
+    def _exceeds(self, made: list[object]) -> bool:
+        """Return whether some of what a brief function made may be too long or nest too deeply."""
+        if self.type is AttributeType.OBJECT:
+            return self._may_nest and any(map(nests_too_deeply, made))
+        if self.type is not AttributeType.STRING:
+            return False
+        return any(isinstance(one, str) and len(one) > MAX_RESULT_CHARACTERS for one in made)
+
+    def _remembered(self, evaluation: Evaluation, values: list[Value], changing: list[int], twice: list[int]) -> Value:
         """Return the values as `evaluate` does, with a memory of the values of the arguments `changing`.
 
-        Failed calls are tried again.
+        The arguments `twice` have the same values as some of these. Failed calls are tried again.
         """
         size = evaluation.size
-        rest = tuple(value.values.item() for place, value in enumerate(values) if place not in changing)
-        key = (self.pool.generation, tuple(changing), repr(rest))  # NaN equals itself so
+        rest = ""
+        if not self._constant_rest:
+            others = (place for place in range(len(values)) if place not in changing and place not in twice)
+            rest = repr([values[place].values.item() for place in others])  # NaN equals itself so
+        pool = self.pool
+        by_code = len(changing) == 1 and self._is_text[changing[0]] and len(pool) <= MAX_RESULTS_BY_CODE
+        key = (pool.generation, tuple(changing), tuple(twice), rest, by_code)
         memory = self._memory
-        if memory is None or memory.key != key or memory.table.count > MAX_REMEMBERED_RESULTS:
+        if memory is None or memory.key != key or memory.count > MAX_REMEMBERED_RESULTS:
             if memory is not None and memory.key == key:
-                self._remembers = memory.rows > 2 * memory.table.count
-            nothing = from_list([], self.type, self.pool)
-            memory = self._memory = _Memory(key, len(changing), nothing)
-        memory.rows += size
-        keys = np.empty((size, len(changing)), dtype=np.int64)
-        for column, place in enumerate(changing):
-            keys[:, column] = key_bits(broadcast(values[place], size).values, values[place].valid)
-        places = memory.table.ids(keys)
-        memory.known = grown(memory.known, memory.table.count, fill=False)
+                self.remembers = memory.rows > 2 * memory.count
+            nothing = from_list([], self.type, pool)
+            memory = self._memory = _Memory(key, len(changing), nothing, pool if by_code else None)
+        places = memory.places([values[place] for place in changing], size)
         known = memory.known[places]
         if not known.all():
             new, rows, inverse = _first_rows(places, np.flatnonzero(~known))
             line: Int64Array = np.full(size, -1, dtype=np.int64)
             line[~known] = inverse
             made, failed = self._made(evaluation, values, rows, line)
-            memory.keep(new, made)
-            memory.known[new[failed]] = False
+            memory.keep(new, made, failed)
+        if not memory.has_nulls:
+            return Value(memory.values[places])
         valid = memory.valid[places]
         return Value(memory.values[places], None if valid.all() else valid)
 
@@ -314,7 +369,13 @@ def column_function(namespace: str, name: str, compute: Callable[..., Any], oper
 
 
 def row_function(
-    namespace: str, name: str, compute: Callable[..., object], nulls: Nulls = Nulls.FAIL, *, texts: bool = False
+    namespace: str,
+    name: str,
+    compute: Callable[..., object],
+    nulls: Nulls = Nulls.FAIL,
+    *,
+    texts: bool = False,
+    brief: bool = False,
 ) -> None:
     """Register a function of single values as the implementation of `namespace:name`.
 
@@ -326,8 +387,11 @@ def row_function(
             event fail (`@OnError`). Calls that take too long are interrupted and fail, too.
         nulls: What to do with a null argument.
         texts: Pass all arguments as text, in the form that Java's `toString` gives.
+        brief: Its work is bounded by the size of its arguments, and it makes a flat object if none of these is an
+            object: no call is interrupted. With `Nulls.PASS` only.
     """
-    FUNCTIONS.register(name, namespace)(partial(RowFunction, compute=compute, nulls=nulls, texts=texts))
+    make = partial(RowFunction, compute=compute, nulls=nulls, texts=texts, brief=brief)
+    FUNCTIONS.register(name, namespace)(make)
 
 
 def constant_function(namespace: str, name: str, constant: float) -> None:

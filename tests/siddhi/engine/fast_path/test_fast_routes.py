@@ -138,6 +138,63 @@ def patterns(draw: st.DrawFn) -> str:
     return f"partition with ({key} of S, {key} of T) begin {query} end;"
 
 
+CONDITIONS = [
+    "i > 0",
+    "d <= 1.0 and l != 7",
+    "l > i",
+    "s == 'a' or d * 2.0 < l",
+    "not (i * 2 > l)",
+    "math:abs(d) > 0.5",
+]
+COMPUTED = [
+    "l + i * 2",
+    "d / f",
+    "i % 3",
+    "f * 2.5f",
+    "s == 'a'",
+    "ifThenElse(i > 0, l, -1L)",
+    "ifThenElse(d > f, s, 'none')",
+    "ifThenElse(b, i > 1, l > 1)",
+    "coalesce(d, 0.0)",
+    "default(s, 'none')",
+    "maximum(d, 1.5, 0.0)",
+    "minimum(f, 1.5f)",
+    "maximum(i, 3)",
+    "convert(i, 'double') + d",
+    "convert(d, 'string')",
+    "cast(l, 'float')",
+    "instanceOfString(s)",
+    "instanceOfLong(i)",
+    "currentTimeMillis()",
+    "eventTimestamp()",
+    "math:sqrt(d) + 1.0",
+    "math:round(f)",
+    "str:upper(s)",
+    "str:concat(s, '-', s)",
+    "str:concat(s, i)",
+    "str:length(ifThenElse(b, s, 'of none'))",
+    "list:size(list:create(s, i))",
+    "list:get(list:create(d), 0)",
+    "map:get(map:create('k', s, s, 'k'), s)",
+]
+
+
+@st.composite
+def selections(draw: st.DrawFn) -> str:
+    """Conditions and computed values of single events."""
+    filters = "".join(f"[{one}]" for one in draw(st.lists(st.sampled_from(CONDITIONS), max_size=2)))
+    names = draw(st.lists(st.sampled_from("silfdb"), max_size=3, unique=True))
+    computed = draw(st.lists(st.sampled_from(COMPUTED), min_size=1, max_size=4))
+    selected = [*names, *(f"{one} as o{number}" for number, one in enumerate(computed))]
+    having = ""
+    if draw(st.integers(0, 2)) == 0:
+        selected.append("l - i as h")
+        having = draw(st.sampled_from([" having h > 0", " having h > 0 and s != 'a'", " having h % 2 == 0"]))
+        having = having if "s" in names else having.replace(" and s != 'a'", "")
+    query = f"from S{filters} select {', '.join(selected)}{having} insert into Out;"
+    return draw(st.sampled_from([query, query, f"partition with (s of S) begin {query} end;"]))
+
+
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[str, pa.RecordBatch]:
     """Events of one stream as they may come: seldom with nulls, often alone, cut out of others, times that go back."""
@@ -186,7 +243,7 @@ def answers(text: str, sent: Sequence[tuple[str, pa.RecordBatch]], saved_at: int
 @pytest.mark.thorough
 @settings(deadline=None, max_examples=200)
 @given(
-    aggregating() | joins() | lookups() | patterns(),
+    aggregating() | joins() | lookups() | patterns() | selections() | selections(),
     st.lists(batches(), min_size=1, max_size=9),
     st.integers(0, 9),
     st.booleans(),
@@ -252,6 +309,17 @@ JOINED = "S#window.length(9) as x join T#window.length(9) as y on x.s == y.s"
         ("from S#window.time(2) select s, sum(l) as a group by s insert into Out;", True),
         ("from S#window.externalTime(ts, 2) select distinctCount(s) as a insert into Out;", True),
         ("from S#window.timeLength(2, 3) select min(l) as a, max(d) as c insert into Out;", True),
+        ("from S[l >= 2]#window.length(2) select sum(l) as a insert into Out;", True),  # for some of its rows
+        ("from S select l + 1 as a, str:upper(s) as u insert into Out;", True),
+        ("from S[l > d] select l, ifThenElse(b, 1, 2) as a insert into Out;", True),
+        ("from S[l > 2] select l * 2 as a having a > 6 insert into Out;", True),
+        ("from S[math:abs(d) < l] select l, list:size(list:create(l)) as n insert into Out;", True),
+        (f"{BY_S} from S[l >= 2] select s, l * 2 as a insert into Out; end;", True),
+        ("from S select l + 1 as a order by a insert into Out;", False),
+        ("from S select l + 1 as a limit 2 insert into Out;", False),
+        ("from S select list:create(l) as a insert into Out;", False),
+        ("from S select l + 1 as a output every 2 events insert into Out;", False),
+        ("from S#log('x') select l + 1 as a insert into Out;", False),
         ("from S#window.length(2) select max(i) as a insert into Out;", False),  # an int is held as a long
         ("from S#window.length(2) select sum(l) + 1 as a insert into Out;", False),
         ("from S#window.length(2) select sum(l) as a having a > 1 insert into Out;", False),
