@@ -30,7 +30,7 @@ class _Extreme(CallNode):
         best: AnyArray = np.full(evaluation.size, self.bound)
         for value in values:
             counted = np.where(valid_mask(value, evaluation.size), value.values.astype(np.float64), np.nan)
-            best = self.better(best, counted)
+            best = np.where(self.better(counted, best), counted, best)  # not for NaN; of equal zeros the first stays
         with np.errstate(over="ignore"):
             return Value(number_as(best, self.type))
 
@@ -40,7 +40,7 @@ class Maximum(_Extreme):
     """The largest of the arguments and the least positive double: 0 for whole numbers that are all negative."""
 
     bound = EXTREME_BOUNDS["maximum"]
-    better = np.fmax
+    better = np.greater
 
 
 @FUNCTIONS.register("minimum")
@@ -48,4 +48,4 @@ class Minimum(_Extreme):
     """The least of the arguments; the largest number of the type when all are null."""
 
     bound = EXTREME_BOUNDS["minimum"]
-    better = np.fmin
+    better = np.less
