@@ -190,7 +190,8 @@ class RowFunction(CallNode):
     def evaluate(self, evaluation: Evaluation) -> Value:
         values = [argument.evaluate(evaluation) for argument in self.arguments]
         if self.remembers:
-            changing, twice = [], []
+            changing: list[int] = []
+            twice: list[int] = []
             for place, value in enumerate(values):
                 if value.values.ndim or value.valid is not None:
                     same = [other for other in changing if values[other].values is value.values]
