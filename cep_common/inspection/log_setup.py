@@ -31,7 +31,7 @@ def start_log(config: LogConfig, name: str) -> LogBuffer:
     """
     ring = LogBuffer(config.ring_bytes)
     to_stderr = logging.StreamHandler(sys.stderr)
-    to_stderr.setFormatter(_Lines(LOG_FORMAT))
+    to_stderr.setFormatter(_TimestampedLines(LOG_FORMAT))
     handlers: list[logging.Handler] = [to_stderr, ring]
     if config.folder:
         handlers.append(_file_handler(config, name))
@@ -46,7 +46,7 @@ def log_file(folder: str, name: str) -> Path:
     return Path(folder).expanduser() / f"{quote(name, safe='-_[]#')}.log.ndjson"
 
 
-class _Lines(logging.Formatter):
+class _TimestampedLines(logging.Formatter):
     """Formats a record as a line without secrets.
 
     The lines of a traceback follow, indented. No text from outside makes a line that looks like a record.

@@ -135,7 +135,7 @@ def desk(
     zmq_context: zmq.Context[zmq.Socket[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Desk]:
     monkeypatch.setattr(shell, "HostJob", ForkedHost)
-    monkeypatch.setattr(stage_host, "default_folder", lambda: tmp_path / "traces")
+    monkeypatch.setattr(stage_host, "default_folder", lambda _host: tmp_path / "traces")
     server = ControlServer(zmq_context, "127.0.0.1", 0)
     endpoint = server.socket.getsockopt_string(zmq.LAST_ENDPOINT).removeprefix("tcp://")
     config = DriverConfig(managers=(endpoint,))
