@@ -1,4 +1,4 @@
-"""The choice of a fast path for queries with state."""
+"""The choice of the fast path for a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ways of few rows through queries that keep something have in common."""
+"""What the routes that read rows into a small batch have in common."""
 
 from __future__ import annotations
 

@@ -108,6 +108,8 @@ class BatchProgram(RegisterProgram):
                 return known
         if isinstance(expression, _OPERATIONS):
             return None
+        if self.outputs and any(isinstance(self._nodes[id(part)], OutputNode) for part in walk(expression)):
+            raise NoProgramError("a node would read outputs that are in registers only")
         column = node.column if isinstance(node, ColumnNode) else None
         if column is not None and column in self._columns:
             return self._columns[column]

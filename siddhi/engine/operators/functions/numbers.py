@@ -10,7 +10,7 @@ from siddhi.engine.jit.arrays import AnyArray
 from siddhi.engine.operators.expressions.batch_program import EXTREME_BOUNDS
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
 from siddhi.engine.operators.expressions.evaluation import Evaluation, Value, broadcast
-from siddhi.engine.operators.functions.calls import CallNode, valid_mask
+from siddhi.engine.operators.functions.calls import CallNode
 from siddhi.engine.operators.functions.conversion import number_as
 
 
@@ -29,8 +29,9 @@ class _Extreme(CallNode):
             return values[0]
         best: AnyArray = np.full(evaluation.size, self.bound)
         for value in values:
-            counted = np.where(valid_mask(value, evaluation.size), value.values.astype(np.float64), np.nan)
-            best = np.where(self.better(counted, best), counted, best)  # not for NaN; of equal zeros the first stays
+            counted = value.values.astype(np.float64, copy=False)
+            better = self.better(counted, best)  # not for NaN; of equal zeros the first stays
+            np.copyto(best, counted, where=better if value.valid is None else better & value.valid)
         with np.errstate(over="ignore"):
             return Value(number_as(best, self.type))
 

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siddhi.analysis.analyser import analyse
+from siddhi.analysis.query.on_demand import analyse_on_demand_query
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.fast_path.path import FastPath
 from siddhi.engine.tuning import MAX_SMALL_BATCH_ROWS, STRING_DEMAND_HOLD_ROWS, STRING_DEMAND_PROBE_ROWS
 from siddhi.errors import SiddhiRuntimeError
-from siddhi.language.parser import parse
+from siddhi.language.parser import parse, parse_on_demand_query
 
 STREAMS = "".join(
     f"define stream {stream} (s string, i int, l long, f float, d double, b bool, ts long);" for stream in "ST"
@@ -189,7 +190,11 @@ def selections(draw: st.DrawFn) -> str:
     having = ""
     if draw(st.integers(0, 2)) == 0:
         selected.append("l - i as h")
-        having = draw(st.sampled_from([" having h > 0", " having h > 0 and s != 'a'", " having h % 2 == 0"]))
+        having = draw(
+            st.sampled_from(
+                [" having h > 0", " having h > 0 and s != 'a'", " having h % 2 == 0", " having math:abs(h) > 1"]
+            )
+        )
         having = having if "s" in names else having.replace(" and s != 'a'", "")
     query = f"from S{filters} select {', '.join(selected)}{having} insert into Out;"
     return draw(st.sampled_from([query, query, f"partition with (s of S) begin {query} end;"]))
@@ -295,6 +300,7 @@ def events(rows: int, **changed: Any) -> pa.RecordBatch:
 
 
 HELD = "@PrimaryKey('s') define table Held (s string, l long); from T select s, l insert into Held;"
+SCRIPT = "define function twice[python] return int { return 2 * data[0] };"
 BY_S = "partition with (s of S) begin"
 INSIDE = "from every e1=S -> e2=S select e1.s as s insert into #In; from #In select s insert into Out; end;"
 PURGED = "@purge(enable='true', interval='1 sec', idle.period='1 sec')"
@@ -313,6 +319,9 @@ JOINED = "S#window.length(9) as x join T#window.length(9) as y on x.s == y.s"
         ("from S select l + 1 as a, str:upper(s) as u insert into Out;", True),
         ("from S[l > d] select l, ifThenElse(b, 1, 2) as a insert into Out;", True),
         ("from S[l > 2] select l * 2 as a having a > 6 insert into Out;", True),
+        ("from S select l * 2 as a having coalesce(a, 0L) > 6 insert into Out;", True),
+        ("from S select l * 2 as a having math:abs(a) > 6 insert into Out;", False),  # a function of an output
+        ("from S select l, str:upper(s) as u having l > 1 and str:length(u) > 0 insert into Out;", False),
         ("from S[math:abs(d) < l] select l, list:size(list:create(l)) as n insert into Out;", True),
         (f"{BY_S} from S[l >= 2] select s, l * 2 as a insert into Out; end;", True),
         ("from S select l + 1 as a order by a insert into Out;", False),
@@ -320,6 +329,11 @@ JOINED = "S#window.length(9) as x join T#window.length(9) as y on x.s == y.s"
         ("from S select list:create(l) as a insert into Out;", False),
         ("from S select l + 1 as a output every 2 events insert into Out;", False),
         ("from S#log('x') select l + 1 as a insert into Out;", False),
+        (f"{SCRIPT} from S select twice(l) as a insert into Out;", False),  # it may notice that it is called again
+        (f"{SCRIPT} from S[twice(l) > 2] select l + 1 as a insert into Out;", False),
+        (f"{SCRIPT} from S select l + 1 as a having twice(a) > 2 insert into Out;", False),
+        (f"{SCRIPT} from S select ifThenElse(b, 1, coalesce(twice(i), 2)) as a insert into Out;", False),
+        (f"{SCRIPT} from S select l + 1 as a insert into Out;", True),  # which calls none
         ("from S#window.length(2) select max(i) as a insert into Out;", False),  # an int is held as a long
         ("from S#window.length(2) select sum(l) + 1 as a insert into Out;", False),
         ("from S#window.length(2) select sum(l) as a having a > 1 insert into Out;", False),
@@ -383,6 +397,82 @@ def test_only_few_forms_of_queries_have_a_fast_route(query: str, goes: bool, mon
     runtime.send("S", events(5, i=pa.array([1, None, 3, 4, 5], pa.int32())))
     reads_i = "x.i" in query
     assert gone == ([5] if goes and reads_i else [5, 5] if goes else [])
+
+
+def test_the_first_of_equal_zeros_is_the_least_on_both_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = gone_short(monkeypatch)
+    for listened in ("", "S"):
+        runtime, told = running("from S select minimum(d, 0.0) as a, minimum(0.0, d) as b insert into Out;")
+        for stream in listened:
+            runtime.add_stream_callback(stream, lambda _: None)
+        runtime.send("S", events(51, d=pa.array([0.0, -0.0, -1.0] * 17)))  # numpy may treat many rows unlike few
+        (records,) = told
+        assert str(records.column("a").to_pylist()) == str([0.0, -0.0, -1.0] * 17)
+        assert str(records.column("b").to_pylist()) == str([0.0, 0.0, -1.0] * 17)
+    assert gone == [51]
+
+
+COMPUTING = (
+    "from S[l % 3 != 1][math:abs(d) < 1000.0] select l, s, str:concat(s, '!') as t, l * 2 as m,"
+    " ifThenElse(l % 2 == 0L, s, 'odd') as c, math:sqrt(d) as r, l > 40L as o"
+)
+KEPT = "Kept (l long, s string, t string, m long, c string, r double, o bool)"
+
+
+@pytest.mark.parametrize(
+    ("definition", "query", "is_fast"),
+    [
+        ("", f"{COMPUTING} insert into Out;", True),
+        ("", f"{BY_S} {COMPUTING} insert into Out; end;", True),
+        ("", f"{COMPUTING.replace('math:sqrt(d)', 'd / 1.0')} having m >= 0 insert into Out;", True),
+        (f"define table {KEPT};", f"{COMPUTING} insert into Kept;", False),
+        (f"define window {KEPT} length(1000);", f"{COMPUTING} insert into Kept;", False),
+        (f"define table {KEPT};", f"{COMPUTING} insert into Out; from Out select * insert into Kept;", False),
+    ],
+)
+def test_results_that_are_kept_stay_the_same_whatever_comes_later(
+    definition: str, query: str, is_fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = gone_short(monkeypatch)
+    app = analyse(parse(f"@app:playback {STREAMS} {definition} {query}"))
+    runtime, kept = AppRuntime(app), list[pa.RecordBatch]()
+    if not definition:
+        runtime.add_stream_callback("Out", kept.append)
+    runtime.start(1)
+    for _ in range(2):  # strings in demand are known by then, and the instances of a partition are open
+        runtime.send("S", _numbered(-303, MAX_SMALL_BATCH_ROWS + 2))
+    before, sizes = len(kept), [1, 5, 3, 256, 5, 1, 2] * 3
+    gone.clear()
+    first = 0
+    for rows in sizes:
+        runtime.send("S", _numbered(first, rows))
+        first += rows
+    if definition:
+        found = runtime.query(analyse_on_demand_query(parse_on_demand_query("from Kept select *"), app))
+        assert found is not None
+        rows = [row for row in found.to_pylist() if row["l"] >= 0]
+    else:
+        rows = [row for records in kept[before:] for row in records.to_pylist()]
+    assert [number for number in gone if number] == (sizes if is_fast else [])
+    expected = []
+    for number in (number for number in range(first) if number % 3 != 1):
+        text, part = f"k{number % 7}", number % 11 / 4
+        root = part if "having" in query else part**0.5
+        chosen = text if number % 2 == 0 else "odd"
+        expected.append((number, text, f"{text}!", 2 * number, chosen, root, number > 40))
+    assert [tuple(row[name] for name in "lstmcro") for row in rows] == expected
+
+
+def _numbered(first: int, rows: int) -> pa.RecordBatch:
+    """Return the events number `first` and following."""
+    numbers = range(first, first + rows)
+    return events(
+        rows,
+        _timestamp=pa.array([1_000 + number for number in numbers], pa.int64()),
+        l=pa.array(numbers, pa.int64()),
+        s=pa.array([f"k{number % 7}" for number in numbers]),
+        d=pa.array([number % 11 / 4 for number in numbers]),
+    )
 
 
 def test_all_pairs_of_an_event_that_meets_very_many_come_out_in_order() -> None:
