@@ -35,6 +35,8 @@ PLANS = (
     f"partition with (key of S) begin from S#window.length(2) select {FUSED} insert into Out; end;",
     f"partition with (key of S) begin from S#window.time(1 sec) select {FUSED} group by whole insert into Out; end;",
     "from S#window.sort(2, part) select key, whole insert all events into Out;",
+    "from S[whole > 2]#window.length(2) select avg(part) as a insert into Out;",  # by the fast path, without strings
+    "from S[whole > 2 and part * 2.0 > 1.0] select part * whole as a insert into Out;",
     "from S[whole > 0] select key, whole insert into Out;",
     "from S[whole > 0 and flag] select key, part * whole + 1 as a insert into Out;",
     "from S select key, whole order by whole limit 5 insert into Out;",
