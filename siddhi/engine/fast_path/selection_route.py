@@ -41,8 +41,11 @@ from siddhi.engine.tuning import MAX_PROGRAM_LINES, MAX_SMALL_BATCH_ROWS
 from siddhi.language.ast import AttributeType
 
 
-class _Lines(EventBatch):
-    """Rows in the lines of a small batch; the clock is asked only for what reads it."""
+class _ReusedBatch(EventBatch):
+    """Rows in the lines of a small batch, which the next batch overwrites: nothing may keep its arrays.
+
+    The clock is asked only for what reads it.
+    """
 
     __slots__ = ("clock",)
     clock: AppClock
@@ -154,8 +157,8 @@ class SelectionRoute(SmallBatchRoute):
         """What the results lie in until they are written."""
         self._columns = {name: (type_, few.values[name], few.addresses[name]) for name, type_ in read.items()}
         self._pool = pool
-        self._rows: dict[int, _Lines] = {}
-        """Batches by their number of rows, over the same lines."""
+        self._batches: dict[int, _ReusedBatch] = {}
+        """Views of the same lines by their number of rows, so at most `MAX_SMALL_BATCH_ROWS`."""
 
     def cut(self, rows: int) -> None:
         """Do nothing: rows are counted when conditions have been tested."""
@@ -205,14 +208,16 @@ class SelectionRoute(SmallBatchRoute):
                 self._results.values_lie(name, values_at, valid_at if nulls else 0, self._positions_at)
         return count
 
-    def _batch(self, rows: int, clock: AppClock) -> _Lines:
-        batch = self._rows.get(rows)
+    def _batch(self, rows: int, clock: AppClock) -> _ReusedBatch:
+        batch = self._batches.get(rows)
         if batch is None:
             columns = {
                 name: Column(type_, self._pool, values[:rows], None, None, None, address)
                 for name, (type_, values, address) in self._columns.items()
             }
-            batch = self._rows[rows] = _Lines(self.few.stamps[:rows], None, None, None, columns, only_current=True)
+            batch = self._batches[rows] = _ReusedBatch(
+                self.few.stamps[:rows], None, None, None, columns, only_current=True
+            )
         batch.clock, batch._clocks = clock, None
         return batch
 
@@ -276,16 +281,16 @@ def _route(
     nodes: dict[int, ExpressionNode] = {}
     tested: BatchProgram | None = None
     for condition in conditions:
-        nodes.update(compiler.taken_apart(condition))
+        nodes.update(compiler.nodes_of(condition))
         tested = BatchProgram(nodes) if tested is None else tested
         tested.put(KEEP, tested.truth(condition))
     wanted = having is not None
     outputs = _Outputs(BatchProgram(nodes))
     for one in selection.attributes:
-        nodes.update(compiler.taken_apart(one.expression))
+        nodes.update(compiler.nodes_of(one.expression))
         outputs.add(one.name, compiler.compile(one.expression), one.expression, wanted=wanted)
     if having is not None:
-        nodes.update(compiler.taken_apart(having))
+        nodes.update(compiler.nodes_of(having))
         outputs.program.put(KEEP, outputs.program.truth(having))
     longest = max(len(outputs.program), 0 if tested is None else len(tested))
     if any(node.stateful for node in nodes.values()) or longest > MAX_PROGRAM_LINES:

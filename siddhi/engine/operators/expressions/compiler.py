@@ -111,8 +111,8 @@ class ExpressionCompiler:
         """
         return programmed(expression, self._node(expression), self.nodes)
 
-    def taken_apart(self, expression: model.TypedExpression) -> Mapping[int, ExpressionNode]:
-        """Return the nodes that evaluate `expression` and its parts, by their `id`, as far as they are known so far.
+    def nodes_of(self, expression: model.TypedExpression) -> Mapping[int, ExpressionNode]:
+        """Compile `expression`; return the nodes of it, its parts, and all that was compiled before, by their `id`.
 
         Raise as `compile` does.
         """

@@ -191,13 +191,13 @@ class RowFunction(CallNode):
         values = [argument.evaluate(evaluation) for argument in self.arguments]
         if self.remembers:
             changing: list[int] = []
-            twice: list[int] = []
+            repeated: list[int] = []
             for place, value in enumerate(values):
                 if value.values.ndim or value.valid is not None:
                     same = [other for other in changing if values[other].values is value.values]
-                    (twice if same else changing).append(place)
+                    (repeated if same else changing).append(place)
             if changing:
-                return self._finished(self._remembered(evaluation, values, changing, twice), evaluation.size)
+                return self._finished(self._remembered(evaluation, values, changing, repeated), evaluation.size)
         rows, places = self._distinct(values, evaluation.size)
         made, _ = self._made(evaluation, values, rows, places)
         value = Value(made.values[places], None if made.valid is None else made.valid[places])
@@ -264,19 +264,21 @@ class RowFunction(CallNode):
             return False
         return any(isinstance(one, str) and len(one) > MAX_RESULT_CHARACTERS for one in made)
 
-    def _remembered(self, evaluation: Evaluation, values: list[Value], changing: list[int], twice: list[int]) -> Value:
+    def _remembered(
+        self, evaluation: Evaluation, values: list[Value], changing: list[int], repeated: list[int]
+    ) -> Value:
         """Return the values as `evaluate` does, with a memory of the values of the arguments `changing`.
 
-        The arguments `twice` have the same values as some of these. Failed calls are tried again.
+        The arguments `repeated` have the same values as some of these. Failed calls are tried again.
         """
         size = evaluation.size
         rest = ""
         if not self._constant_rest:
-            others = (place for place in range(len(values)) if place not in changing and place not in twice)
+            others = (place for place in range(len(values)) if place not in changing and place not in repeated)
             rest = repr([values[place].values.item() for place in others])  # NaN equals itself so
         pool = self.pool
         by_code = len(changing) == 1 and self._is_text[changing[0]] and len(pool) <= MAX_RESULTS_BY_CODE
-        key = (pool.generation, tuple(changing), tuple(twice), rest, by_code)
+        key = (pool.generation, tuple(changing), tuple(repeated), rest, by_code)
         memory = self._memory
         if memory is None or memory.key != key or memory.count > MAX_REMEMBERED_RESULTS:
             if memory is not None and memory.key == key:
