@@ -97,12 +97,11 @@ class Channels:
 
     def choked(self) -> frozenset[tuple[str, str]]:
         """Return the channels that hold time back and cannot send what would move it: (origin, channel) of each."""
+        full = [(key, channel) for key, channel in self._channels.items() if channel.full and not channel.idle]
+        if not full:
+            return frozenset()
         bound_ms, _ = self.bound()
-        return frozenset(
-            (origin, name)
-            for (origin, name, _), channel in self._channels.items()
-            if channel.full and not channel.idle and channel.watermark_ms <= bound_ms
-        )
+        return frozenset((origin, name) for (origin, name, _), channel in full if channel.watermark_ms <= bound_ms)
 
     def note_waiting(self, first: Bound | None, now_ms: int) -> None:
         """Mark the channels that are awaited: those that hold back even `first`, the next item."""

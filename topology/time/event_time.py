@@ -40,6 +40,8 @@ class EventTime:
         """Time has advanced by increments since the last event."""
         self.behind_ms = 0
         """Event time knows no time of day."""
+        self.is_choked = False
+        """Time waits for a channel whose sender has a full window."""
 
     @property
     def waits(self) -> bool:
@@ -92,7 +94,7 @@ class EventTime:
         step = self.merger.release(now_ms)
         if step is not None:
             self._engine.send_merged(step.batches, step.sources())
-        self.merger.settle_choked()
+        self.is_choked = self.merger.settle_choked()
         watermark_ms = self.merger.watermark_ms()
         if watermark_ms == END_OF_TIME:
             watermark_ms = min(self._upstream.values(), default=NO_WATERMARK) if self._idle_ms else NO_WATERMARK

@@ -230,14 +230,17 @@ class EventTimeMerger:
                 bundle.settle()
             pending.holders.clear()
 
-    def settle_choked(self) -> None:
+    def settle_choked(self) -> bool:
         """Settle what is held of a channel whose own held rows keep it from sending a later watermark.
 
         Its sources are further apart than its window. The rows stay here, as part of the state, and it goes on sending.
+
+        Returns:
+            Whether there is such a channel.
         """
         choked = self.channels.choked()
         if not choked:
-            return
+            return False
         for pending in self._pending.values():
             others = []
             for holder in pending.holders:
@@ -248,6 +251,7 @@ class EventTimeMerger:
                     others.append(holder)
             heapq.heapify(others)
             pending.holders = others
+        return True
 
     def snapshot(self) -> bytes:
         """Return the held rows, and how far each channel had come."""

@@ -325,6 +325,45 @@ def test_sources_of_one_connection_may_be_further_apart_than_its_window(
     running.until(lambda: not running.link(stream).unacknowledged())
 
 
+FOLLOWED = """@Plan:name('P') {header}
+@Import('A:1.0.0') define stream A (number long);
+@Export('Out:1.0.0') define stream Out (number long);
+@info(name='last') @dist(execGroup='first') from A#window.length(1) select number insert into X;
+@info(name='raw') @dist(execGroup='second') from A select number insert into Out;
+@info(name='derived') @dist(execGroup='second') from X select number + 1000000 as number insert into Out;
+"""
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_results_that_wait_for_events_of_the_same_time_do_not_stop_the_connection_of_these_events(
+    launch: Callable[..., Running], tasks: int
+) -> None:
+    """The result at the time of the watermark waits for A, whose window is full of rows of a source that is ahead."""
+    running = launch(tasks, header="@app:playback", text=FOLLOWED)
+    running.listen()
+    ahead = [(10_000 + time, time) for time in range(4 * WINDOW)]
+    behind = [(1_000 + time, 10_000 + time) for time in range(4 * WINDOW)]
+    frames = [(behind[:1], 1_000)]
+    frames += [(ahead[first : first + 8], 1_000) for first in range(0, len(ahead), 8)]
+    frames += [(rows, rows[-1][0]) for rows in (behind[first : first + 8] for first in range(1, len(behind), 8))]
+    waiting = iter(frames)
+
+    def sent_all() -> bool:
+        while running.link("A").has_room():
+            frame = next(waiting, None)
+            if frame is None:
+                return True
+            running.send("A", *frame)
+        return False
+
+    running.until(sent_all)
+    running.rest("A")
+    rows = sorted(ahead + behind)
+    running.until(lambda: len(running.out) == 2 * len(rows))
+    assert running.out == [one for time, number in rows for one in ((time, number), (time, number + 1_000_000))]
+    running.until(lambda: not running.link("A").unacknowledged())
+
+
 @pytest.mark.parametrize("tasks", [1, 2])
 def test_without_a_worker_no_more_than_the_windows_is_taken_in_and_nothing_is_lost_when_one_comes(
     launch: Callable[..., Running], tasks: int

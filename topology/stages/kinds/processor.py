@@ -138,7 +138,7 @@ class Processor:
         self._clock_ms = NO_WATERMARK
         """The processing time of what the engine makes."""
         self._next_ticket = 0
-        self._said: tuple[int, bool] = (NO_WATERMARK, False)
+        self._said: tuple[int, bool, bool] = (NO_WATERMARK, False, False)
         self._said_ms = 0
         for stream in self._outputs:
             self._engine.add_stream_callback(stream, partial(self._collect, stream))
@@ -360,27 +360,28 @@ class Processor:
                 logger.error("%s: instance=%s", text, self.name)
             at.wrong_ms = 0
         watermark_ms, idle = at.promise(self._said[0])
-        self._give_out(done, now_ms, watermark_ms, idle)
+        self._give_out(done, now_ms, watermark_ms, idle, full=isinstance(at, EventTime) and at.is_choked)
 
     def _at(self, clock_ms: int) -> None:
         self._clock_ms = clock_ms
 
-    def _give_out(self, finished: Sequence[Bundle], now_ms: int, watermark_ms: int, idle: bool) -> None:
+    def _give_out(self, finished: Sequence[Bundle], now_ms: int, watermark_ms: int, idle: bool, *, full: bool) -> None:
         """Emit what the engine made of the `finished` bundles, and settle them when that has been passed on.
 
-        A bundle without rows is emitted only when it carries a new watermark, or when the last was long ago:
-        consumers must not consider this stage silent.
+        `full`: time waits for a sender whose window is full. Results of its rows may wait in a stage behind this one,
+        for that same time. A bundle without rows is emitted only when it carries a new watermark or `full`, or when
+        the last was long ago: consumers must not consider this stage silent.
         """
         batches, clock_ms = self._taken()
         ticks = self._is_log and self._playback is None
         if ticks and (not batches or has_clocks(batches[0][1])):
             clock_ms = self._clock_ms
         silent_ms = TICK_MS if ticks else self._idle_ms // 4
-        quiet = self._said == (watermark_ms, idle) and now_ms - self._said_ms < silent_ms
+        quiet = self._said == (watermark_ms, idle, full) and now_ms - self._said_ms < silent_ms
         if not batches and (quiet or not (self._playback is not None or self._feeds_stages)):
             self._settle(finished)
             return
-        self._said, self._said_ms = (watermark_ms, idle), now_ms
+        self._said, self._said_ms = (watermark_ms, idle, full), now_ms
         receipt = Ack(partial(self._settle, finished))
         bundle = Bundle(
             source=self.name,
@@ -390,6 +391,7 @@ class Processor:
             streams=self._outputs,
             watermark_ms=watermark_ms,
             idle=idle,
+            full=full,
             batches=batches,
             receipt=receipt,
             clock_ms=clock_ms,
