@@ -34,6 +34,12 @@ _ARRIVAL_BITS = 20
 """Under the system clock a row's place is its processing time, followed by so many bits of its number of arrival."""
 _ARRIVALS = 1 << _ARRIVAL_BITS
 
+_PIECE_ROWS = 4_096
+"""Small batches that wait are joined up to so many rows: a batch of one row needs a hundred times the memory of its
+row, and a release looks at each batch."""
+_FEW_BATCHES = 64
+"""So many batches may wait without being joined."""
+
 
 @dataclass(frozen=True, slots=True)
 class MergedStep:
@@ -68,16 +74,43 @@ class MergedStep:
 
 @dataclass(slots=True)
 class _Pending:
-    """Rows of one stream that wait, in order of arrival.
+    """Rows of one stream that wait: (first place, batch), in order of arrival.
 
     The first of them is at the place `earliest`. A heap holds (last place, number, bundle) of the batches that they
     came in.
     """
 
     rank: int
-    batches: list[pa.RecordBatch] = field(default_factory=list)
+    batches: list[tuple[int, pa.RecordBatch]] = field(default_factory=list)
     earliest: int = END_OF_TIME
     holders: list[tuple[int, int, Bundle]] = field(default_factory=list)
+    most_batches: int = _FEW_BATCHES
+    """With more batches than these, small ones are joined."""
+
+    def add(self, first: int, batch: pa.RecordBatch) -> None:
+        """Hold a batch whose first row is at the place `first`."""
+        self.batches.append((first, batch))
+        self.earliest = min(self.earliest, first)
+        if len(self.batches) > self.most_batches:
+            self._join()
+
+    def _join(self) -> None:
+        """Join small batches that came one after another.
+
+        The number from which this is done again is doubled, so that few rows are copied more than once.
+        """
+        joined: list[tuple[int, pa.RecordBatch]] = []
+        group: list[tuple[int, pa.RecordBatch]] = []
+        rows = 0
+        for one in self.batches:
+            if group and rows + one[1].num_rows > _PIECE_ROWS:
+                joined.append(_one_of(group))
+                group, rows = [], 0
+            group.append(one)
+            rows += one[1].num_rows
+        joined.append(_one_of(group))
+        self.batches = joined
+        self.most_batches = 2 * len(joined) + _FEW_BATCHES
 
 
 class _HeldBatch(msgspec.Struct, frozen=True, array_like=True):
@@ -260,7 +293,9 @@ class EventTimeMerger:
             self._released_ms,
             self.channels.held(),
             tuple(
-                _HeldBatch.of(stream, batch) for stream, pending in self._pending.items() for batch in pending.batches
+                _HeldBatch.of(stream, batch)
+                for stream, pending in self._pending.items()
+                for _, batch in pending.batches
             ),
             tuple(stream for stream in self._pending if stream not in awaited),
         )
@@ -285,10 +320,8 @@ class EventTimeMerger:
                 continue
             if self._by_clock and batch.column(CLOCK).null_count:  # they waited under event time, before an edit
                 batch = self._placed(batch.drop_columns([CLOCK]), NO_WATERMARK, now_ms)
-            pending = self._pending[one.stream]
-            pending.batches.append(batch)
             places = self._places(batch)
-            pending.earliest = min(pending.earliest, int(places.min()))
+            self._pending[one.stream].add(int(places.min()), batch)
             if self._by_clock:
                 self._arrived = max(self._arrived, int((places & (_ARRIVALS - 1)).max()) + 1)
             self.held_rows += one.rows
@@ -324,7 +357,7 @@ class EventTimeMerger:
 
     def _time_of_row(self, number: int) -> int:
         """Return the time of row `number` (0 …) of those that are held, in the order of their places."""
-        places = np.concatenate([self._places(one) for held in self._pending.values() for one in held.batches])
+        places = np.concatenate([self._places(one) for held in self._pending.values() for _, one in held.batches])
         return self._time_of(int(np.partition(places, number)[number]))
 
     def _note_released(self, time_ms: int) -> None:
@@ -340,8 +373,7 @@ class EventTimeMerger:
 
     def _hold(self, pending: _Pending, batch: pa.RecordBatch, bundle: Bundle) -> None:
         places = self._places(batch)
-        pending.batches.append(batch)
-        pending.earliest = min(pending.earliest, int(places.min()))
+        pending.add(int(places.min()), batch)
         self.held_rows += batch.num_rows
         if bundle.receipt is not None:
             bundle.hold()
@@ -350,21 +382,42 @@ class EventTimeMerger:
 
     def _take(self, stream: str, pending: _Pending, last: int) -> pa.RecordBatch | None:
         """Remove and return the rows of `stream` up to the place `last`, by time, then by arrival."""
-        batch = concatenate(pending.batches)
-        places = self._places(batch)
-        if len(places) > 1 and (places[1:] < places[:-1]).any():
+        ready: list[pa.RecordBatch] = []
+        waiting: list[tuple[int, pa.RecordBatch]] = []
+        for one in pending.batches:
+            if one[0] > last:
+                waiting.append(one)
+                continue
+            goes = self._places(one[1]) <= last
+            size = int(goes.sum())
+            if goes[:size].all():  # as where rows come in the order of time: nothing is copied
+                part, rest = one[1].slice(0, size), one[1].slice(size)
+            else:
+                part, rest = one[1].filter(pa.array(goes)), one[1].filter(pa.array(~goes))
+            ready.append(part)
+            if rest.num_rows:
+                waiting.append((int(self._places(rest).min()), rest))
+        pending.batches = waiting
+        pending.earliest = min((first for first, _ in waiting), default=END_OF_TIME)
+        batch = concatenate(ready)
+        places, count = self._places(batch), batch.num_rows
+        if count > 1 and (places[1:] < places[:-1]).any():
             order = np.argsort(places, kind="stable")
             batch, places = batch.take(pa.array(order)), places[order]
-        count = int(np.searchsorted(places, last, side="right"))
-        pending.batches = [batch.slice(count)] if count < len(places) else []
-        pending.earliest = int(places[count]) if count < len(places) else END_OF_TIME
         self.held_rows -= count
         behind = self._released_ms << _ARRIVAL_BITS if self._by_clock else self._released_ms
-        late = int(np.searchsorted(places[:count], max(behind, NO_WATERMARK), side="left"))
+        late = int(np.searchsorted(places, max(behind, NO_WATERMARK), side="left"))
         if late:
             self.late[stream] = self.late.get(stream, 0) + late
         start = late if self._drop_late else 0
         return batch.slice(start, count - start) if count > start else None
+
+
+def _one_of(group: Sequence[tuple[int, pa.RecordBatch]]) -> tuple[int, pa.RecordBatch]:
+    """Return batches that came one after another as one, with its first place."""
+    if len(group) == 1:
+        return group[0]
+    return min(first for first, _ in group), concatenate([batch for _, batch in group])
 
 
 def held_streams(state: bytes) -> set[str]:

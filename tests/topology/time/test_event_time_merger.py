@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from topology_builders import bundle, rows_of, schema_of
+from topology_builders import bundle, numbers, rows_of, schema_of
 
 from cep_common.protocol.links import StreamSchema
 from topology.events.bundle import Bundle
-from topology.events.frames import arrow_schema
+from topology.events.frames import arrow_schema, concatenate
 from topology.events.watermarks import END_OF_TIME, NO_WATERMARK
 from topology.time.merger import EventTimeMerger, MergedStep
 
@@ -486,6 +489,50 @@ def test_held_rows_stay_in_the_window_of_a_channel_that_does_not_hold_time_back(
     merger.push(bundle(channel="a", streams=("A",), watermark_ms=20), 0)
     assert released(merger.release(0)) == [("A", 10, 1)]
     assert settled == [10]
+
+
+def test_a_release_copies_no_rows_that_wait_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = []
+
+    def counting(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        copied.append(sum(one.num_rows for one in batches))
+        return concatenate(batches)
+
+    monkeypatch.setattr("topology.time.merger.concatenate", counting)
+    merger, expected = merger_of(["A"]), []
+    for first in range(0, 1_000, 100):
+        merger.push(bundle(("A", [(5_000 + time, time) for time in range(first, first + 100)]), channel="a"), 0)
+    for first in range(0, 100, 10):
+        rows = [(time, time) for time in range(first, first + 10)]
+        merger.push(bundle(("A", rows), channel="a", watermark_ms=first + 9), 0)
+        expected += [("A", time, number) for time, number in rows]
+        assert released(merger.release(0)) == expected
+        expected = []
+    assert (sum(copied), merger.held_rows) == (100, 1_000)
+
+
+def test_small_batches_that_wait_are_joined_in_the_order_of_their_arrival() -> None:
+    merger = merger_of(["A"])
+    for number in range(10_000):
+        merger.push(bundle(("A", [(10 + number % 3, number)]), channel="a", watermark_ms=1), 0)
+    state = msgspec.msgpack.decode(merger.snapshot())
+    assert len(state[2]) < 200
+    merger.push(bundle(channel="a", streams=("A",), watermark_ms=11), 0)
+    first = [("A", time, number) for time in (10, 11) for number in range(10_000) if 10 + number % 3 == time]
+    assert released(merger.release(0)) == first
+    merger.push(bundle(channel="a", streams=("A",), watermark_ms=50), 0)
+    assert released(merger.release(0)) == [("A", 12, number) for number in range(10_000) if number % 3 == 2]
+    assert merger.held_rows == 0
+
+
+def test_held_rows_that_were_settled_are_in_the_state() -> None:
+    merger = merger_of(["A"])
+    merger.push(bundle(("A", [(10, 1), (20, 2)]), channel="a", watermark_ms=5, full=True, settled=lambda: None), 0)
+    merger.settle_choked()
+    successor = merger_of(["A"])
+    successor.restore(merger.snapshot(), {"A": numbers("A", []).schema}, 0)
+    successor.push(bundle(("A", [(7, 3)]), channel="a", watermark_ms=30), 0)
+    assert released(successor.release(0)) == [("A", 7, 3), ("A", 10, 1), ("A", 20, 2)]
 
 
 def test_a_stream_that_nobody_fed_is_not_waited_for_anew() -> None:
