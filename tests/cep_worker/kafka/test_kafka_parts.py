@@ -468,7 +468,7 @@ def test_numbers_that_were_seen_belong_to_a_cluster(tmp_path: Path) -> None:
         seen.save()
         return bool(found.payloads())
 
-    assert new(Seen(tmp_path, "plan", "stream", options)), "as they were kept before clusters were told apart"
+    assert new(Seen(tmp_path, "plan", "stream", options)), "numbers without a cluster have their own file"
     assert new(Seen(tmp_path, "plan", "stream", options, "first", lambda topic: topic != "t"))
     assert not new(Seen(tmp_path, "plan", "stream", options, "second", lambda topic: topic == "t"))
     assert not new(Seen(tmp_path, "plan", "stream", options, "first", lambda topic: topic == "t"))

@@ -171,7 +171,7 @@ def test_many_calls_without_end_delay_a_batch_for_seconds_and_its_rest_fails_wit
     assert answers[0] == 5
     assert [reason(one)[:16] for one in answers[1:4]] == ["it took more tha"] * 3
     assert {reason(one) for one in answers[4:]} == {"it was not called: 3 calls of the same batch were stopped"}
-    assert script([[0]]) == [5], "the next batch begins anew"
+    assert script([[0]]) == [5], "the limit counts stopped calls of one batch only"
     assert MOST_STOPPED == 16
 
 
