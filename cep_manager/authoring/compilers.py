@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from cep_common.process.child_processes import end, kill
 from cep_manager.authoring.compile_messages import (
     READY,
     CompileAnswer,
@@ -28,7 +29,7 @@ from cep_manager.authoring.compile_messages import (
     write_frame,
 )
 from cep_manager.authoring.model import Preview, Validation
-from cep_manager.authoring.processes import KEPT_VARIABLES, kill
+from cep_manager.authoring.processes import KEPT_VARIABLES
 from cep_manager.config import CompileConfig, KafkaConfig
 from cep_manager.errors import PlanInvalidError, PlansBusyError, PlanTooCostlyError
 from cep_manager.plans.compiled_plan import CompiledPlan
@@ -244,12 +245,7 @@ class _Process:
         kill(self._process)
 
     def end(self) -> None:
-        kill(self._process)
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        end(self._process)
 
 
 _IDLE = _Idle()

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from typing import IO
 
+from cep_common.process.child_processes import kill, last_words
 from cep_manager.config import TrialConfig
 from cep_manager.errors import TrialFailedError, TrialsBusyError
 from siddhi.trial.process import LOADING_S
@@ -19,7 +19,6 @@ from siddhi.trial.process import LOADING_S
 logger = logging.getLogger(__name__)
 
 MOST_ANSWER_BYTES = 8 * 2**20
-LAST_WORDS_BYTES = 2_000
 KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "NUMBA_CACHE_DIR")
 """The only environment variables of the manager that a process inherits; others may hold secrets."""
 
@@ -85,7 +84,7 @@ class BoundedProcesses:
                     f"the trial was stopped after {timeout_ms} ms; {smaller}, or raise "
                     "trial.timeout_ms in the manager's configuration"
                 )
-            raise self._failure(code, _last_words(errors))
+            raise self._failure(code, last_words(errors.fileno()))
 
     def _failure(self, code: int, last_words: str) -> TrialFailedError:
         if "MemoryError" in last_words or -code in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT):
@@ -107,15 +106,3 @@ def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
             process.stdin.write(request)
             process.stdin.close()
         return process.stdout.read(MOST_ANSWER_BYTES + 1)
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process and everything it started."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def _last_words(errors: IO[bytes]) -> str:
-    size = errors.seek(0, os.SEEK_END)
-    errors.seek(max(0, size - LAST_WORDS_BYTES))
-    return errors.read().decode("utf-8", "replace")

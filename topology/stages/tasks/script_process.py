@@ -18,6 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from cep_common.process.child_processes import close_pipes, end, last_words
 from siddhi.scripts.language import ScriptFailure
 from siddhi.scripts.messages import (
     LARGEST_ANSWERS,
@@ -37,7 +38,6 @@ WALL_S = 10.0
 """A call that uses no processor time ends after so long: its process was stopped, or others need all processors."""
 ENDING_S = 2.0
 """A process that has closed its output ends by then, or is killed."""
-LAST_WORDS_BYTES = 1_000
 _PIECE = 65_536
 _BY_ITSELF = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 """Signals by which a process ends because of what it did, memory that it could not get included."""
@@ -72,17 +72,19 @@ class ScriptProcess:
         """Start the process, and do not wait for it. Raises OSError when the host has no room for it."""
         self._memory_bytes = start.memory_bytes
         self._ready = False
-        self._input = b""
-        shared = os.memfd_create("progress")
+        self._input = bytearray()
+        shared, self._errors = os.memfd_create("progress"), os.memfd_create("errors")
         try:
             os.ftruncate(shared, PROGRESS_BYTES)
             self._shared = mmap.mmap(shared, PROGRESS_BYTES)
-            self._errors = os.memfd_create("errors")
             self._process = subprocess.Popen(  # noqa: S603 - a module of ours
                 [sys.executable, "-P", "-m", "siddhi.scripts.process", str(shared)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, pass_fds=(shared,), bufsize=0,
                 cwd="/", env={"PYTHONPATH": _module_path()}, start_new_session=True,
             )  # fmt: skip
+        except BaseException:
+            os.close(self._errors)
+            raise
         finally:
             os.close(shared)
         self._progress = memoryview(self._shared).cast("q")
@@ -136,17 +138,12 @@ class ScriptProcess:
 
     def kill(self) -> None:
         """End the process and wait for it."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        end(self._process)
         self.abandon()
 
     def abandon(self) -> None:
         """Close everything that belongs to the process, which has ended or belongs to another one."""
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        close_pipes(self._process)
         self._progress.release()
         self._shared.close()
         os.close(self._errors)
@@ -175,7 +172,7 @@ class ScriptProcess:
             try:
                 piece = os.read(self._from, _PIECE)
             except BlockingIOError:
-                if request is not None and self.place != place:
+                if request is not None and place < self.place <= len(request.calls):
                     place, until_s = self.place, time.monotonic() + WALL_S
                 left_s = until_s - time.monotonic()
                 if left_s <= 0:
@@ -197,7 +194,8 @@ class ScriptProcess:
         end = LENGTH.size + length
         if len(self._input) < end:
             return None
-        message, self._input = self._input[LENGTH.size : end], self._input[end:]
+        message = bytes(memoryview(self._input)[LENGTH.size : end])
+        del self._input[:end]
         return message
 
     def _end(self, reason: str, request: CallRequest | None = None, *, closed: bool = False) -> ProcessEndedError:
@@ -223,9 +221,7 @@ class ScriptProcess:
 
     def _last_words(self) -> str:
         """Return the last line that it wrote about its own errors."""
-        size = os.fstat(self._errors).st_size
-        said = os.pread(self._errors, LAST_WORDS_BYTES, max(0, size - LAST_WORDS_BYTES)).decode("utf-8", "replace")
-        lines = said.strip().splitlines()
+        lines = last_words(self._errors).strip().splitlines()
         return lines[-1] if lines else ""
 
 
