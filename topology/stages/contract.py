@@ -142,6 +142,10 @@ class InstanceStatistics:
         self.last_error, self.last_error_ms = writable(text), now_ms
         return self.failures.note(code, text, now_ms, count=count)
 
+    def explain(self, code: str, text: str, now_ms: int, count: int) -> bool:
+        """Record why `count` events failed that are counted as errors by themselves; return True for a new kind."""
+        return self.failures.note(code, text, now_ms, count=count)
+
     def worked(self, events: int, started_ns: int, now_ns: int) -> None:
         """Work that began at `started_ns` with `events` more is done; `queued_events` of all remain.
 

@@ -173,8 +173,9 @@ def launch(zmq_context: Context, drive: Callable[..., None]) -> Iterator[Callabl
         plan = build(analyse(parse(text.format(header=header))))
         topology = Topology(KEY, EPOCH, plan, tasks)
         stages = StageSettings(
-            host="127.0.0.1", first_port=20000, last_port=60000, window_rows=WINDOW, idle_ms=60_000, store_urls=True
-        )
+            host="127.0.0.1", first_port=20000, last_port=60000, window_rows=WINDOW, idle_ms=60_000, store_urls=True,
+            script={"python": True},
+        )  # fmt: skip
         made = Running(
             zmq_context,
             drive,
@@ -562,3 +563,30 @@ def test_what_goes_through_a_stage_can_be_seen_while_it_is_sampled(launch: Calla
         ("joined#0", "out", "Out"),
     ]
     assert [json.loads(event.event)["number"] for event in seen] == [2, 2]
+
+
+SCRIPTED = """@Plan:name('Scripted') {header}
+@Import('A:1.0.0') define stream A (number long);
+@Export('Out:1.0.0') define stream Out (number long);
+define function same[python] return long {{
+    while data[0] == 3:
+        pass
+    return data[0]
+}};
+@info(name='calling') from A select same(number) as number insert into Out;
+"""
+
+
+def test_a_stopped_call_of_a_script_is_one_error_of_its_stage(launch: Callable[..., Running]) -> None:
+    running = launch(text=SCRIPTED)
+    running.listen()
+    running.send("A", [(number, number) for number in range(6)])
+    running.until(lambda: len(running.out) == 5)
+
+    def report() -> ComponentReport:
+        return next(one for one in running.tasks[0].reports if one.kind == "processor")
+
+    running.until(lambda: running.tasks[0].reports and len(report().failures) == 2)
+    assert {(one.code, one.count) for one in report().failures} == {("events-dropped", 1), ("script-stopped", 1)}
+    assert report().errors == 1
+    assert report().last_error.startswith("stream A, query calling: ")

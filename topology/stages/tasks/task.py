@@ -499,10 +499,10 @@ class Task:
         self._counted = self._instances.reports(), monotonic_ms
 
     def _note_stopped(self, function: str, count: int, reason: str, now_ms: int) -> None:
-        """Count calls of `function` that were stopped at the stage that defines it."""
+        """Record calls of `function` that were stopped at the stage that calls it; their events count as errors."""
         stages = [one for one in self._instances.processors if function in one.functions] or self._instances.processors
         instance = stages[0] if stages else next(iter(self._instances.values()))
-        if instance.statistics.error(SCRIPT_STOPPED, f"function {function}: {reason}", now_ms, count):
+        if instance.statistics.explain(SCRIPT_STOPPED, f"function {function}: {reason}", now_ms, count):
             logger.error("a script was stopped, more are counted only: function=%s reason=%s", function, reason)
 
     def _deliver(self, target: str, bundle: Bundle) -> None:
