@@ -45,8 +45,8 @@ REQUESTS, ANSWERS = 0, 1
 """The descriptors of the two pipes."""
 ALL_DESCRIPTORS = 3
 """With the two pipes and the one for errors, all that a process may have is in use."""
-MOST_INHERITED = 1_024
-"""The process inherits no descriptor of a higher number."""
+MOST_OPENED = 64
+"""The interpreter itself opens no descriptor of a higher number."""
 ERROR_BYTES = 65_536
 """What the process may write where it reports its own errors."""
 PROGRESS_BYTES = 8
@@ -62,8 +62,10 @@ Progress = memoryview
 
 def main() -> None:
     """Answer requests until standard input ends."""
-    shared = mmap.mmap(int(sys.argv[1]), PROGRESS_BYTES)
-    os.closerange(ALL_DESCRIPTORS, MOST_INHERITED)  # the memory stays
+    inherited = int(sys.argv[1])
+    shared = mmap.mmap(inherited, PROGRESS_BYTES)
+    os.closerange(ALL_DESCRIPTORS, max(inherited, MOST_OPENED) + 1)  # the memory stays
+    sys.stdout = sys.stderr  # what a language prints is no answer
     progress = memoryview(shared).cast("q")
     started = _read_frame()
     if not started:
@@ -92,6 +94,7 @@ def _compiled(source: FunctionSource) -> Script:
 def _close_doors() -> None:
     """Let the process open, write and start nothing from now on."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the thread that started the process may have blocked it
     resource.setrlimit(resource.RLIMIT_FSIZE, (ERROR_BYTES, ERROR_BYTES))
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (ALL_DESCRIPTORS, ALL_DESCRIPTORS))
@@ -153,7 +156,7 @@ def _sized(value: Any) -> tuple[Any, int]:
         value, size = text_bytes(value)
     elif kind is not float and kind is not bool and value is not None:
         value = to_wire(value)
-        if kind is not int:
+        if type(value) is not int:
             value = msgspec.Raw(write(value))  # written here, where time and memory are limited
             size = len(memoryview(value))
     if size > LARGEST_RESULT:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
 import os
 import re
 import resource
@@ -11,18 +13,21 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
+import msgspec
 import pytest
 
 from siddhi.nesting import TOO_DEEP
+from siddhi.scripts import process as process_module
 from siddhi.scripts.javascript import JAVASCRIPT
 from siddhi.scripts.language import ScriptFailure, ScriptLanguage
-from siddhi.scripts.messages import LENGTH, READY, CallAnswers, framed, write
+from siddhi.scripts.messages import LENGTH, READY, CallAnswers, CallRequest, framed, write
 from siddhi.scripts.python import PYTHON, compile_python
 from topology.errors import TopologyError
 from topology.stages.settings import ScriptProcessSettings
 from topology.stages.tasks import script_process, script_runner
-from topology.stages.tasks.script_process import ScriptProcess
+from topology.stages.tasks.script_process import ProcessEndedError, ScriptProcess
 from topology.stages.tasks.script_runner import MOST_STOPPED, PlanScripts
 
 LIMITS = ScriptProcessSettings(cpu_ms=200)
@@ -410,3 +415,114 @@ def test_another_thread_may_have_built_what_the_loop_runs() -> None:
         assert made[0]([[1]]) == [1]
     finally:
         scripts.close()
+
+
+def test_an_error_while_answers_are_awaited_leaves_none_for_the_next_call(
+    scripts: PlanScripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = scripts.function(PYTHON, "\nreturn data[0]\n", "f")
+    assert script([[1]]) == [1]
+    with monkeypatch.context() as patched:
+        patched.setattr(ScriptProcess, "answers", Mock(side_effect=MemoryError))
+        with pytest.raises(MemoryError):
+            script([[2]])
+    assert script([[3]]) == [3]
+
+
+def test_what_ends_process_after_process_ends_with_the_batch(
+    scripts: PlanScripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = itertools.count(1)
+
+    class Killed:
+        def await_ready(self) -> None: ...
+
+        def request(self, request: CallRequest, message: bytes) -> None:
+            attempt = next(attempts)
+            assert attempt <= 100, "it ends"
+            raise ProcessEndedError("its process was ended", attempt % len(request.calls))
+
+    script = scripts.function(PYTHON, "\nreturn data[0]\n", "f")
+    monkeypatch.setattr(scripts, "_started", Killed)
+    answers = script([[place] for place in range(500)])
+    assert all("its process was ended" in reason(one) or "it was not called" in reason(one) for one in answers)
+
+
+def test_processes_that_end_or_cannot_start_leave_no_descriptor(
+    scripts: PlanScripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = scripts.function(PYTHON, "\nreturn data[0]\n", "f")
+    opened = Path("/proc/self/fd")
+    before = len(list(opened.iterdir()))
+    for _ in range(3):
+        assert script([[1]]) == [1]
+        os.kill(process_of(scripts).id, signal.SIGKILL)
+        assert script([[1]]) == [1]
+        scripts.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(script_process.sys, "executable", "/no/such/file")
+        with pytest.raises(TopologyError, match="No such file"):
+            script([[1]])
+    assert len(list(opened.iterdir())) == before
+
+
+def test_a_parent_with_many_descriptors_and_blocked_signals_passes_none_of_them_on(scripts: PlanScripts) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    many: list[int] = []
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPROF])
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, hard), hard))
+        many += [os.dup(0) for _ in range(1_500)]
+        script = scripts.function(PYTHON, "\nwhile data[0]:\n    pass\nreturn 5\n", "f")
+        assert script([[0]]) == [5]
+        assert sorted(one.name for one in Path(f"/proc/{process_of(scripts).id}/fd").iterdir()) == ["0", "1", "2"]
+        (endless,) = script([[1]])
+        assert "it took more than 200 ms" in reason(endless)
+    finally:
+        for descriptor in many:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def test_a_process_that_only_seems_to_make_progress_is_ended(
+    scripts: PlanScripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script_process, "WALL_S", 0.3)
+    script = scripts.function(PYTHON, "\nreturn data[0]\n", "f")
+    assert script([[1]]) == [1]
+    process = process_of(scripts)
+    looks = itertools.count(1)
+
+    def place(self: ScriptProcess) -> int:
+        look = next(looks)
+        assert look < 100_000, "it ends"
+        return look * 7 % 5 if self is process else 0
+
+    os.kill(process.id, signal.SIGSTOP)
+    with monkeypatch.context() as patched:
+        patched.setattr(ScriptProcess, "place", property(place))
+        assert script([[1], [2]]) == [1, 2]
+    assert process_of(scripts) is not process
+
+
+def test_what_a_language_prints_is_no_answer(
+    scripts: PlanScripts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "talkative_language.py").write_text(
+        "def compiled(body):\n"
+        "    print('compiles', flush=True)\n"
+        "    return lambda data: print('is called', flush=True) or 7\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    compiler = importlib.import_module("talkative_language").compiled
+    script = scripts.function(ScriptLanguage("talkative", compiler), "\nreturn 7\n", "f")
+    assert script([[1], [2]]) == [7, 7]
+
+
+def test_long_integers_count_with_their_size(scripts: PlanScripts) -> None:
+    value, size = process_module._sized(1 << 262_000)
+    assert size > 262_000 / 4
+    assert isinstance(value, msgspec.Raw)
+    answers = scripts.function(PYTHON, "\nreturn (1 << 262000) + data[0]\n", "f")([[place] for place in range(300)])
+    assert answers == [(1 << 262_000) + place for place in range(300)]

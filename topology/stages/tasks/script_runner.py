@@ -33,6 +33,8 @@ LEAST_CPU_MS = 50
 MOST_STOPPED = 16
 """Each call that is stopped costs its limit and the start of a process, while other events and plans wait: a batch of
 them must take seconds, not minutes."""
+MOST_REPEATED = 16
+"""So many calls of a batch are made a second time: what ends process after process must not hold a plan up for ever."""
 MOST_ANSWER_BYTES = 256 * 2**20
 """What the calls of one batch may return together; a host's memory is limited."""
 MOST_STARTS = 3
@@ -51,8 +53,8 @@ class _Batch:
         """Bytes of the answers."""
         self.stopped: dict[int, str] = {}
         """Calls that ended the process, by their places, and how."""
-        self.again = -1
-        """The call that is made a second time, since something outside ended the process."""
+        self.repeated: set[int] = set()
+        """Calls that are made a second time, since something outside ended the process."""
         self.slept = False
         """Whether the process had just ended because it was idle."""
 
@@ -179,6 +181,9 @@ class PlanScripts:
             self._process = None
             self._after_end(batch, first, ended, name)
             return
+        except BaseException:
+            self.close()  # its next answers would be those to this request
+            raise
         if batch.done < first + len(request.calls):
             self.close()  # it has more answers to this request
 
@@ -190,8 +195,8 @@ class PlanScripts:
         place = first + ended.place
         if not batch.done <= place < len(batch.calls):
             place = batch.done
-        if not ended.by_call and batch.again != place:
-            batch.again = place
+        if not ended.by_call and place not in batch.repeated and len(batch.repeated) < MOST_REPEATED:
+            batch.repeated.add(place)
             logger.warning("a process for scripts ended, its calls are made again: function=%s reason=%s", name, ended)
             return
         batch.stopped[place] = str(ended)
