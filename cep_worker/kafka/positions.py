@@ -13,7 +13,6 @@ take its messages for those that it has.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, NamedTuple
@@ -125,12 +124,6 @@ def source_of(plan: str, stream: str, topic: str, partition: int, cluster: str =
     """
     text = "\0".join(("kafka", plan, stream, topic, str(partition), *([cluster] if cluster else [])))
     return blake2b(text.encode(), digest_size=SOURCE_BYTES).digest()
-
-
-def unassigned(counts: Mapping[str, int], assigned: Collection[tuple[str, int]]) -> frozenset[tuple[str, int]]:
-    """Return the partitions of topics with so many partitions that no member of a group reads."""
-    every = {(topic, number) for topic, count in counts.items() for number in range(count)}
-    return frozenset(every - {*assigned})
 
 
 def mark(plan: str, stream: str, generation: int) -> str:

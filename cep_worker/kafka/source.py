@@ -43,10 +43,11 @@ from cep_worker.kafka.client import (
 )
 from cep_worker.kafka.fetched import Fetched
 from cep_worker.kafka.messages import MessageReader, Refused, StoredMessages, failed_messages
-from cep_worker.kafka.positions import OutOfRangeError, Position, unassigned
+from cep_worker.kafka.positions import OutOfRangeError, Position
 from cep_worker.kafka.readings import Reader, Reading, Readings
 from cep_worker.kafka.seen import Seen
 from cep_worker.kafka.topic_ids import TopicIds
+from cep_worker.kafka.unassigned import UnassignedPartitions
 from cep_worker.plans.connectors import DeclaredConnector
 from cep_worker.sources.base import SourceContext
 from cep_worker.storage.records import BatchOrigin
@@ -79,8 +80,6 @@ SHOWN_S = 60.0
 """Time for which skipped messages are reported as a current problem."""
 AWAY_MS = 45_000
 """How long the partitions of an absent worker wait for it, in plans that deliver exactly once."""
-SHARED_OUT_S = 10.0
-"""How often a static member looks whether all partitions are assigned."""
 TOO_LARGE = "too-large"
 _GONE = ("inactive", "unknown-stream")
 
@@ -112,8 +111,8 @@ class KafkaSource:
         self._seen: Seen | None = None
         self._ids = TopicIds(Path(context.files.positions), *self._names)
         self._errors = Errors()
-        self._unassigned: frozenset[tuple[str, int]] = frozenset()
-        self._shared_out_at = 0.0
+        self._unassigned: UnassignedPartitions | None = None
+        """Of a group of static members."""
         self._trouble = self._left_out = ""
         self._left_out_at = self._trouble_at = 0.0
         self._limit = self._most = MOST_MESSAGES
@@ -207,13 +206,17 @@ class KafkaSource:
         try:
             self._subscribe(consumer, readings)
             self._readings = readings
-            probed = self._shared_out_at = time.monotonic()
+            probed = time.monotonic()
+            if self._once:
+                self._unassigned = UnassignedPartitions(
+                    self._kafka, self._topics, self._own_group(), self._where, probed
+                )
             while not self._ending.is_set():
                 self._turn(consumer, readings)
                 if time.monotonic() - probed >= PROBE_S:
                     probed = time.monotonic()
                     self._probe(consumer)
-                    self._share_out(consumer, readings)
+                    self._rejoin_unassigned(consumer, readings)
         finally:
             self._readings = None
             with suppress(self._kafka.KafkaException, RuntimeError):
@@ -232,28 +235,12 @@ class KafkaSource:
             on_lost=callback(readings.lost),
         )
 
-    def _share_out(self, consumer: Any, readings: Readings) -> None:
-        """Join again when partitions are assigned to no member of a group of static members.
-
-        Brokers give a static member that returns what it had, without a rebalance. If it led the group, no member has
-        noticed partitions that were added meanwhile. Brokers rebalance when the leader joins again, so all members do.
-        """
-        if not self._once or time.monotonic() - self._shared_out_at < SHARED_OUT_S:
+    def _rejoin_unassigned(self, consumer: Any, readings: Readings) -> None:
+        """Join the group again, which has static members, when none of them reads some partitions."""
+        if self._unassigned is None:
             return
-        self._shared_out_at = time.monotonic()
-        before, self._unassigned = self._unassigned, frozenset()
-        with suppress(self._kafka.KafkaException):  # brokers that are away are reported by the consumer itself
-            known = {topic: consumer.list_topics(topic, timeout=RETRY_S).topics[topic] for topic in self._topics}
-            counts = {topic: len(one.partitions) for topic, one in known.items()}
-            group = self._own_group()
-            found = self._admin.describe_consumer_groups([group], request_timeout=PROBE_S)[group].result()
-            if found.state == self._kafka.ConsumerGroupState.STABLE:
-                assigned = {
-                    (one.topic, one.partition) for member in found.members for one in member.assignment.topic_partitions
-                }
-                self._unassigned = unassigned(counts, assigned)
-        if lasting := before & self._unassigned:  # a group that has just been shared out may look like this once
-            names = ", ".join(f"{topic}[{number}]" for topic, number in sorted(lasting))
+        if lasting := self._unassigned.check(consumer, self._admin, time.monotonic()):
+            names = ", ".join(f"{topic}[{number}]" for topic, number in lasting)
             logger.warning("%s: joining the group again: none of its members reads %s", self._where, names)
             self._subscribe(consumer, readings)
 

@@ -228,7 +228,7 @@ def test_partitions_that_are_added_while_an_exactly_once_worker_is_away_are_read
     make_world: Callable[..., World], kafka: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is a static member that finds its own partitions again, without a rebalance."""
-    monkeypatch.setattr("cep_worker.kafka.source.SHARED_OUT_S", 1.0)
+    monkeypatch.setattr("cep_worker.kafka.unassigned.CHECK_S", 1.0)
     topic = Topic(kafka)
     topic.events(1, 2)
     plan = msgspec.structs.replace(topic.source(), delivery="exactly-once")

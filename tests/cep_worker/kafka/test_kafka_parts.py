@@ -33,7 +33,6 @@ from cep_worker.kafka.positions import (
     marked_position,
     source_of,
     start,
-    unassigned,
 )
 from cep_worker.kafka.readings import Reader, Readings
 from cep_worker.kafka.seen import Seen
@@ -196,11 +195,6 @@ def test_a_position_that_is_gone_is_told() -> None:
     assert again.position > Position(0, 30)
     with pytest.raises(OutOfRangeError, match=r"auto\.offset\.reset is none"):
         in_range(Position(0, 30), 0, 9, "none")
-
-
-def test_partitions_that_no_member_reads_are_found() -> None:
-    assert unassigned({"t": 3, "u": 1}, {("t", 0), ("u", 0), ("u", 7)}) == {("t", 1), ("t", 2)}
-    assert unassigned({"t": 1}, {("t", 0)}) == frozenset()
 
 
 @pytest.mark.parametrize("position", [Position(0, 1), Position(0, 2**40), Position(3, 1), Position(3, 77)])
