@@ -69,7 +69,8 @@ def _run(broker: Broker, system: LocalSystem) -> None:
     topics = [NewTopic("departures", num_partitions=PARTITIONS), NewTopic("alerts", num_partitions=1)]
     for made in admin.create_topics(topics).values():
         made.result(10)
-    producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 5})
+    # Idempotence keeps the order of a partition when requests are retried.
+    producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 5, "enable.idempotence": True})
     flights = list(_flights())
     _send(producer, flights[:BEFORE])
     click.echo(f"{BEFORE} flights wait in topic departures of {broker.servers}")

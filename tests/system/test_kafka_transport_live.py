@@ -42,7 +42,8 @@ def send(broker: Broker, topic: str, events: list[dict[str, Any]], key: str) -> 
     """The events are in the topic, those with one key in order."""
     from confluent_kafka import Producer  # noqa: PLC0415 - an extra
 
-    producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 5, "log_level": 0})
+    settings = {"linger.ms": 5, "enable.idempotence": True, "log_level": 0}  # retries keep the order
+    producer = Producer({"bootstrap.servers": broker.servers, **settings})
     for event in events:
         producer.produce(topic, json.dumps({"event": event}), str(event[key]))
     assert producer.flush(ANSWERED_S) == 0

@@ -25,7 +25,8 @@ class Topic:
         self.group = f"{self.name}.group"
         self.servers = broker.servers
         self._admin = AdminClient({"bootstrap.servers": broker.servers, "log_level": 0})
-        self._producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 0, "log_level": 0})
+        sending = {"linger.ms": 0, "enable.idempotence": True, "log_level": 0}  # retries keep the order
+        self._producer = Producer({"bootstrap.servers": broker.servers, **sending})
         new = NewTopic(self.name, num_partitions=partitions, replication_factor=1, config=settings)
         self._admin.create_topics([new])[self.name].result(10)
 
