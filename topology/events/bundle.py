@@ -27,7 +27,7 @@ class Bundle:
 
     With a `checkpoint` it is the marker that `source` sends for it, and nothing else. With a `position` its rows are in
     the topic of a log (`topology.sync_log`), from that offset on. `full`: the window of the channel's sender is full,
-    and it sends nothing until rows are settled.
+    and it sends nothing until rows are settled; of a stage with event time: its time waits for such a channel.
     """
 
     source: str
