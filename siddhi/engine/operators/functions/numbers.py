@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +22,6 @@ class _Extreme(CallNode):
     """
 
     bound: ClassVar[float]
-    better: ClassVar[np.ufunc]
 
     def evaluate(self, evaluation: Evaluation) -> Value:
         values = [broadcast(argument.evaluate(evaluation), evaluation.size) for argument in self.arguments]
@@ -30,10 +30,13 @@ class _Extreme(CallNode):
         best: AnyArray = np.full(evaluation.size, self.bound)
         for value in values:
             counted = value.values.astype(np.float64, copy=False)
-            better = self.better(counted, best)  # not for NaN; of equal zeros the first stays
-            np.copyto(best, counted, where=better if value.valid is None else better & value.valid)
+            best = self.better(best, counted if value.valid is None else np.where(value.valid, counted, np.nan))
         with np.errstate(over="ignore"):
             return Value(number_as(best, self.type))
+
+    @abstractmethod
+    def better(self, first: AnyArray, second: AnyArray) -> AnyArray:
+        """Return the better number of each pair, of equal ones the first; NaN does not count."""
 
 
 @FUNCTIONS.register("maximum")
@@ -41,7 +44,9 @@ class Maximum(_Extreme):
     """The largest of the arguments and the least positive double: 0 for whole numbers that are all negative."""
 
     bound = EXTREME_BOUNDS["maximum"]
-    better = np.greater
+
+    def better(self, first: AnyArray, second: AnyArray) -> AnyArray:
+        return np.fmax(first, second)  # the bound is above both zeros
 
 
 @FUNCTIONS.register("minimum")
@@ -49,4 +54,10 @@ class Minimum(_Extreme):
     """The least of the arguments; the largest number of the type when all are null."""
 
     bound = EXTREME_BOUNDS["minimum"]
-    better = np.less
+
+    def better(self, first: AnyArray, second: AnyArray) -> AnyArray:
+        lesser: AnyArray = np.fmin(first, second)
+        zeros = lesser == 0.0
+        if zeros.any():  # of -0.0 and 0.0 numpy takes either, depending on how many there are
+            np.copyto(lesser, first, where=zeros & (first == 0.0))
+        return lesser
