@@ -71,8 +71,8 @@ def main() -> None:
     if not started:
         return
     start = read_start(started)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (start.memory_bytes, start.memory_bytes))
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_AS, start.memory_bytes)
     functions = [_compiled(source) for source in start.functions]
     _close_doors()
     _write_frame(READY)
@@ -95,9 +95,17 @@ def _close_doors() -> None:
     """Let the process open, write and start nothing from now on."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the thread that started the process may have blocked it
-    resource.setrlimit(resource.RLIMIT_FSIZE, (ERROR_BYTES, ERROR_BYTES))
-    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (ALL_DESCRIPTORS, ALL_DESCRIPTORS))
+    _limit(resource.RLIMIT_FSIZE, ERROR_BYTES)
+    _limit(resource.RLIMIT_NPROC, 0)
+    _limit(resource.RLIMIT_NOFILE, ALL_DESCRIPTORS)
+
+
+def _limit(kind: int, most: int) -> None:
+    """Set a limit, or keep the one of the parent where that is lower."""
+    _, hard = resource.getrlimit(kind)
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(kind, (most, most))
 
 
 class _Answers:

@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from siddhi.scripts.messages import LENGTH, READY, CallAnswers, CallRequest, fra
 from siddhi.scripts.python import PYTHON, compile_python
 from topology.errors import TopologyError
 from topology.stages.settings import ScriptProcessSettings
+from topology.stages.state.forked_call import ForkedCall
 from topology.stages.tasks import script_process, script_runner
 from topology.stages.tasks.script_process import ProcessEndedError, ScriptProcess
 from topology.stages.tasks.script_runner import MOST_STOPPED, PlanScripts
@@ -378,6 +380,14 @@ def test_a_copy_of_the_process_runs_scripts_in_a_process_of_its_own(scripts: Pla
     os.close(reading)
     os.waitpid(copy, 0)
     assert script([[3]]) == [3]
+
+
+def test_a_parent_with_less_memory_than_scripts_may_use_passes_its_own_limit_on() -> None:
+    scripts = PlanScripts(ScriptProcessSettings(memory_bytes=2**40))
+    script = scripts.function(PYTHON, "\nreturn data[0]\n", "f")
+    call = ForkedCall.start(lambda: repr(script([[2]])).encode())  # its copies have limits of their own
+    assert call.result(time.monotonic() + 60) == b"[2]"
+    scripts.close()
 
 
 def test_a_process_that_cannot_start_ends_the_task_which_loses_nothing(
