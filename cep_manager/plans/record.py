@@ -101,8 +101,9 @@ class PlanRecord(msgspec.Struct, frozen=True):
     an earlier manager process); topologies of earlier epochs belong to another plan of its name.
 
     While a plan is being undeployed, `drain_reason` is what it waits for. Of a plan whose groups send each other events
-    by topics nothing has waited since `settles_since_ms` (monotonic). While it `rests` its stages take nothing in. It
-    `goes` once the plan store has been asked to remove it.
+    by topics nothing has waited since `settles_since_ms` (monotonic). While it `rests` its stages take nothing in.
+    Since `through_since_ms` (monotonic) no report names anything left of it. It `goes` once the plan store has been
+    asked to remove it.
     """
 
     stored: StoredPlan
@@ -131,6 +132,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     drain_reason: str = ""
     rests: bool = False
     settles_since_ms: int | None = None
+    through_since_ms: int | None = None
     goes: bool = False
 
     @property

@@ -163,7 +163,9 @@ class PlanDeployments:
             self.plans[key] = record
         reason = DRAIN_BEGINS if workers is not None else ""
         drained = with_stored(record, draining=workers)
-        self._change(drained, drain_reason=reason, rests=False, goes=False, settles_since_ms=None)
+        self._change(
+            drained, drain_reason=reason, rests=False, goes=False, settles_since_ms=None, through_since_ms=None
+        )
         what = "is drained before it is removed" if workers is not None else "continues, it is not undeployed"
         return [*instructions, LogLine("info", f"plan {what} plan={key.topology()}")]
 

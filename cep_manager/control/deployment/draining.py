@@ -3,6 +3,8 @@
 undeploy ──▶ accepts no events ──▶ every worker has handed over what it accepted ──▶ stages come to rest ──▶ removed
              (kept in the list,    (also those that are away: they are waited for)   (exactly once: results
               told to workers)                                                         are with their sinks)
+
+Before it is removed, workers must confirm in later reports that nothing is left.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ Worker = ClusterMember[RegisterWorker]
 
 SETTLE_MS = 6_000
 """Longer than a message takes through a topic and a stage, and than workers take to report it."""
+CONFIRM_MS = 2_000
+"""Longer than the state that a worker reports is old, on a busy machine too."""
 MOST_NAMED = 3
 """The number of workers that a reason names."""
 
@@ -130,9 +134,17 @@ def drain(
     elif step.name == "settle" and record.settles_since_ms is None:
         record = msgspec.structs.replace(record, settles_since_ms=now_ms)
     if step.name != "through":
-        return msgspec.structs.replace(record, drain_reason=step.reason, rests=step.name == "rest"), []
+        rests = step.name == "rest"
+        return msgspec.structs.replace(record, drain_reason=step.reason, rests=rests, through_since_ms=None), []
+    since_ms = now_ms if record.through_since_ms is None else record.through_since_ms
+    record = msgspec.structs.replace(record, through_since_ms=since_ms)
     if not knows_all:
         return msgspec.structs.replace(record, drain_reason="not all workers have reported yet"), []
+    # Stages report their rest at once, workers once a second: what stages have given them since is in no report yet.
+    silent = [name for name, worker in live.items() if worker.heard_ms - since_ms < CONFIRM_MS]
+    if silent:
+        reason = f"nothing waits; {_named(silent)} must confirm it with a later report"
+        return msgspec.structs.replace(record, drain_reason=reason), []
     return msgspec.structs.replace(record, drain_reason="all of it is gone", goes=True), [RemoveDrained(record.key)]
 
 

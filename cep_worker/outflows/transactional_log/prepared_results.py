@@ -100,7 +100,8 @@ class PreparedResults:
         self.problem = ""
         """Why some of them are not delivered now, or nothing."""
         self._closed = False
-        self._figures = PreparedResultsMetrics()
+        self._oldest_ms = 0
+        """The age of the oldest results, as of the last tick."""
         make_private(folder)
         self._recover(plan.epoch)
         self._orphans = DamagedFiles(folder, f"*/*/*{ASIDE}")
@@ -258,7 +259,7 @@ class PreparedResults:
             self._pump_later()
 
     def tick(self, now_ms: int) -> None:
-        """Update the metrics."""
+        """Let time pass."""
         since_ms = now_ms
         for log, deliveries in self._deliveries.items():
             standing = (group.all_rows for group in log.groups if self._is_released(log, group))
@@ -268,14 +269,21 @@ class PreparedResults:
                 if group.frames:
                     group.since_ms = now_ms if group.since_ms is None else group.since_ms
                     since_ms = min(since_ms, group.since_ms)
-        logs = self._logs.values()
-        rows, size = sum(log.prepared_rows() for log in logs), sum(log.prepared_bytes() for log in logs)
+        self._oldest_ms = now_ms - since_ms
         self._orphans.tick(now_ms)
         self._losses.tick(now_ms)
-        self._figures = PreparedResultsMetrics(
+
+    def metrics(self) -> PreparedResultsMetrics:
+        """Return how much is held.
+
+        Before the first tick, too: a plan that is being undeployed is removed when nothing is reported.
+        """
+        logs = self._logs.values()
+        rows, size = sum(log.prepared_rows() for log in logs), sum(log.prepared_bytes() for log in logs)
+        return PreparedResultsMetrics(
             events=rows,
             size_bytes=size if rows else 0,
-            oldest_ms=now_ms - since_ms,
+            oldest_ms=self._oldest_ms if rows else 0,
             lost_events=self._losses.rows,
             damaged_file_bytes=self._orphans.size_bytes,
             released_events=sum(
@@ -284,10 +292,6 @@ class PreparedResults:
             maximum_bytes=self._most_bytes,
             full=self.is_full(),
         )  # fmt: skip
-
-    def metrics(self) -> PreparedResultsMetrics:
-        """Return how much is held, as of the last tick."""
-        return self._figures
 
     def close(self) -> None:
         """Stop taking and releasing results; those that are held stay on disk."""

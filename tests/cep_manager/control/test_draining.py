@@ -10,7 +10,13 @@ from cep_common.protocol.drivers import KillTopology
 from cep_common.protocol.registry import ListPlans, PlansListed, RegisterWorker, WorkerPlanReport
 from cep_common.protocol.tasks import TaskRegistered
 from cep_common.protocol.worker_reports import ConnectorReport, PartitionReport, PreparedResultsReport, WalReport
-from cep_manager.control.deployment.draining import SETTLE_MS, Unprocessed, awaited_workers, unprocessed
+from cep_manager.control.deployment.draining import (
+    CONFIRM_MS,
+    SETTLE_MS,
+    Unprocessed,
+    awaited_workers,
+    unprocessed,
+)
 from cep_manager.control.instructions import PushToDriver, RemoveDrained
 from cep_manager.control.members import ClusterMember
 from cep_manager.monitoring.status import plan_status
@@ -44,6 +50,17 @@ def keep_alive(world: World, after_ms: int = 500, step: str = "") -> object:
     world.tick(after_ms)
     world.hear(driver(topology("running")), peer=b"driver")
     return world.hear(task(step=step))  # type: ignore[arg-type]
+
+
+def confirm(world: World) -> None:
+    """The stages are at rest, and the worker reports several times that nothing is left."""
+    since_ms = record(world).through_since_ms
+    assert since_ms is not None
+    while world.now_ms - since_ms < CONFIRM_MS:
+        keep_alive(world, step="quiet")
+        assert world.taken(RemoveDrained) == []
+        hear(world, has(0))
+    world.tick(10)
 
 
 def drained(to_run: PlanToRun | None = None) -> World:
@@ -82,6 +99,9 @@ def test_it_goes_when_nothing_waits_and_its_stages_are_at_rest() -> None:
     assert (answer.order, world.taken(RemoveDrained)) == ("pause", [])
     hear(world, has(0))
     keep_alive(world, step="quiet")
+    world.tick(10)
+    assert record(world).drain_reason == "nothing waits; worker worker-1 must confirm it with a later report"
+    confirm(world)
     assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]
     world.tick()
     assert world.taken(RemoveDrained) == [], "it is asked for once"
@@ -122,6 +142,45 @@ def test_a_killed_worker_is_waited_for_until_it_has_handed_over_what_it_accepted
     assert world.taken(RemoveDrained) == [], "it has not looked into its log yet"
     hear(world, has(0))
     keep_alive(world, step="quiet")
+    world.tick(10)
+    confirm(world)
+    assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]
+
+
+def test_what_stages_gave_after_a_report_of_their_worker_is_waited_for() -> None:
+    world = drained()
+    hear(world, has(0))
+    assert keep_alive(world).order == "pause"  # type: ignore[attr-defined]
+    # All is acknowledged, as it is on the worker's disk, but its last report is of before.
+    keep_alive(world, after_ms=100, step="quiet")
+    world.tick(100)
+    assert world.taken(RemoveDrained) == []
+    hear(world, has(0, prepared=PreparedResultsReport(104_000, 1_768_000, 1, released_events=104_000)))
+    for _ in range(3 * CONFIRM_MS // 500):
+        keep_alive(world, step="quiet")
+        hear(world, has(0, prepared=PreparedResultsReport(9, 90, 1, released_events=9)))
+    assert record(world).drain_reason == "9 results wait for their sinks"
+    assert world.taken(RemoveDrained) == []
+    hear(world, has(0))
+    world.tick(10)
+    confirm(world)
+    assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]
+
+
+def test_every_worker_confirms_that_nothing_is_left() -> None:
+    world = drained()
+    hear(world, has(0))
+    hear(world, has(0), name="worker-2")
+    keep_alive(world)
+    keep_alive(world, step="quiet")
+    for _ in range(CONFIRM_MS // 500):
+        keep_alive(world, step="quiet")
+        hear(world, has(0))
+    world.tick(10)
+    assert record(world).drain_reason == "nothing waits; worker worker-2 must confirm it with a later report"
+    assert world.taken(RemoveDrained) == []
+    hear(world, has(0), name="worker-2")
+    world.tick(10)
     assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]
 
 
@@ -161,6 +220,15 @@ def test_exactly_once_results_are_with_their_sinks_before_it_goes() -> None:
     )
     assert world.taken(RemoveDrained) == []
     told(secured=True, prepared=PreparedResultsReport(5, 50, 1))
+    assert world.taken(RemoveDrained) == []
+    # The checkpoint that holds its last events has released results of them since.
+    told(secured=True, prepared=PreparedResultsReport(5, 50, 1, released_events=5))
+    world.tick(CONFIRM_MS)
+    told(secured=True, prepared=PreparedResultsReport(5, 50, 1, released_events=5))
+    assert world.taken(RemoveDrained) == []
+    told(secured=True, prepared=PreparedResultsReport(0, 0, 0))
+    world.tick(CONFIRM_MS)
+    told(secured=True, prepared=PreparedResultsReport(0, 0, 0))
     assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]
 
 
@@ -178,6 +246,8 @@ def test_results_that_sinks_do_not_take_are_waited_for_at_least_once_too() -> No
     assert record(world).drain_reason == "5 results wait for their sinks"
     hear(world, has(0))
     keep_alive(world, step="quiet")
+    world.tick(10)
+    confirm(world)
     assert world.taken(RemoveDrained)
 
 
@@ -188,6 +258,10 @@ def test_a_plan_that_does_not_run_goes_when_its_topology_has_left_nothing(secure
     world.hear(driver(topology("failed", reason="it broke")), peer=b"driver")
     world.plane._members.forget_tasks(KEY, (1,))
     hear(world, has(0, secured=secured))
+    assert world.taken(RemoveDrained) == []
+    world.tick(CONFIRM_MS)
+    hear(world, has(0, secured=secured))
+    world.tick(10)
     assert (world.taken(RemoveDrained) == [RemoveDrained(KEY)]) is secured
 
 
@@ -266,7 +340,9 @@ def test_topics_between_groups_are_read_to_their_end_before_stages_come_to_rest(
         assert told(lag=0) == "work"
         assert world.taken(RemoveDrained) == []
     told(lag=0)
-    told(lag=0)
+    for _ in range(CONFIRM_MS // 500 + 1):
+        assert world.taken(RemoveDrained) == []
+        told(lag=0)
     assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]
 
 
@@ -284,7 +360,7 @@ def test_a_partition_between_groups_that_no_worker_reads_may_hold_messages(parti
     for _ in range(2 * SETTLE_MS // 500):
         told(partitions)
     assert record(world).drain_reason.startswith("no worker reads all partitions of the topic Storms.Late at present")
-    for _ in range(SETTLE_MS // 500 + 3):
+    for _ in range((SETTLE_MS + CONFIRM_MS) // 500 + 3):
         told((0, 1))
     assert world.taken(RemoveDrained)
 
@@ -308,6 +384,6 @@ def test_exactly_once_nothing_settles_before_a_checkpoint_holds_all() -> None:
         assert told(secured=True) == "nothing waits; its groups may still exchange events"
     assert told(secured=True, lag=4) == "4 messages between its groups are not read yet"
     assert world.taken(RemoveDrained) == []
-    for _ in range(SETTLE_MS // 500 + 1):
+    for _ in range((SETTLE_MS + CONFIRM_MS) // 500 + 1):
         told(secured=True)
     assert world.taken(RemoveDrained)

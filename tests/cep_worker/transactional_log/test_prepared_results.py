@@ -185,6 +185,27 @@ TestHistories = Histories.TestCase
 TestHistories.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
 
 
+def test_results_that_a_former_process_left_are_counted_before_the_first_tick(tmp_path: Path) -> None:
+    """The first report of a worker is made before: a plan that is undeployed is removed when it names nothing."""
+    sync = FileSync(lambda call: call())
+    plan = msgspec.structs.replace(PLAN, delivery="at-least-once")
+    opening, batch = (
+        OpenLink("publisher#0", STREAMS, KEY, 7),
+        alerts(*[(number, "UA", number) for number in range(100)]),
+    )
+    event_loop = EventLoop()
+    former = PreparedResults(tmp_path, plan, event_loop, sync, lambda _stream: [Sink(room=0)], 1_000)
+    former.append_at_once(opening, Data("Alerts", 1, 100, 0, 7), batch, encode_batch(batch))
+    former.close()
+    prepared = PreparedResults(tmp_path, plan, event_loop, sync, lambda _stream: [Sink(room=0)], 1_000)
+    found = prepared.metrics()
+    prepared.close()
+    sync.close()
+    event_loop.close()
+    assert (found.events, found.released_events) == (100, 100)
+    assert found.size_bytes > 0
+
+
 def test_while_sinks_are_behind_there_is_no_room_until_they_have_caught_up(tmp_path: Path) -> None:
     event_loop, sink = EventLoop(), Sink()
     sync = FileSync(lambda call: call())
