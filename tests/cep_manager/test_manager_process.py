@@ -188,7 +188,14 @@ def test_a_plan_goes_from_text_to_active_and_connected_and_away_again(
     peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, listed.revision, (report,)))
     assert eventually(lambda: peer.ask(task(key=KEY)).order == "pause")  # type: ignore[attr-defined]
     peer.ask(task(key=KEY, step="quiet"))
-    killed = peer.next_push(running(1))
+
+    def confirms_until_killed() -> bool:
+        peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, listed.revision, (report,)))
+        peer.drive(running(1))
+        return bool(peer.pushed)
+
+    eventually(confirms_until_killed)
+    killed = peer.pushed.pop(0)
     assert isinstance(killed, KillTopology)
     assert (killed.key, killed.forget) == (KEY, 1)
     peer.drive()

@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 import resource
+import select
 import signal
 import sys
 import threading
@@ -355,7 +356,9 @@ def await_end(process_id: int) -> None:
     except ProcessLookupError:
         return
     try:
-        script_process.select.select([descriptor], [], [], 60)
+        ends = select.poll()  # `select` takes no descriptor above 1,023, which a process of many tests may have
+        ends.register(descriptor, select.POLLIN)
+        ends.poll(60_000)
         os.kill(process_id, 0)
     except ProcessLookupError:
         return
