@@ -16,7 +16,7 @@ from siddhi.language.ast import AttributeType
 
 _OPENERS: Mapping[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 CASE_FILES = (".jsonl", ".jsonl.gz", ".jsonl.xz")
-"""How the names of files of cases end."""
+"""The suffixes of case files."""
 _LISTEN = '{"streams": ["Out"], "queries": []}'
 _WHOLE = {AttributeType.INT: 31, AttributeType.LONG: 63}
 
@@ -194,7 +194,7 @@ def _check_sent(event: Mapping[str, Any], app: AnalysedApp, where: str) -> None:
 
 
 def schema_of(app: AnalysedApp, source: str) -> Schema | None:
-    """Return the schema of a stream, or of a named window, which takes events as well; None when there is none."""
+    """Return the schema of a stream or a named window, both of which accept events; None if there is no such source."""
     if source in app.streams:
         return app.streams[source].schema
     return app.windows[source].schema if source in app.windows else None

@@ -12,7 +12,7 @@ TIMESTAMP: Final = "_timestamp"
 KIND: Final = "_kind"
 """int8: `siddhi.engine.columnar.kinds`; 0 for events outside of an app."""
 
-# A name in back-quotes may hold anything but those, so that no attribute is called like one of these columns.
+# A back-quoted name may contain anything except back-quotes, so no attribute can have the name of one of these columns.
 _COLUMNS: Final = {name: f"`{name}`" for name in (TIMESTAMP, KIND)}
 _ATTRIBUTES: Final = {column: name for name, column in _COLUMNS.items()}
 

@@ -30,7 +30,7 @@ _ITEM = re.compile(r"(?P<low>\*|\w+)(-(?P<high>\w+))?(/(?P<step>\d+))?", re.ASCI
 
 
 class CronError(ValueError):
-    """A text that is no cron text; `hint` says how to write what was probably meant."""
+    """A text that is not a valid cron expression; `hint` shows how to write the probable intention."""
 
     def __init__(self, message: str, hint: str = SHAPE) -> None:
         """Create the error.
@@ -105,7 +105,7 @@ _YEARS = _Field("years", 1970, _LAST_YEAR)
 class CronSchedule:
     """A parsed cron text.
 
-    `before_last` is set when only the day so many days before the month's last counts.
+    `before_last` is set if only the day that many days before the last of the month matches.
     """
 
     text: str

@@ -22,10 +22,10 @@ from siddhi.registry import Registry
 def analyse(app: ast.App, registry: Registry | None = None) -> AnalysedApp:
     """Return the app with every name resolved and every expression typed.
 
-    `registry` holds what the app may call; None means the built-ins. SiddhiAnalysisError holds all problems.
+    `registry` holds what the app may call; by default the built-ins. A SiddhiAnalysisError lists all problems.
 
     Args:
-        app: The app as it was parsed.
+        app: The parsed app.
         registry: The definitions that plans may call; by default the built-ins and all installed extensions.
     """
     problems = Problems()
@@ -55,10 +55,10 @@ def analyse(app: ast.App, registry: Registry | None = None) -> AnalysedApp:
 
 
 class _ElementAnalyser:
-    """Analyses queries and partitions in text order and counts them for their names.
+    """Analyses queries and partitions in text order, and numbers those without a name.
 
-    Queries outside of partitions, and partitions, have names of their own; the names inside a partition are its own as
-    well. What the engine calls a query is unique all the same.
+    Queries outside of partitions are numbered together, and so are partitions; queries inside a partition are numbered
+    within it. The name that the engine uses for a query is unique in any case.
     """
 
     def __init__(self, context: Context) -> None:

@@ -152,8 +152,8 @@ def _keys_3x(context: Context, schema: Schema, annotations: tuple[ast.Annotation
 def _store_indexes(definition: ast.TableDefinition, schema: Schema) -> list[str]:
     """Return the attributes by which a table with `@store` is indexed.
 
-    `@Index` and `@IndexBy` may hold options of the store there (several attributes, an order); only whole names of
-    attributes count here.
+    There, `@Index` and `@IndexBy` may contain options of the store (several attributes, an order); only plain attribute
+    names count here.
     """
     indexes = [*find_all(definition.annotations, "Index"), *find_all(definition.annotations, "IndexBy")]
     names = (_attribute(schema, name, any_case=True) for index in indexes for name, _ in key_attributes(index))

@@ -1,4 +1,4 @@
-"""What queries do with the values of their events, according to the app's text."""
+"""What queries do with the values of events, according to the text of the app."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Symbols:
         return (*self.streams, *self.tables, *self.windows, *self.aggregations)
 
     def find_source(self, source: ast.SingleInput, problems: Problems) -> tuple[SourceKind, str, Schema] | None:
-        """Return kind, id and schema of what `source` names; None when it is unknown (reported) or broken."""
+        """Return kind, id and schema of what `source` names; None if it is unknown (reported) or has errors."""
         if source.inner:
             return self._find_inner(source, problems)
         if source.fault:

@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 class AppRuntime:
     """Runs an analysed app.
 
-    One thread at a time may call it, and callbacks run on that thread, within `send` or `advance_time`. Nothing in here
+    Call it from one thread at a time; callbacks run on that thread, within `send` or `advance_time`. The runtime never
     waits, sleeps or reads a clock: all times are arguments, in milliseconds.
 
     Batches are Arrow record batches with the stream's attributes by name (`string` as utf8, `int` int32, `long` int64,
@@ -69,16 +69,16 @@ class AppRuntime:
         max_partial_matches: int = MAX_PARTIAL_MATCHES,
         stored: Collection[str] = (),
     ) -> None:
-        """Build the app; it runs from `start` on.
+        """Build the app. Call `start` to run it.
 
         Args:
             app: The analysed app (`siddhi.analysis.analyser.analyse`).
-            max_partial_matches: How many partial matches each pattern holds at most; beyond it drops its oldest ones.
-            stored: Names of tables that are kept in a store outside the engine. The caller reads and writes that store
-                by means of `stored_tables`.
+            max_partial_matches: The maximum number of partial matches per pattern; beyond it the oldest are dropped.
+            stored: Names of tables that are kept in a store outside the engine, which the caller reads and writes with
+                `stored_tables`.
 
         Raises:
-            SiddhiRuntimeError: `not-supported`, with the construct that the engine lacks.
+            SiddhiRuntimeError: `not-supported`, with the construct that the engine does not support.
         """
         self.app = app
         self.pool = StringPool()
@@ -98,7 +98,7 @@ class AppRuntime:
         self._junctions = self._build_junctions()
         self._inlets: dict[str, BatchReader] = {}
         self._fast_paths: dict[str, FastPath] = {}
-        """By the stream from outside, of those that have one."""
+        """By source stream; streams without a fast path are missing."""
         self._places: list[PartitionPlace] = []
         named = [self.windows[key] for key in hash_map_order(self.windows, len(self.windows) + 1)]
         self._nodes: list[AppNode] = [*named, *self._build_aggregations()]
@@ -118,7 +118,7 @@ class AppRuntime:
         self._clock = AppClock(playback=app.playback)
         self._started = False
         self._awaits_clock = False
-        """Whether the nodes start when the clock is first set."""
+        """Whether nodes start only when the clock is first set."""
 
     def _build_junctions(self) -> dict[str, Junction]:
         """Return the streams of the app, including fault streams and the inputs and outputs of named windows."""
@@ -160,13 +160,14 @@ class AppRuntime:
     # ---- life
 
     def start(self, now_ms: int | None = 0) -> None:
-        """Start the app; events may be sent from now on.
+        """Start the app, which then accepts events.
 
-        A clock at 0 counts as not set: the first event, or the first time to which the clock is moved, sets it in one
-        step. Periods count from 0 then, which under playback is long ago.
+        A clock at 0 counts as not set: the first event, or the first time to which the clock is advanced, sets it in
+        one step. Periods then count from 0, which under playback is long ago.
 
         Args:
-            now_ms: Where the clock starts. None: at the first event, or at the first time to which the clock is moved.
+            now_ms: Initial time of the clock; None takes that of the first event, or the first time to which the clock
+                is advanced.
         """
         self._started = True
         self._awaits_clock = now_ms is None
@@ -219,22 +220,22 @@ class AppRuntime:
     # ---- events and time
 
     def send(self, stream: str, records: pa.RecordBatch, now_ms: int | None = None, *, as_chunk: bool = False) -> None:
-        """Run the rows of `records` through the app; all callbacks have returned when it returns.
+        """Run the rows of `records` through the app; all callbacks return before it does.
 
         The clock moves to each row's timestamp, but not beyond `now_ms` unless under playback
-        (`siddhi.engine.streams.clock.AppClock`); timers due on the way fire first. Events that fail are handled by the
+        (`siddhi.engine.streams.clock.AppClock`); timers due by then fire first. Events that fail are handled by the
         stream's `@OnError` action and raise nothing.
 
         Args:
             stream: Id of a stream or named window.
-            records: The stream's attributes by name, in any order, and `_timestamp` in ms; without it all rows have the
-                time `now_ms`. The runtime may keep references to the arrays.
-            now_ms: The time of day, which never goes back. None: the latest so far.
-            as_chunk: Process all rows together as one chunk, rather than each as a chunk of its own.
+            records: The stream's attributes by name, in any order, and `_timestamp` in ms; without it all rows get
+                `now_ms`. The runtime may keep references to the arrays.
+            now_ms: The time of day, which never goes back; None takes the latest so far.
+            as_chunk: Process all rows as one chunk instead of each as a chunk of its own.
 
         Raises:
             SiddhiRuntimeError: `not-started`, `unknown-stream`, `missing-attribute`, `wrong-type` or `null-timestamp`.
-                Nothing has been processed then.
+                Nothing has been processed in this case.
         """
         now = self._now(now_ms)
         count = records.num_rows
@@ -262,7 +263,7 @@ class AppRuntime:
     def send_merged(
         self, batches: Sequence[tuple[str, pa.RecordBatch]], sources: Int64Array, now_ms: int | None = None
     ) -> None:
-        """Run the rows of several streams through the app in one common order, each row as a chunk of its own.
+        """Run the rows of several streams through the app in one common order, each row as its own chunk.
 
         Args:
             batches: Streams and their rows, as for `send`.
@@ -386,7 +387,7 @@ class AppRuntime:
     def next_deadline_ms(self) -> int | None:
         """Return when the earliest timer of the app is due; None if no timer is set.
 
-        Call `advance_time` then: the runtime does not fire timers by itself.
+        Call `advance_time` then, because the runtime does not fire timers by itself.
         """
         return None if self._awaits_clock else self._upkeep.next_deadline_ms()
 
@@ -399,7 +400,7 @@ class AppRuntime:
             query: The query, analysed for this app.
 
         Returns:
-            The rows found; None if there are none. A query that changes a table gives no rows.
+            The rows found; None if there are none. A query that changes a table returns no rows.
 
         Raises:
             SiddhiRuntimeError: the query cannot be answered, or a table refused rows.
@@ -434,7 +435,7 @@ class AppRuntime:
             data: What `snapshot` returned. String and number columns may keep references to it.
 
         Raises:
-            SnapshotError: the bytes are not a snapshot, are damaged, of another version, or of another app.
+            SnapshotError: the bytes are not a snapshot, are damaged, or come from another version or app.
         """
         saved = read_snapshot(data)
         if saved.app != self._fingerprint:
@@ -442,7 +443,7 @@ class AppRuntime:
         self.go_on(saved)
 
     def go_on(self, saved: SavedApp) -> None:
-        """Continue from `saved`, which may come from an app with another text but the same parts.
+        """Continue from `saved`, which may come from an app with another text but the same state parts.
 
         Args:
             saved: What `saved` returned.
@@ -453,14 +454,14 @@ class AppRuntime:
     def restore_matching(self, data: Buffer) -> RestoreReport:
         """Continue from the snapshot of an app whose text has since been edited.
 
-        Parts that are the same in both apps, by name and definition, take over their state; all others begin, as at a
-        start, at the snapshot's clock.
+        Parts that are the same in both apps, by name and definition, take over their state; all others are initialized
+        at the snapshot's clock.
 
         Args:
             data: What `snapshot` returned.
 
         Returns:
-            Which parts were taken over and which begin.
+            Which parts were taken over and which were initialized.
 
         Raises:
             SnapshotError: the bytes are not a snapshot, are damaged, or of another version.
@@ -497,10 +498,10 @@ class AppRuntime:
         return AppExplanation(self._steps.explain())
 
     def watch_queries(self, watch: QueryWatch | None) -> None:
-        """Report the working time of each query to `watch` from now on; None: measure nothing.
+        """Report the working time of each query to `watch` from now on; None stops the measurement.
 
         Args:
-            watch: Reads the clock, and is given the name, events and time of each query that has worked.
+            watch: Reads the clock, and receives the name, events and time of each query that has worked.
         """
         self._steps.watch = watch
 

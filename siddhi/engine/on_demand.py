@@ -56,7 +56,10 @@ def run_on_demand(
 def _rows(
     query: model.AnalysedOnDemandQuery, environment: Environment, context: OperatorContext, clock: int
 ) -> EventBatch:
-    """Return the rows of the source that meet `on`, as one chunk. Aggregates in `on` see row after row."""
+    """Return the rows of the source that satisfy `on`, as one chunk.
+
+    Aggregates in `on` process one row after another.
+    """
     source = str(query.source)
     if query.kind is model.SourceKind.TABLE and (query.on is None or not has_aggregate(query.on)):
         return _rows_of_table(query, environment.tables[source], environment, context, clock)

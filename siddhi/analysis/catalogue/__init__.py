@@ -20,8 +20,8 @@ ANY_SCRIPT = ScriptPolicy()
 def builtin_registry(scripts: ScriptPolicy = ANY_SCRIPT, script_runner: ScriptRunner | None = None) -> Registry:
     """Return a new registry with all built-ins, extension packs and installed extensions.
 
-    `scripts` says in which languages plans may define functions, `script_runner` where these run; None: in the engine's
-    process.
+    `scripts` lists the languages in which plans may define functions. `script_runner` runs these functions; None runs
+    them in the engine's process.
     """
     return _known(installed()).copy(scripts, script_runner)
 

@@ -7,7 +7,7 @@ from siddhi.parameters import BOOL, DOUBLE, STRING, constant, takes, value
 from siddhi.registry import Arguments, Attributes, CallError, Declaration, Kind
 
 PRIORITIES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
-"""How urgent a line in the log can be, least first; OFF writes none."""
+"""Priorities of log lines, the least urgent first; OFF writes nothing."""
 
 _PRIORITY = constant("priority", STRING, f"one of {', '.join(PRIORITIES)}")
 _MESSAGE = value("log.message", STRING, "what to write in front of the event")

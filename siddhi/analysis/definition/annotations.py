@@ -112,8 +112,7 @@ def _time(text: str, span: ast.Span, problems: Problems) -> int | None:
 def on_error_action(annotations: tuple[ast.Annotation, ...], problems: Problems) -> str:
     """Return what a stream does with events that fail: `LOG`, `STREAM` or `STORE`.
 
-    With `STREAM` they go to its fault stream; with `STORE` they go there, and from there into the error store of
-    workers.
+    With `STREAM` they go to its fault stream; with `STORE` they also go to the error store of workers.
     """
     annotation = find_only(annotations, "OnError", problems)
     if annotation is None:

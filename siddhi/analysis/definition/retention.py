@@ -22,8 +22,7 @@ def analyse_retention(
 ) -> AnalysedRetention:
     """Return the retention that `@purge` declares, or the default without it.
 
-    By default old buckets are purged unless event time drives the clock, since a replay would lose what it has just
-    read.
+    By default old buckets are purged, except under event time: a replay would lose the events that it has just read.
     """
     kept: dict[str, int | None] = {duration: _DEFAULTS_MS.get(duration) for duration in durations}
     interval = _INTERVAL_MS

@@ -54,7 +54,8 @@ def analyse_window_condition(text: str, schema: Schema, slot: int, registry: Reg
 def spans_keys(call: HandlerCall) -> bool:
     """Return whether the window `call`, in a partition, shares state between the events of all keys.
 
-    Shared are the aggregates of an expression, and the current text of an expression that comes with the events.
+    The aggregates in an expression are shared, and so is the current text of an expression that is an attribute of the
+    events.
     """
     if call.condition is None:
         return not call.namespace and call.name in _BY_EXPRESSION

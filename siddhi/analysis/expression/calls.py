@@ -1,4 +1,4 @@
-"""Calls against declarations: the overload that fits, the rules of its own, the type of the result."""
+"""Checks of calls against declarations: overload, rules of its own, result type."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class CallChecker:
 
         Args:
             registry: The functions, windows and aggregators that exist.
-            functions: The functions that the app defines; None for one with errors.
-            problems: Collects what is found.
-            dialect_3x: Whether the rules of Siddhi 3 apply.
+            functions: The functions that the app defines; None for a function with errors.
+            problems: Receives the problems found.
+            dialect_3x: Whether to apply the rules of Siddhi 3.
         """
         self._registry = registry
         self._functions = functions
@@ -43,9 +43,11 @@ class CallChecker:
     def check(
         self, call: ast.FunctionCall, arguments: tuple[TypedExpression, ...] | None, *, aggregates: bool, place: str
     ) -> Call | Aggregate | None:
-        """Return the typed call of a function or an aggregator; None, with the problem put down, when it is none.
+        """Return the typed call of a function or an aggregator.
 
-        `arguments` None means that these have problems of their own; the name is looked up all the same.
+        If there is no such call, record the problem and return None.
+
+        `arguments` is None if they have problems of their own; the name is resolved all the same.
         """
         if not call.namespace and call.name in self._functions:
             script = self._functions[call.name]

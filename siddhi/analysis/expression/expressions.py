@@ -173,7 +173,8 @@ class ExpressionAnalyser:
     def _is_null(self, expression: ast.IsNull) -> TypedExpression | None:
         operand = expression.operand
         if isinstance(operand, ast.Attribute) and operand.source is None:
-            # As in Siddhi an input comes before an attribute of the same name, unless it comes later in the text.
+            # As in Siddhi, an input takes precedence over an attribute of the same name, unless it comes later in the
+            # text.
             reference = ast.SourceReference(operand.name, span=operand.span)
             slot = self.scope.by_alias().slot_of(reference)
             if slot is not None and not (slot.hidden and self._names_attribute(operand.name)):

@@ -15,10 +15,10 @@ from siddhi.language.ast import AttributeType, SourceReference
 class Slot:
     """An input of a query.
 
-    `hidden` is set for an input that comes later than the place of the expression, `counted` for one that may hold
+    `hidden` is set for an input that comes later in the text than the expression, `counted` for one that may contain
     several events, `named` for one with an alias. `index` is the event that a reference without an index means
-    (`first`, `last` of a window). A `lone` slot, a side of a join, has one event, which is both `[0]` and `[last]`;
-    at any other index there is none.
+    (`first`, `last` of a window). A `lone` slot, a side of a join, has one event, which is both `[0]` and `[last]`, and
+    none at any other index.
     """
 
     number: int
@@ -67,7 +67,7 @@ class Scope:
         return replace(self, slots=self.aliased, aliased=()) if self.aliased else self
 
     def resolve(self, attribute: ast.Attribute, problems: Problems) -> TypedExpression | None:
-        """Return what the attribute means; None, with the problem put down, when it means nothing."""
+        """Return the meaning of the attribute. If it cannot be resolved, record the problem and return None."""
         if attribute.source is None:
             return self._resolve_plain(attribute, problems)
         return self._resolve_qualified(attribute, attribute.source, problems)
@@ -136,8 +136,8 @@ class Scope:
             table = next((table for table in self.tables if table.id == source.name), None)
             if table is not None and not source.inner and not source.fault:
                 return self._table_value(attribute, table, problems)
-            # Of several inputs only these have names; what follows a `#` that is no inner stream names a function
-            # in Siddhi, which is never read.
+            # Among several inputs, only these have names. Siddhi takes what follows a `#` to be a function if it is not
+            # an inner stream, and never reads it.
             output = not self.slots and self.output is not None and source.name == self.output.id
             function = source.inner and source.nested is None
             if output or self.loose or function:

@@ -18,18 +18,18 @@ def is_number(attribute_type: AttributeType) -> bool:
 
 
 def arithmetic_type(left: AttributeType, right: AttributeType) -> AttributeType | None:
-    """Return the type of `left + right`: the wider of the numbers; None when neither is a number.
+    """Return the type of `left + right`, which is the wider of the two numeric types, or None if neither is numeric.
 
-    As in Siddhi one operand may be no number at all: the type then is the other's, and the events fail while running.
+    As in Siddhi, one operand may be non-numeric: the type is then that of the other, and the events fail at run time.
     """
     numbers = [NUMERIC.index(operand) for operand in (left, right) if is_number(operand)]
     return NUMERIC[max(numbers)] if numbers else None
 
 
 def comparison_type(operator: str, left: AttributeType, right: AttributeType) -> AttributeType | None:
-    """Return the type in which `left operator right` compares; None when the two cannot be compared.
+    """Return the type in which `left operator right` compares; None if they cannot be compared.
 
-    A long and a float are ordered in float, as in Java; whether they are equal is decided in double.
+    A long and a float are ordered as floats, as in Java, but compared for equality as doubles.
     """
     if is_number(left) and is_number(right):
         if operator in _EQUALITIES and {left, right} == _LONG_AND_FLOAT:

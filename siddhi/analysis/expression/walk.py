@@ -54,7 +54,7 @@ def conjuncts(condition: TypedExpression) -> Iterator[TypedExpression]:
 
 
 def conjunction(parts: Sequence[TypedExpression]) -> TypedExpression | None:
-    """Return the one expression that is true where all `parts` are; None for no parts."""
+    """Return one expression that is true where all `parts` are, or None without parts."""
     whole: TypedExpression | None = None
     for part in parts:
         whole = part if whole is None else Logical("and", whole, part)

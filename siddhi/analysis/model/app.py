@@ -14,7 +14,7 @@ from siddhi.language.ast import EventType
 
 @dataclass(frozen=True, slots=True)
 class PartitionKey:
-    """How a stream's events are assigned to partitions: by `expression`, or by each label whose condition is true."""
+    """How events of a stream are assigned to partitions: by `expression`, or by each label whose condition is true."""
 
     stream: str
     expression: TypedExpression | None = None
@@ -73,7 +73,7 @@ class AnalysedWindow:
 class AnalysedRetention:
     """How long an aggregation keeps its buckets.
 
-    Every `interval_ms` it purges buckets older than `kept_ms` (one for each duration; None keeps all), unless
+    Every `interval_ms` it purges buckets older than `kept_ms` (one value per duration; None keeps all), unless
     `enabled` is False.
     """
 

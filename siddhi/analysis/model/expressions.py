@@ -75,8 +75,8 @@ class AnalysedFunction:
 class Call:
     """A call of a scalar function.
 
-    `script` is set for a function that the app defines itself. `runner` is where its scripts run; None: in the engine's
-    own process.
+    `script` is set for a function that the app defines itself. `runner` runs its scripts; None runs them in the
+    engine's process.
     """
 
     namespace: str

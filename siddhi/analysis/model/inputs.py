@@ -1,4 +1,4 @@
-"""What a query reads: a source with its handlers, a join, a state machine."""
+"""The input of a query: a source with its handlers, a join, or a state machine."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SourceKind(Enum):
 class SourceInput:
     """One source: the handlers `before` the window, the window, and the handlers `after` it.
 
-    `schema` is the source's own, `output` that of the events which leave the chain. `reference` is the alias or
+    `schema` is that of the source, `output` that of the events after the last handler. `reference` is the alias or
     pattern reference, else the source's id.
     """
 
@@ -67,7 +67,7 @@ class SourceInput:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """`triggers` says which sides (left, right) start a look-up in the other."""
+    """`triggers` tells which sides (left, right) cause a look-up in the other one."""
 
     left: SourceInput
     right: SourceInput

@@ -34,8 +34,8 @@ class SortKey:
 class AnalysedSelection:
     """The typed selection of a query.
 
-    `star` is set when only `*` was written. `having` reads `OutputValue`s (and inputs in join and state queries) and
-    may hold aggregates of its own. A key of `group_by` is an attribute, or the whole event of a pattern or a join,
+    `star` is set when only `*` was written. `having` reads `OutputValue`s (in join and state queries also inputs) and
+    may contain aggregates of its own. A key of `group_by` is an attribute, or the whole event of a pattern or a join,
     followed by the attributes that the query reads of it.
     """
 

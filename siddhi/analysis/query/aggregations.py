@@ -25,7 +25,7 @@ _BY_TYPES = frozenset({AttributeType.LONG, AttributeType.STRING})
 
 
 def analyse_aggregation(context: Context, definition: ast.AggregationDefinition) -> AnalysedAggregation | None:
-    """Return the aggregation; None when its schema is not known."""
+    """Return the aggregation; None if its schema is not known."""
     source = analyse_chain(context, definition.source, 0)
     if source is None:
         return None

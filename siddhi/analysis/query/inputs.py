@@ -1,4 +1,4 @@
-"""What a query reads: one source with its handlers, or two of them joined."""
+"""The input of a query: one source with its handlers, or a join of two."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def analyse_single(context: Context, source: ast.SingleInput) -> SourceInput | N
 def analyse_chain(
     context: Context, source: ast.SingleInput, number: int, others: tuple[Slot, ...] = (), *, in_pattern: bool = False
 ) -> SourceInput | None:
-    """Return one source with its handlers, as slot `number`; `others` are the slots that its conditions see besides.
+    """Return one source with its handlers, as slot `number`; `others` are further slots that its conditions can read.
 
-    None if the attributes that leave the chain are not known.
+    None if the attributes after the last handler are not known.
     """
     found = context.symbols.find_source(source, context.problems)
     if found is None:
@@ -79,8 +79,8 @@ def analyse_chain(
 class _ChainBuilder:
     """A builder that adds one handler after the other.
 
-    `handled` is the name by which the source's handlers refer to it: in joins, as in Siddhi, the source's own name,
-    whatever alias follows.
+    `handled` is the name by which the source's handlers refer to it: as in Siddhi, in a join it is the name of the
+    source, even if there is an alias.
     """
 
     def __init__(
@@ -214,7 +214,8 @@ def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:
 def _without_needless_filters(side: SourceInput | None) -> SourceInput | None:
     """Return the side of a join without filters that Siddhi ignores.
 
-    Siddhi ignores filters on inputs that hold rows of their own; all their rows take part in the join.
+    Siddhi ignores filters on inputs that store rows (tables, named windows, aggregations): all their rows take part in
+    the join.
     """
     if side is None or side.kind in _STREAMING - {SourceKind.WINDOW}:
         return side
@@ -222,7 +223,7 @@ def _without_needless_filters(side: SourceInput | None) -> SourceInput | None:
 
 
 def _side_of_events(left: SourceInput, right: SourceInput) -> int | None:
-    """Return the slot of the side that is joined with a table; None when neither is one."""
+    """Return the slot of the side that is joined with a table; None if neither is one."""
     if left.kind is SourceKind.TABLE:
         return 1
     return 0 if right.kind is SourceKind.TABLE else None

@@ -25,9 +25,9 @@ def analyse_keys(context: Context, partition: ast.Partition) -> tuple[PartitionK
 
 
 def keyed_partition(context: Context, partition: ast.Partition) -> ast.Partition:
-    """Return the partition with those of its keys whose streams exist.
+    """Return the partition without keys of streams that do not exist.
 
-    Siddhi 3 ignores the other keys as long as one is left.
+    Siddhi 3 ignores these as long as at least one key is left.
     """
     symbols = context.symbols
     known = tuple(

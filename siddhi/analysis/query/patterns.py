@@ -22,7 +22,7 @@ _Leaf = ast.StreamElement | ast.AbsentElement
 
 
 def analyse_state(context: Context, state: ast.StateInput) -> StateMachine | None:
-    """Return the state machine of a pattern or sequence; None when the attributes of some slot are not known."""
+    """Return the state machine of a pattern or sequence; None if the attributes of a slot are not known."""
     return _MachineBuilder(context, state).build()
 
 

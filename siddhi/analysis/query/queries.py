@@ -24,7 +24,7 @@ from siddhi.language import ast
 
 
 def analyse_query(context: Context, query: ast.Query, name: str, position: int) -> AnalysedQuery | None:
-    """Return the query, ready to be built; None when it has problems that leave its output unknown."""
+    """Return the query, ready to be built; None if its problems leave the output unknown."""
     source = _analyse_input(context, query.input)
     if source is None:
         mark_broken(context, query.output)
@@ -44,9 +44,9 @@ def analyse_query(context: Context, query: ast.Query, name: str, position: int) 
 
 
 def _grouped_by_events(selection: AnalysedSelection, source: QueryInput, slots: SelectionInput) -> AnalysedSelection:
-    """Return `selection` with the whole events in `group by` extended by what distinguishes them.
+    """Return `selection` in which `group by` lists, for each whole event, the values that identify it.
 
-    As in Siddhi, these are the time of the event and all attributes that the query reads of it.
+    As in Siddhi, these are the event's timestamp and all of its attributes that the query reads.
     """
     schemas = {slot.number: slot.schema for slot in slots.slots}
     parts = (part for part in parts_of((source, selection)) if isinstance(part, AttributeValue))

@@ -1,4 +1,4 @@
-"""What a query selects: the attributes that it gives, how it groups, filters, sorts and cuts them."""
+"""The selection of a query: output attributes, grouping, having, ordering and limits."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _COUNTING = frozenset({AttributeType.INT, AttributeType.LONG})
 
 @dataclass(frozen=True)
 class SelectionInput:
-    """What a selection reads: the slots, and whether there may be several (joins, patterns).
+    """The input of a selection: the slots, and whether there may be several (joins, patterns).
 
-    With `unselected`, having and order by may read the slots too, as they always may with several slots. `loose` is
+    With `unselected`, having and order by may also read the slots; with several slots they always may. `loose` is
     passed on to scopes.
     """
 
@@ -38,7 +38,7 @@ class SelectionInput:
 
     @property
     def events(self) -> bool:
-        """Whether calls may take the event of a slot."""
+        """Whether calls may take a whole event of a slot."""
         return self.several or self.unselected
 
     def behind_select(self) -> tuple[Slot, ...]:

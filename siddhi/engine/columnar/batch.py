@@ -21,26 +21,28 @@ _CURRENT_KINDS: Int8Array = np.zeros(8_192, dtype=np.int8)
 
 
 class EventBatch:
-    """`size` rows in the order in which an engine that takes one event at a time would have seen them.
+    """`size` rows, in the order in which an engine that processes one event at a time would produce them.
 
     `timestamps` int64 ms; `kinds` int8 (`siddhi.engine.columnar.kinds`).
-    `orders` int64, non-decreasing: the place of the row's cause in the step. What root chunk i (counted over the whole
-    step) causes has order 2i + 1, what a timer causes that fires before root chunk i has order 2i.
-    `clocks` int64 ms, non-decreasing: the app's clock when the row was made. Rows of several producers are merged by
-    (order, clock), ties by the place of the producer.
-    `chunks` int64, non-decreasing, or None: rows of one number travel as one chunk (Siddhi's aggregates give one row a
-    chunk); None means that every row is a chunk of its own. Numbers mean nothing beyond their batch.
-    `deliveries` int64, non-decreasing, or None: chunks of one number, each selected by itself, leave the query together
-    as one chunk (a join's rows for one chunk of events, the matches that one event completes); None: as they are.
+    `orders` int64, non-decreasing: the place of the row's cause in the step. Rows caused by root chunk i (counted over
+    the whole step) have order 2i + 1, rows caused by a timer that fires before root chunk i have order 2i.
+    `clocks` int64 ms, non-decreasing: the app's clock when the row was produced. Rows of several producers are merged
+    by (order, clock), and ties by the position of the producer.
+    `chunks` int64, non-decreasing, or None: rows with the same number form one chunk (Siddhi's aggregates output one
+    row per chunk); None means that every row is its own chunk. Numbers have no meaning outside the batch.
+    `deliveries` int64, non-decreasing, or None: chunks with the same number are selected one by one but leave the query
+    as one chunk (a join's rows for one chunk of events, the matches that one event completes); None leaves chunks as
+    they are.
     `partitions` int64 or None: the dense id of the partition instance that each row belongs to.
-    `units` int64, non-decreasing, or None: rows of one number fail together; None: those of one chunk. `whole_units`
-    True: when one row of a unit fails, nothing of it goes out, in whatever chunks it came.
-    `only_current` True: every row is known to be current, so that nobody has to look at `kinds`.
+    `units` int64, non-decreasing, or None: rows with the same number fail together; None means that rows of one chunk
+    do. If `whole_units` is set and one row of a unit fails, the whole unit is dropped, even if it came in several
+    chunks.
+    `only_current`: every row is known to be current, and `kinds` need not be read.
     `columns` by name; several inputs (joins, patterns) name theirs with
     `siddhi.engine.operators.base.scope.slot_column`.
 
-    Batches and their arrays are never changed after they were made. What nobody asks for is not made: rows taken from
-    another batch fetch their orders, clocks and kinds from there when these are first needed.
+    Batches and their arrays are immutable. Derived columns are lazy: rows taken from another batch fetch their orders,
+    clocks and kinds from there on first use.
     """
 
     __slots__ = (
@@ -187,7 +189,7 @@ class EventBatch:
         return copy
 
     def with_units(self, units: Int64Array | None, *, whole: bool = False) -> EventBatch:
-        """Return the same rows, of which those of one unit fail together."""
+        """Return the same rows, with units that fail together."""
         copy = self.with_columns(self.columns)
         copy.units, copy.whole_units = units, whole
         return copy
@@ -211,7 +213,7 @@ class EventBatch:
         return copy
 
     def event_rows(self) -> BoolArray | None:
-        """Return where rows are events, current or expired, and no marks; None when all are."""
+        """Return where rows are events, current or expired, and not marks; None if all are."""
         return None if self.only_current else mask_or_none(self.kinds <= EXPIRED)
 
     def chunk_ids(self) -> Int64Array:
@@ -222,7 +224,7 @@ class EventBatch:
     def concat(batches: Sequence[EventBatch]) -> EventBatch:
         """Return the rows of `batches` one after the other, with their chunks kept separate.
 
-        There is at least one batch, and all have the same columns.
+        At least one batch is required, and all have the same columns.
         """
         if len(batches) == 1:
             return batches[0]

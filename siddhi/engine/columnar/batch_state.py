@@ -1,4 +1,4 @@
-"""Batches that operators hold, as state."""
+"""The state of batches that operators keep."""
 
 from __future__ import annotations
 

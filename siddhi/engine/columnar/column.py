@@ -41,9 +41,9 @@ class Column:
     """n values of one attribute type.
 
     `values` holds numbers and bools in the type's own dtype, strings as int64 codes of `pool`, objects as a numpy
-    object array; `valid` is None when no value is null. What a column was made from, Arrow or numpy, is kept, and the
-    other form made only when asked for: rows that merely pass by are never decoded, and rows taken from an Arrow array
-    are looked up there when they are first needed.
+    object array; `valid` is None when no value is null. A column keeps the form from which it was made, Arrow or numpy,
+    and makes the other one on first use: rows that are only passed on are never decoded, and rows taken from an Arrow
+    array are looked up there on first use.
     """
 
     __slots__ = ("_address", "_arrow", "_positions", "_valid", "_values", "pool", "type")
@@ -87,7 +87,7 @@ class Column:
 
     @property
     def address(self) -> int:
-        """Return where `values` are stored contiguously, as long as the column is there."""
+        """Return the address of `values`, made contiguous, which is valid as long as the column exists."""
         if not self._address:
             values = self.values
             if not values.flags.c_contiguous:
@@ -136,7 +136,7 @@ class Column:
 
     @property
     def _is_viewed(self) -> bool:
-        """True when numpy can look at the Arrow array as it is."""
+        """Whether numpy can use the Arrow array without a copy."""
         type_ = self.type
         return type_ is not _STRING and type_ is not _BOOL and type_ is not _OBJECT and not self._arrow.null_count
 
@@ -272,7 +272,7 @@ class Column:
 
 
 def viewed(type_: pa.DataType, values: AnyArray) -> pa.Array:
-    """Return the Arrow array of numbers without nulls, over the same memory where that lies in a row."""
+    """Return an Arrow array of numbers without nulls, over the same memory if that is contiguous."""
     return pa.Array.from_buffers(type_, len(values), [None, numpy_buffer(values)])
 
 
@@ -287,7 +287,7 @@ def numpy_buffer(values: AnyArray) -> pa.Buffer:
 
 
 def objects(items: Iterable[object]) -> AnyArray:
-    """Return a one-dimensional object array of `items`, whatever they are (lists and sets stay whole)."""
+    """Return a one-dimensional object array of `items` (lists and sets are items, not dimensions)."""
     return np.fromiter(items, dtype=object)
 
 

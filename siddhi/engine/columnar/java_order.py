@@ -1,4 +1,4 @@
-"""Java's hash codes, and the order in which a Java hash map goes through its keys, where an answer depends on them."""
+"""Java's hash codes and the iteration order of a Java hash map, where a result depends on them."""
 
 from __future__ import annotations
 

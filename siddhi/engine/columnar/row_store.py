@@ -15,10 +15,10 @@ from siddhi.language.ast import AttributeType
 
 
 class RowStore:
-    """A queue of rows that are addressed by sequence numbers: `first` is the oldest row held, `end` the next to come.
+    """A queue of rows with sequence numbers: `first` is that of the oldest row, `end` that of the next row to be added.
 
-    Rows are appended at the end and forgotten from the front; both cost no more than the rows they touch, however many
-    are held. `columns` names what is kept of each row besides its timestamp; a null string is a negative code.
+    Rows are appended at the end and removed from the front; the cost of both depends only on the rows added or removed.
+    `columns` names the attributes stored for each row besides its timestamp; a null string is a negative code.
     """
 
     def __init__(self, columns: Mapping[str, AttributeType], pool: StringPool) -> None:
@@ -33,7 +33,7 @@ class RowStore:
         self.first = 0
         self.end = 0
         self.moves = 0
-        """How many times values have got another place in memory, or the first null of an attribute one."""
+        """How often values have moved in memory, or an attribute has got its first null."""
         self._offset = 0
         self._capacity = 16
         self._timestamps: Int64Array = np.zeros(16, dtype=np.int64)
@@ -124,7 +124,7 @@ class RowStore:
         return self._values[name]
 
     def mask(self, name: str) -> BoolArray | None:
-        """Return where the values of a column are not null, by position; None when all are."""
+        """Return where the values of a column are not null, by position; None if all are."""
         return self._valid.get(name)
 
     def take(self, sequences: Int64Array) -> dict[str, Column]:

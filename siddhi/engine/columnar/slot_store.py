@@ -1,4 +1,4 @@
-"""Rows that a window holds and lets go in any order."""
+"""Rows of a window that are removed in any order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from siddhi.language.ast import AttributeType
 class SlotStore:
     """A store in which each row has a slot; freed slots are reused, the last freed first.
 
-    `columns` names what is kept of each row besides its timestamp; a column that never had a null has no mask.
+    `columns` names the attributes stored for each row besides its timestamp; a column that never had a null has no
+    mask.
     """
 
     def __init__(self, columns: Mapping[str, AttributeType], pool: StringPool) -> None:
@@ -37,14 +38,14 @@ class SlotStore:
         self._free: Int64Array = np.zeros(8, dtype=np.int64)
         self._free_count = 0
         self.used = 0
-        """How many slots there are, free ones among them."""
+        """The number of slots, including free ones."""
 
     def __len__(self) -> int:
         """Return the number of slots in use."""
         return self.used - self._free_count
 
     def add(self, batch: EventBatch) -> Int64Array:
-        """Return the slots in which the rows of `batch` now lie."""
+        """Store the rows of `batch` and return their slots."""
         size = batch.size
         again = min(size, self._free_count)
         self._free_count -= again

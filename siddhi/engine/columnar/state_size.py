@@ -1,4 +1,4 @@
-"""How much state something holds: counts that it knows, and an estimate of its bytes that looks at few things only."""
+"""The size of state: exact counts, and an estimate of its bytes from a sample."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STATELESS = (
     "siddhi.engine.operators.expressions",
     "siddhi.engine.operators.functions",
 )
-"""Where classes live that an operator refers to and that are not state of its own."""
+"""Packages of classes that operators refer to but that are not part of their state."""
 _SHARED = (
     "siddhi.engine.columnar.strings",
     "siddhi.engine.operators.tables",
@@ -33,7 +33,7 @@ _SHARED = (
     "siddhi.engine.operators.partitions.place",
     "siddhi.engine.operators.base.operator",
 )
-"""Where classes live whose state is counted with its owner."""
+"""Packages of classes whose state is counted with its owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class StateSize:
         return StateSize(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
 
     def scaled(self, whole: int, part: int) -> StateSize:
-        """Return the size of `whole` things of which `part` have this size together."""
+        """Return the size of `whole` items, of which `part` have this size together."""
         return StateSize(*(getattr(self, name.name) * whole // max(part, 1) for name in fields(self)))
 
 
@@ -75,10 +75,10 @@ def sampled(things: Sequence[Thing]) -> Sequence[Thing]:
 
 
 def held_bytes(thing: object) -> int:
-    """About how many bytes `thing` keeps alive by itself: its arrays in full, Python objects by a sample.
+    """Return about how many bytes only `thing` keeps alive: its arrays in full, Python objects by a sample.
 
-    Compiled expressions, descriptions of the app, tables, named windows and the string pool, to which many refer, are
-    left out.
+    Compiled expressions, descriptions of the app, tables, named windows and the string pool are left out, because many
+    objects refer to them.
     """
     walk = _Measurement()
     return walk.measure(thing) if isinstance(thing, tuple) else walk.inside(thing)
@@ -126,7 +126,7 @@ class _Measurement:
         return own + sum(map(self.measure, looked_at)) * count // len(looked_at)
 
     def inside(self, thing: object) -> int:
-        """Return the bytes of an object and of what its attributes hold."""
+        """Return the bytes of an object and of its attributes."""
         names = itertools.chain(
             getattr(thing, "__dict__", ()),
             *(getattr(kind, "__slots__", ()) for kind in type(thing).__mro__),

@@ -3,8 +3,8 @@
 length of the tree   tree, as MessagePack                  large arrays, and states that were written before, one
 8 bytes              …with short arrays in their places    after the other in the order in which the tree names them
 
-The bytes hold no addresses of arrays, so a change in one place leaves all other bytes unchanged: a store that keeps
-snapshots in chunks writes the changed ones only.
+The bytes contain no offsets of arrays, so a change in one place leaves all other bytes unchanged: a store that keeps
+snapshots in chunks writes only the chunks that changed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from siddhi.engine.jit.arrays import AnyArray, Int64Array
 from siddhi.engine.tuning import MIN_DETACHED_ARRAY_BYTES
 
 State: TypeAlias = Any
-"""None, bool, int, float, str, bytes, set, list and dict of these, numpy arrays, `Codes` and `Pieces`; tuples become
-lists, and so do pieces."""
+"""None, bool, int, float, str, bytes, set, list and dict of these, numpy arrays, `Codes` and `Pieces`.
+
+Tuples become lists, and so do pieces.
+"""
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _ARRAY = 1
@@ -36,7 +38,7 @@ _ARRAY_APART = 7
 _CODES_APART = 8
 _PIECES = 9
 _INTEGERS = range(-(2**63), 2**64)
-"""What MessagePack writes as numbers."""
+"""The integers that MessagePack supports."""
 _LENGTH = struct.Struct("<Q")
 _PLAIN_KINDS = "biuf"
 """The kinds of the arrays that a state may have."""
@@ -75,7 +77,7 @@ class StateError(ValueError):
 
 
 class NotByKeyError(Exception):
-    """State that goes by no key, so that it cannot be shared out or put together by key."""
+    """State without a key, which cannot be redistributed or merged by key."""
 
 
 def encode_state(state: State) -> list[Buffer]:
@@ -90,7 +92,7 @@ def encode_state(state: State) -> list[Buffer]:
 
 
 def encode_piece(state: State) -> bytes:
-    """Return the bytes of `state` as one of `Pieces`."""
+    """Return `state` encoded as an item of `Pieces`."""
     return msgspec.msgpack.encode(_writable(state), enc_hook=_to_extension)
 
 
@@ -159,10 +161,7 @@ def shortened(numbers: Int64Array) -> AnyArray:
 
 
 class _Reader:
-    """A reader of values that MessagePack does not know.
-
-    Arrays that follow the tree come from `arrays`.
-    """
+    """A reader of values that MessagePack does not support; arrays that follow the tree come from `arrays`."""
 
     def __init__(self, arrays: memoryview) -> None:
         self._arrays = arrays
@@ -170,7 +169,7 @@ class _Reader:
 
     @property
     def left(self) -> int:
-        """How many bytes of the arrays nothing has asked for."""
+        """The number of bytes of arrays that have not been read."""
         return len(self._arrays) - self._read
 
     def from_extension(self, code: int, data: memoryview) -> object:
@@ -264,7 +263,7 @@ def map_codes(state: State, change: CodeChange) -> State:
 
 
 def end_to_end(parts: Sequence[State]) -> State:
-    """Return the arrays `parts`, or the codes, or the lists, as one."""
+    """Return the concatenation of `parts`, which are arrays, codes or lists."""
     if isinstance(parts[0], list):
         return [item for part in parts for item in part]
     if isinstance(parts[0], Codes):

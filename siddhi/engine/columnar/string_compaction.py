@@ -1,4 +1,4 @@
-"""Compaction of an app's string pool: strings that no operator holds any more are forgotten, and all codes change."""
+"""Compaction of an app's string pool: strings that no operator uses any more are removed, and all codes change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from siddhi.engine.tuning import MIN_NEW_STRING_BYTES, MIN_NEW_STRINGS, STATE_BY
 
 
 class HoldsCodes(Protocol):
-    """An operator, or whatever else has string codes in its state."""
+    """An operator, or another object with string codes in its state."""
 
     def live_codes(self) -> Iterator[Int64Array]:
         """Return all codes that are held, repeated or not."""

@@ -30,8 +30,8 @@ _UTF8 = pa.utf8()
 class StringPool:
     """The strings of an app, each distinct one with a code, dense from 0; null is `NULL_CODE`.
 
-    One pool serves all streams and operators of an app, so that equal codes mean equal strings everywhere. Codes stay
-    valid until `compact`. Unpaired surrogates, which UTF-8 does not know, become `?`, as in Java.
+    All streams and operators of an app share one pool, so that equal codes mean equal strings. Codes stay valid until
+    `compact`. Unpaired surrogates, which UTF-8 cannot represent, become `?`, as in Java.
     """
 
     def __init__(self) -> None:
@@ -168,11 +168,11 @@ class StringPool:
         return _string_array(offsets, data, codes >= 0 if nulls else None, nulls)
 
     def compact(self, live: Int64Array, to_come: int = 0) -> Int64Array:
-        """Forget every string whose code is not in `live`; returns the new code of each old one (`NULL_CODE`: gone).
+        """Remove every string whose code is not in `live`, and return the new code of each old one.
 
-        The table has one entry more than there were codes, so that `remap[NULL_CODE]` is `NULL_CODE`. Of the room that
-        the pool had it keeps what about `to_come` more strings of the same sizes need: to gain it step by step once
-        more would cost as much as the strings themselves.
+        The code of a removed string is `NULL_CODE`. The table has one more entry than there were codes, so that
+        `remap[NULL_CODE]` is `NULL_CODE`. Of its capacity, the pool keeps what about `to_come` more strings of similar
+        sizes need: growing to it step by step again would cost as much as the strings themselves.
         """
         kept = np.unique(live[live >= 0])
         remap = np.full(self._count + 1, NULL_CODE, dtype=np.int64)

@@ -60,7 +60,7 @@ class BatchWriter:
         self._plan = bytearray(size * PLAN_BYTES)
         self._plan_array: Int64Array = np.frombuffer(self._plan, dtype=np.int64).reshape(size, PLAN_FIELDS)
         self._kinds_vary = True
-        """Whether the plan has other kinds than current, or none yet."""
+        """Whether the output may have kinds other than current, or is not known yet."""
         self._array: Int64Array = np.zeros(ARROW_ARRAY_FIELDS, dtype=np.int64)
         self._array_at = int(self._array.ctypes.data)
 

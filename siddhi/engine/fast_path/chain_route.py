@@ -28,9 +28,9 @@ from siddhi.language.ast import AttributeType
 class ChainRoute(SmallBatchRoute):
     """A route for events of the source `source` through `chain`.
 
-    `read` are the attributes that it reads of them. `outputs` gives, for each attribute of the target stream (with
-    the attributes `types`), the slot and attribute that it comes from. In a partition `keys` finds the instances of
-    rows; rows that open an instance take the general path.
+    `read` are the attributes that it reads. `outputs` gives, for each attribute of the target stream (with the
+    attributes `types`), the slot and attribute that it comes from. In a partition `keys` finds the instances of rows;
+    rows that open an instance use the general path.
     """
 
     most_rows = min(MAX_SMALL_BATCH_ROWS, INITIAL_EVENT_ROOM)
@@ -54,7 +54,7 @@ class ChainRoute(SmallBatchRoute):
         self._values: dict[str, AnyArray] = {}
         self._addresses = {**self.few.addresses, EVENT_TIMESTAMP: self.few.stamps_at}
         self._held: list[AnyArray | None] = []
-        """What has to stay in memory until the results are written."""
+        """Keeps memory alive until the results are written."""
 
     def cut(self, rows: int) -> None:
         self._stamps = self.few.stamps[:rows]
@@ -114,11 +114,11 @@ def chain_route(
     types: Mapping[str, AttributeType],
     keys: InstanceKeys | None,
 ) -> ChainRoute | None:
-    """Return the fast route of events of `stream` through `chain`, None when there is none.
+    """Return the fast route of events of `stream` through `chain`, None if there is none.
 
-    The events have the attributes `source`. Of the matches the columns in `projection` leave, each as (attribute of
-    the target stream, column); in a partition `keys` finds the instances. There is no route when conditions compute
-    values, when the output has anything but attributes, or when objects are read.
+    The events have the attributes `source`. `projection` lists the output as (attribute of the target stream, column)
+    of the matches; in a partition `keys` finds the instances. There is no route if conditions compute values, the
+    output contains anything but attributes, or objects are read.
     """
     if chain.reader.computed or {name for name, _ in projection} != types.keys():
         return None

@@ -1,4 +1,4 @@
-"""How few events find the instances of a partition that they belong to."""
+"""How the instances of a partition are found for few events."""
 
 from __future__ import annotations
 

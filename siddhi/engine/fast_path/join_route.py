@@ -1,4 +1,4 @@
-"""The fast path of events that come to one side of a join of two queues.
+"""The fast path of events that arrive at one side of a join of two queues.
 
 It runs `siddhi.engine.operators.joins.sliding` between buffers at fixed addresses. Results are written from the
 stores of the windows.
@@ -28,7 +28,7 @@ from siddhi.engine.tuning import MAX_SMALL_BATCH_ROWS
 from siddhi.language.ast import AttributeType
 
 _BOTH_FIRST = True, True
-"""Nothing comes to the other side, so that it does not matter which goes first."""
+"""Nothing arrives at the other side, so the order does not matter."""
 
 
 class JoinRoute(SmallBatchRoute):
@@ -58,7 +58,7 @@ class JoinRoute(SmallBatchRoute):
         self._room: Int64Array = np.zeros((PAIR_LINES, 4 * MAX_SMALL_BATCH_ROWS), INT64)
         self._pairs = self._room
         self._found: tuple[object, ...] | None = None
-        """Where the results are written from: the pairs, and how often each window's values had moved."""
+        """The source of the results: the pairs, and how often the values of each window had moved."""
 
     def cut(self, rows: int) -> None:
         self._stamps = self.few.stamps[:rows]
@@ -75,7 +75,7 @@ class JoinRoute(SmallBatchRoute):
         return count if done else self._pairs.shape[1]
 
     def _others(self, count: int) -> Int64Array:
-        """Return all pairs, of which there are more than the room holds, where the first `count` are."""
+        """Return all pairs, if there were more than `count`, the capacity of the buffer."""
         blocks, done, capacity = [self._room[:, :count].copy()], False, 2 * self._room.shape[1]
         while not done:
             room: Int64Array = np.empty((PAIR_LINES, capacity), INT64)
@@ -115,8 +115,8 @@ def join_route(
 ) -> JoinRoute | None:
     """Return the fast route of events that pass `tests` to the side `slot` of the join `operator`, None without one.
 
-    The pairs are the only output. There is no route when sides are other than windows of `length` or streams without
-    a window, when equal codes of strings do not make a pair, when one event comes to both sides, or when objects are
+    The pairs are the only output. There is no route if a side is anything but a window of `length` or a stream without
+    a window, if pairs are not found by equal codes of strings, if an event arrives at both sides, or if objects are
     read.
     """
     join, sides = operator.sliding, operator.sides

@@ -69,10 +69,10 @@ class LookupRoute(SmallBatchRoute):
 def lookup_route(
     operator: JoinOperator, types: Mapping[str, AttributeType], tests: Sequence[PlainTest]
 ) -> LookupRoute | None:
-    """Return the fast route of events that pass `tests` through the join `operator`, None when there is none.
+    """Return the fast route of events that pass `tests` through the join `operator`, None if there is none.
 
-    The pairs are the only output. There is no route when events meet other than the rows of a table, find these by
-    more than the code of a string, or leave without a pair, or when objects are read.
+    The pairs are the only output. There is no route if events are joined with anything but the rows of a table, if rows
+    are found by more than the code of a string, if events without a match are output, or if objects are read.
     """
     if operator.steady is None or not operator.only_current:
         return None

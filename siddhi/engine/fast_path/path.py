@@ -1,4 +1,4 @@
-"""The fast path through an app, for small batches of which each query can process all rows by itself.
+"""The fast path through an app, for small batches of which each query can process all rows independently.
 
     general path   records ─▶ columns ─▶ filter ─▶ columns ─▶ selection ─▶ columns ─▶ records
     fast path      records ─────────────────────── a route ───────────────────────▶ records
@@ -37,9 +37,9 @@ class Passed(NamedTuple):
 class FastPath:
     """A fast path for batches of the stream at `source`, along the routes `ways`.
 
-    Each route belongs to a stage that feeds a stream of its own, which only listeners read. A route that may refuse a
-    batch after an earlier one has processed it is used only alone. `entrance` is the stage through which all rows
-    enter a partition, and the stream that it feeds there; it is part of the path.
+    Each route belongs to a stage that feeds its own stream, which only listeners read. A route that may refuse a batch
+    after another one has processed it is only used alone. `entrance` is the stage through which all rows enter a
+    partition, and the stream that it feeds there; it is part of the path.
     """
 
     def __init__(

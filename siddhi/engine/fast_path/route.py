@@ -10,7 +10,7 @@ from siddhi.engine.ingest.batch_reader import RecordLayout
 from siddhi.engine.streams.clock import AppClock
 
 Outcome = tuple[int, int]
-"""How many results there are, and the latest timestamp of the rows that came."""
+"""The number of results, and the latest timestamp of the input rows."""
 
 
 class FastRoute(Protocol):

@@ -67,10 +67,10 @@ class _Program:
         self.positions: Int64Array = np.zeros(MAX_SMALL_BATCH_ROWS, INT64)
         """The rows that are kept, where the program has a condition."""
         self.evaluates = self._inputs.evaluates
-        """Whether inputs are evaluated by nodes."""
+        """Whether nodes evaluate inputs."""
 
     def run(self, rows: int, evaluation: Evaluation | None) -> tuple[int, int]:
-        """Run the program as `run_over_rows` does; `evaluation` is there if inputs are evaluated."""
+        """Run the program as `run_over_rows` does; `evaluation` is required if inputs are evaluated."""
         kept = None if evaluation is None else self._inputs.evaluate(evaluation)
         told = run_program(self._lines, self._inputs.plan_at, self._results_at, rows, self.positions)
         del kept
@@ -78,7 +78,10 @@ class _Program:
 
 
 class _Outputs:
-    """How the values of a selection come about: attributes as they are, stored by a program, or evaluated by nodes."""
+    """How the output values of a selection are produced.
+
+    Copied from attributes, stored by a program, or evaluated by nodes.
+    """
 
     def __init__(self, program: BatchProgram) -> None:
         self.program = program
@@ -154,7 +157,7 @@ class SelectionRoute(SmallBatchRoute):
         self._evaluates = bool(self._evaluated) or (self._program is not None and self._program.evaluates)
         self._masked = False
         self._kept: list[object] = []
-        """What the results lie in until they are written."""
+        """Keeps the memory of results alive until they are written."""
         self._columns = {name: (type_, few.values[name], few.addresses[name]) for name, type_ in read.items()}
         self._pool = pool
         self._batches: dict[int, _ReusedBatch] = {}
@@ -234,11 +237,11 @@ def selection_route(
     types: Mapping[str, AttributeType],
     instances: InstanceKeys | None,
 ) -> SelectionRoute | None:
-    """Return the fast route of events through `query`, None when there is none.
+    """Return the fast route of events through `query`, None if there is none.
 
     The events have the attributes `source`, the target stream the attributes `types`; in a partition `instances` finds
-    theirs. There is no route through anything that keeps state, looks into tables, takes or gives objects, or calls
-    scripts of the app, which may notice that they are called twice.
+    theirs. There is no route through anything that keeps state, reads tables, reads or returns objects, or calls
+    scripts of the app, which might notice a second call.
     """
     analysed, selector = query.analysed, query.selector
     origin, selection = analysed.input, analysed.selection

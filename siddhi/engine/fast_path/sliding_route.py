@@ -30,8 +30,8 @@ from siddhi.language.ast import AttributeType
 class SlidingRoute(SmallBatchRoute):
     """A route for rows that pass `tests` through `selection`, to a stream with the attributes `types`.
 
-    The outputs are attributes of the row and aggregates. `read` are the attributes that it reads; `lines` gives for
-    each line of the rows held the attribute that it comes from (None: the timestamp).
+    The outputs are attributes of the row and aggregates. `read` are the attributes that it reads; `lines` gives, for
+    each line of the stored rows, the attribute that it comes from (None is the timestamp).
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class SlidingRoute(SmallBatchRoute):
     def _find_aggregates(self, nulls: list[bool]) -> None:
         """Set the addresses of the results to the current places of the aggregates.
 
-        Those whose item of `nulls` is set have a mask of nulls.
+        Those whose item of `nulls` is set have a null mask.
         """
         for name, number in self._aggregates:
             valid_at = address_of(self._out_valid[number]) if nulls[number] else 0
@@ -134,11 +134,11 @@ def sliding_route(
     tests: Sequence[PlainTest],
     instances: InstanceKeys | None,
 ) -> SlidingRoute | None:
-    """Return the fast route of events that pass `tests` through `selection`, None when there is none.
+    """Return the fast route of events that pass `tests` through `selection`, None if there is none.
 
-    The events have the attributes `source`; in a partition `instances` finds theirs. There is no route when the
-    selection computes more than aggregates, when groups are found by more than the code of a string (in a partition
-    by more than the instance), or when objects are read.
+    The events have the attributes `source`; in a partition `instances` finds theirs. There is no route if the selection
+    computes more than aggregates, if groups are found by more than the code of a string (in a partition by more than
+    the instance), or if objects are read.
     """
     outputs, lines = selection.shape.outputs, selection.nodes.attributes()
     if outputs.computed or lines is None or selection.groups.state[HOW] == BY_HASH:

@@ -6,7 +6,7 @@
                                                          ╎
     records ◀─imported─── ArrowArray ◀──write_records── plan: where the columns of the results lie
 
-Only the output batch is allocated: with a single event, every array that numpy allocates takes longer than the work on
+Only the output batch is allocated: with a single event, each allocation of a numpy array takes longer than the work on
 its value.
 """
 
@@ -149,8 +149,8 @@ class _RowFilter:
 class SmallBatchResults:
     """A writer of rows with the attributes `types`, none of which is an object.
 
-    The places of the columns are set once for all batches: the address of the values and, if not all of them leave,
-    the address of the positions of those that do. All rows are current.
+    The addresses of the columns are set once for all batches: the address of the values and, if only some of them are
+    output, that of their positions. All rows are current.
     """
 
     def __init__(self, types: Mapping[str, AttributeType], pool: StringPool) -> None:

@@ -1,4 +1,4 @@
-"""What the routes that read rows into a small batch have in common."""
+"""The common parts of routes that read rows into a small batch."""
 
 from __future__ import annotations
 

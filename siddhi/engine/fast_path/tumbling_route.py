@@ -49,10 +49,10 @@ class TumblingRoute(SmallBatchRoute):
 
 
 def tumbling_route(selection: TumblingSelection, tests: Sequence[PlainTest]) -> TumblingRoute | None:
-    """Return the fast route of events that pass `tests` into `selection`, None when there is none.
+    """Return the fast route of events that pass `tests` into `selection`, None if there is none.
 
-    There is none when a value that is read is computed, when groups are found by more than the code of a string, or
-    when objects are read.
+    There is none if a value is computed before it is read, if groups are found by more than the code of a string, or if
+    objects are read.
     """
     lines = selection.nodes.attributes()
     if lines is None or selection.groups.state[HOW] == BY_HASH or AttributeType.OBJECT in selection.columns.values():

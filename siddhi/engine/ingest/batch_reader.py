@@ -145,9 +145,9 @@ class BatchReader:
 
         Args:
             stream: The stream, as errors name it.
-            key: The stream's key within the app.
+            key: The key of the stream within the app.
             types: The names and types of its attributes.
-            pool: Gets the texts of the events.
+            pool: Receives the texts of the events.
             always_read: The text attributes to read of every row; None reads all of them.
         """
         self.stream = stream
@@ -189,7 +189,7 @@ class BatchReader:
         return columns, stamps
 
     def came(self, rows: int) -> None:
-        """So many rows came, which are read here or elsewhere: what is read of every row may be other strings now."""
+        """Count `rows` more rows, read here or elsewhere, which may change the strings that are read of every row."""
         demand = self._demand
         if demand is not None and demand.came(rows):
             self._follow_demand(demand.in_demand)
@@ -230,7 +230,10 @@ class BatchReader:
             self._choose_reader()
 
     def _choose_reader(self) -> None:
-        """There is a reader for few rows, if that is faster: Arrow exports all columns, wanted or not."""
+        """Create a reader for few rows if that is faster.
+
+        Arrow exports all columns, including those that are not needed.
+        """
         self.coded = frozenset(name for name, type_ in self._wanted.items() if type_ is AttributeType.STRING)
         self._reader = None
         layout = self._layout
@@ -291,5 +294,5 @@ def _castable(actual: pa.DataType, target: pa.DataType) -> bool:
 def root_batch(
     columns: Mapping[str, Column], timestamps: Int64Array, orders: Int64Array, clocks: Int64Array
 ) -> EventBatch:
-    """Return events from outside: current rows, each a chunk of its own."""
+    """Return events from outside as current rows, each its own chunk."""
     return EventBatch(timestamps, None, orders, clocks, columns, None, None, None, True)  # noqa: FBT003 - names cost time

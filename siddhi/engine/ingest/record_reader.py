@@ -2,10 +2,10 @@
 
     records ──exported──▶ ArrowArray ──read_records──▶ memory   … │ times │ codes │ prices │ nulls of each │ (unused) …
 
-A column that Arrow wraps and numpy views costs a microsecond or two, whatever it holds: most of the time of an event
-that comes alone. Here all columns of which values are known to be wanted are copied one behind the other into memory
-that is taken for some hundred events at once, strings as their codes. Where rows are many, a view is cheaper than a
-copy.
+Wrapping a column for Arrow and viewing it in numpy costs one or two microseconds, independent of its size, which for a
+single event is most of the time. Here, all columns whose values are known to be needed are copied one after another
+into memory that is allocated for some hundred events at once, strings as their codes. For many rows, a view is cheaper
+than a copy.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ class RecordReader:
         self._new_memory(0)
 
     def _new_memory(self, least: int) -> None:
-        """There is unused memory for `least` numbers or more. What was read stays in the memory that was used up."""
+        """Allocate unused memory for at least `least` numbers.
+
+        Values that were read stay in the memory that was used up.
+        """
         self._memory: Int64Array = np.empty(max(least, READ_BUFFER_NUMBERS), INT64)
         self._reals = self._memory.view(FLOAT64)
         self._memory_at = address_of(self._memory)

@@ -1,8 +1,8 @@
-"""Which strings behind a filter are read with the rest of an event, before they are requested.
+"""Which strings behind a filter are read together with the rest of an event, before they are requested.
 
-Reading a string with the rest costs little, and reading it later several times as much; but each one that is read stays
-in the app's pool for a while, and the strings of filtered events would never be requested. So the demand is measured
-repeatedly:
+Reading a string with the rest costs little, and reading it later costs several times as much; but each string read
+stays in the app's pool for a while, and the strings of filtered events would never be requested. So the demand is
+measured repeatedly:
 
     rows that came    │ 256: only what is requested │ 16,384: strings of every row, if a quarter was requested │ 256 …
 """
@@ -36,7 +36,7 @@ class StringDemand:
             self._asked[name] += rows
 
     def came(self, rows: int) -> bool:
-        """So many rows came; True when `in_demand` is another from now on."""
+        """Count `rows` more rows, and return whether `in_demand` changes from now on."""
         self._came += rows
         if self._came < (STRING_DEMAND_HOLD_ROWS if self.in_demand else STRING_DEMAND_PROBE_ROWS):
             return False

@@ -16,7 +16,7 @@ AnyArray: TypeAlias = NDArray[Any]
 INT64: np.dtype[np.int64] = np.dtype(np.int64)
 FLOAT64: np.dtype[np.float64] = np.dtype(np.float64)
 BOOL: np.dtype[np.bool_] = np.dtype(np.bool_)
-"""numpy takes these faster than the types that they are made of, which tells in steps of one row."""
+"""numpy accepts these faster than the types from which they are made, which is noticeable in steps of one row."""
 NO_POSITIONS: Int64Array = np.zeros(0, dtype=np.int64)
 
 

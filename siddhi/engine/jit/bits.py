@@ -34,8 +34,8 @@ as_bits = _cast(types.float64, types.int64, ir.IntType(64))
 
 
 def address_of(array: AnyArray) -> int:
-    """Where the first item of `array`, whose items lie in a row, is; who passes it on keeps the array alive meanwhile.
+    """Return the address of the first item of `array`, which must be contiguous.
 
-    numpy tells the same, in a microsecond.
+    The caller keeps the array alive. numpy returns the same, but takes a microsecond.
     """
     return int(_py_buffer(array).address)

@@ -1,6 +1,6 @@
-"""Memory by its address inside kernels: Arrow's buffers as they lie there, without an array around them.
+"""Memory by its address inside kernels: Arrow buffers as they are, without wrapping arrays.
 
-An address is an int64; anyone who passes one keeps the memory alive until the kernel has returned.
+An address is an int64; the caller keeps the memory alive until the kernel returns.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ single_at = _loader(types.float32, ir.FloatType())
 word_at = _loader(types.uint64, ir.IntType(64))
 """The eight bytes at an address."""
 fetch = _prefetcher()
-"""Has the memory at an address brought near, as it will be read soon; any address may be given."""
+"""Prefetch the memory at an address, which will be read soon; any address is allowed."""
 set_byte = _storer(types.uint8, ir.IntType(8))
 """Writes the byte at an address."""
 set_offset = _storer(types.int32, ir.IntType(32))
@@ -150,6 +150,6 @@ copy_bytes = _copier()
 allocate = _allocator()
 """The address of a new block of `size` bytes, a multiple of 64, or 0 when there is no memory."""
 free = _liberator()
-"""Gives back a block of `allocate`."""
+"""Free a block of `allocate`."""
 call_at = _caller()
 """Calls the C function at an address, which takes a pointer and returns nothing, with a pointer to another address."""

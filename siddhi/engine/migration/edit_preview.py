@@ -11,7 +11,7 @@ from siddhi.engine.snapshots.matching import PartName
 
 @dataclass(frozen=True, slots=True)
 class PreviewedPart:
-    """The effect of an edit on the state of a part of the app as it is now.
+    """The effect of an edit on the state of one part of the running app.
 
     The state is kept, kept with groups and aggregates computed from its rows, or reset for that `reason`.
     """
@@ -22,7 +22,7 @@ class PreviewedPart:
 
 
 def preview_edit(now: model.AnalysedApp, edited: model.AnalysedApp) -> tuple[PreviewedPart, ...]:
-    """Return the effect on each part of `now` that may hold state if `edited` replaces it, in order of its text."""
+    """Return the effect on each part of `now` that may have state if `edited` replaces it, in the order of its text."""
     before, after = AppRuntime(now), AppRuntime(edited)
     before.start(0)
     report = after.restore_matching(before.snapshot())

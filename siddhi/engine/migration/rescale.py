@@ -11,10 +11,10 @@ without a window that groups by the attribute by which its stream is shared. Eve
 windows, aggregations, triggers, and queries that remember something over all events. It must be empty, or the state
 cannot be redistributed.
 
-All new instances have the latest of the old clocks, as one engine for all keys would. A timer of an instance that was
-behind fires with the next step, as every timer that was set for a time already past; none fires twice, none is lost.
+All new instances take the latest of the old clocks, as one engine for all keys would have. A timer of an instance that
+was behind fires with the next step, like any timer set for a time in the past; none fires twice, and none is lost.
 
-Where the app was edited as well, its new form first takes over what it can of each old instance (`adopt`).
+If the app was edited, too, its new version first takes over what it can from each old instance (`adopt`).
 """
 
 from __future__ import annotations
@@ -46,13 +46,15 @@ from siddhi.errors import SnapshotError
 from siddhi.language.ast import AttributeType
 
 Owner = Callable[[pa.Array], Int64Array]
-"""Gives the instance, from 0, that owns each of the keys: floats and doubles as such, all others as their texts
-(utf8), as are the labels of ranges."""
+"""Return the instance, from 0, that owns each of the keys.
+
+Floats and doubles are passed as such, all others and the labels of ranges as texts (utf8).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyShare:
-    """How the new instances share one input stream by key.
+    """How the new instances divide one input stream by key.
 
     The key is the value of `attribute` or, where that is None, the expression or the ranges of the partitions that
     read the stream.
@@ -172,7 +174,7 @@ def _recoded(state: State, codes: Int64Array) -> State:
 
 @dataclass(frozen=True, slots=True)
 class _Owned:
-    """What an old instance has for a new one; `ids` are the new numbers of the instances of each partition."""
+    """State of an old instance for a new one; `ids` are the new numbers of the instances of each partition."""
 
     saved: SavedApp
     ids: Mapping[str, Int64Array]
@@ -211,7 +213,7 @@ def _owned(
 
 
 def _check_parts(saved: SavedApp, state: AppState) -> None:
-    """Check that the app has the parts that were saved, whatever ranges its partitions have."""
+    """Check that the app has the saved parts; the ranges of its partitions may differ."""
     own = [replace(part.definition, ranges=b"") for part in state.parts]
     if [replace(part.definition, ranges=b"") for part in saved.parts] != own:
         raise unusable("snapshot-of-another-app", "it is of another app than the instances that are to share it")
@@ -229,7 +231,7 @@ def _drop_instances(place: PartitionPlace, index: int, shares: Mapping[str, KeyS
 
 
 def _keys(texts: list[str], key: model.PartitionKey) -> pa.Array:
-    """Return the keys as an `Owner` wants them."""
+    """Return the keys in the type that an `Owner` takes."""
     if key.expression is None or key.expression.type not in _REALS:
         return pa.array(texts, pa.utf8())
     return pa.array([float(text) for text in texts], pa.float64()).cast(_REALS[key.expression.type])

@@ -29,16 +29,16 @@ class Environment:
     aggregations: dict[str, Aggregation] = field(default_factory=dict)
     looked_into: set[str] = field(default_factory=set)
     looked_into_carefully: set[str] = field(default_factory=set)
-    """Of these the ones that it looks into with a condition that may fail or keeps state."""
+    """Those of them that it reads with a condition that may fail or keeps state."""
 
     def begin_query(self) -> None:
         """Another query is being built, which has looked into nothing yet."""
         self.looked_into, self.looked_into_carefully = set(), set()
 
     def in_table(self, expression: model.InTable, compiler: ExpressionCompiler) -> ExpressionNode:
-        """Return the node of `condition in table`, for the query that is being built.
+        """Return the node of `condition in table` for the query under construction.
 
-        Of a table with a key or an index Siddhi looks at no row where the condition asks for none.
+        Siddhi reads no row of a table with a key or an index if the condition requires none.
         """
         table = self.tables[expression.table]
         if table.has_index and not any(isinstance(part, model.TableValue) for part in walk(expression.condition)):

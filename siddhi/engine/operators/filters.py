@@ -88,7 +88,7 @@ def drop_rows(batch: EventBatch, failed: BoolArray, reasons: Reasons, step: Step
     """Record the rows `failed` of `batch` in `step` and return where rows are left, as `drop_failed` does.
 
     An input chunk may have become several: one for each run of a key in a partition, or for each row of a window that
-    releases rows one by one. There a failed row also removes the rows behind it, as in Siddhi.
+    releases rows one by one. In this case a failed row also removes the rows after it, as in Siddhi.
     """
     (rows,) = failed.nonzero()
     orders = batch.orders[rows]

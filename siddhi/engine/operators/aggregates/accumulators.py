@@ -30,15 +30,15 @@ SOURCES = {
     AttributeType.FLOAT: loops.REAL,
     AttributeType.DOUBLE: loops.REAL,
 }
-"""How arguments of each type are held: narrow int32, wide int64 or wide float64."""
+"""How arguments of each type are stored: narrow int32, wide int64 or wide float64."""
 _FORMS: dict[object, int] = {
     np.dtype(np.int32): loops.NARROW,
     np.dtype(np.int64): loops.WIDE,
     np.dtype(np.float64): loops.REAL,
 }
-"""The form of arrays that are taken as they are."""
+"""The form of arrays that need no conversion."""
 _AS_HELD = (AttributeType.DOUBLE, AttributeType.LONG)
-"""Types whose results are as they are held."""
+"""Types whose results are returned as they are stored."""
 _KINDS = {
     "sum": loops.SUM,
     "avg": loops.AVERAGE,
@@ -86,10 +86,9 @@ def in_form(values: AnyArray) -> tuple[AnyArray, int]:
 
 @dataclass(frozen=True, slots=True)
 class Accumulation:
-    """What one aggregate accumulates.
+    """The accumulation of one aggregate.
 
-    These are its kind, its argument's type (None without one), whether the largest value counts, and the type of its
-    result.
+    Its kind, the type of its argument (None without one), whether it is a maximum, and the type of its result.
     """
 
     kind: int
@@ -99,12 +98,12 @@ class Accumulation:
 
     @property
     def cells(self) -> int:
-        """How many cells of a group it has."""
+        """The number of cells that it has per group."""
         return loops.REAL_CELLS if self.real else loops.CELLS[self.kind]
 
     @property
     def real(self) -> bool:
-        """True when its cells hold a real sum."""
+        """Whether its cells contain a floating-point sum."""
         return self.kind == loops.AVERAGE or (
             self.kind == loops.SUM and self.argument is not None and SOURCES[self.argument] == loops.REAL
         )
@@ -156,12 +155,12 @@ class Accumulators:
         self.pool: Int64Array = np.zeros(loops.POOL_SIZE, dtype=np.int64)
         self._loops = [(number, member.kind, _LOOPS[member.kind]) for number, member in enumerate(members)]
         self._room = 0
-        """So many rows can be added for sure; more than that, once their nodes and entries are counted."""
+        """The number of rows that certainly fit; beyond it, their nodes and entries are counted."""
         self._no_nulls = self.nulls = [False] * len(members)
-        """Of which aggregates a null has been written since `room_for`; another list each time that changes."""
+        """The aggregates of which a null has been written since `room_for`; each change replaces the list."""
 
     def grow_groups(self, count: int) -> None:
-        """There are cells for `count` groups."""
+        """Provide cells for `count` groups."""
         self.cells = grown(self.cells, count)
 
     def make_room(self, rows: int) -> None:
@@ -176,7 +175,7 @@ class Accumulators:
         self._room = min(nodes, entries)
 
     def take_room(self, adds: int) -> None:
-        """Have room for so many rows, which a loop will add."""
+        """Reserve room for `adds` rows, which a loop will add."""
         if adds > self._room:
             self.make_room(adds)
         self._room -= adds
@@ -206,7 +205,7 @@ class Accumulators:
         self.pool[loops.ENTRIES] = len(live)
 
     def room_for(self, writes: int) -> tuple[Int64Array, BoolArray]:
-        """Return the arrays into which so many writes go, with a line for each aggregate; no null has been written."""
+        """Return the arrays that receive this many writes, with a line for each aggregate; no null has been written."""
         self.begin()
         shape = (len(self._results), writes)
         return np.empty(shape, INT64), np.empty(shape, BOOL)
@@ -247,9 +246,9 @@ class Accumulators:
                 self.nulls = [told or other == number for other, told in enumerate(self.nulls)]
 
     def replay(self, moves: Int64Array, lines: Int64Array, rows_leave: RowsLeave) -> None:
-        """Compute what `min` and `max` hold from all rows held, which `moves` add in the order in which they leave.
+        """Recompute `min` and `max` from all stored rows, which `moves` add in the order in which they leave.
 
-        From now on rows leave as `rows_leave` says. Other aggregates stay as they are.
+        From now on rows leave as `rows_leave` says. Other aggregates are unchanged.
         """
         if not self.lists:
             return
@@ -290,7 +289,7 @@ class Accumulators:
         return int(self.cells[:, cells[kinds == loops.DISTINCT]].sum())
 
     def keep_groups(self, kept: Int64Array) -> None:
-        """Forget all groups but `kept` (ascending), which are numbered from 0 in this order from now on."""
+        """Keep only the groups `kept` (ascending), and number them from 0 in this order."""
         self.grow_groups(int(kept.max(initial=-1)) + 1)
         gone = np.ones(len(self.cells), dtype=np.bool_)
         gone[kept] = False

@@ -1,6 +1,6 @@
-"""How operators say how they work, and choices between operators why a faster one was not taken.
+"""How operators report the way they run, and choices between operators the reason why a faster one was not used.
 
-A choice asks the faster operator first, which gives what it needs or `NotApplicable`:
+A choice asks the faster operator first, which returns what it needs or `NotApplicable`:
 
     chain = context.choices.applicable("input", "ChainOperator", plan_chain(machine, context))
     return EventMachineOperator(...) if chain is None else ChainOperator(chain, ...)
@@ -16,7 +16,7 @@ Made = TypeVar("Made")
 
 
 class Execution(Enum):
-    """How an operator works through the events of a batch."""
+    """How an operator processes the events of a batch."""
 
     COMPILED = "compiled"
     """One compiled loop over the columns."""
@@ -38,12 +38,12 @@ class NotApplicable:
 
 
 class Choices:
-    """What was ruled out while one query was built."""
+    """The choices that were ruled out while one query was built."""
 
     def __init__(self) -> None:
         """Create an empty record."""
         self.ruled_out: dict[tuple[str, str], str] = {}
-        """By the part of the query and the operator: the reason."""
+        """The reason, by the part of the query and the operator."""
         self.row_calls: dict[str, None] = {}
         """Functions that are called event by event, in the order of the text."""
 

@@ -21,7 +21,7 @@ class Implementations(Generic[Member]):
         """Create an empty registry.
 
         Args:
-            kind: What the members are, as errors name them, such as "window".
+            kind: The kind of the members, as errors name it, such as "window".
         """
         self.kind = kind
         self._members: dict[tuple[str, str], Member] = {}

@@ -36,7 +36,7 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(slots=True)
 class Failures:
-    """The causes (orders) of which rows failed in an operator, and what each died of."""
+    """The causes (orders) of the rows that failed in an operator, and their errors."""
 
     orders: list[Int64Array] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
@@ -55,16 +55,16 @@ class Failures:
 
 
 class Step:
-    """What operators may know of the step that runs.
+    """What operators may know about the current step.
 
-    `clocks` int64, at least one, non-decreasing: the app's clock at each root chunk (a mere move of the clock counts
-    as one root chunk without rows). No timer shows a clock below `floor`: the clock before the step, or, when the
-    root is a chunk of several events, the clock to which these move it in one jump. Output of timers has no time
-    before `shown`, the latest clock before the step, which is later than `floor` when events of a backlog are
-    processed at their own time. `opened` are the ids of partition instances that were created in this step, with the
-    order and clock of the row that opened each. `arrivals` are the even orders, and maybe odd ones, of rows that came
-    in, ascending, where no timer of the node has these too; `units` are orders of several chunks of which none is
-    emitted when one fails.
+    `clocks` int64, at least one, non-decreasing: the app's clock at each root chunk (a mere advance of the clock counts
+    as one root chunk without rows). No timer shows a clock below `floor`: the clock before the step or, if the root is
+    a chunk of several events, the clock to which these advance it in one jump. Output of timers has no time before
+    `shown`, the latest clock before the step, which is later than `floor` when events of a backlog are processed at
+    their own time. `opened` are the ids of partition instances that were created in this step, with the order and clock
+    of the row that opened each. `arrivals` are the even orders, and possibly odd ones, of rows that arrived, ascending,
+    if no timer of the node has the same order; `units` are orders of several chunks of which none is emitted if one
+    fails.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class Step:
 
     @property
     def failures(self) -> Failures:
-        """Where failed rows are booked; most steps have none and never make it."""
+        """Where failed rows are recorded, created on first use because most steps have none."""
         if self._failures is None:
             self._failures = Failures()
         return self._failures
@@ -111,7 +111,7 @@ class Step:
 
     @property
     def failure_count(self) -> int:
-        """How many times rows have been booked as failed since they were last taken."""
+        """The number of rows recorded as failed since they were last taken."""
         return 0 if self._failures is None else len(self._failures.orders)
 
     def taken_failures(self) -> Failures | None:
@@ -125,25 +125,25 @@ class Step:
         return arrived | np.isin(orders, self.arrivals) if len(self.arrivals) else arrived
 
     def without_failed(self, out: EventBatch) -> EventBatch:
-        """Return what is left of `out`: of `units` in which something failed, nothing."""
+        """Return `out` without the units in which a row failed."""
         failures = self._failures
         if failures is None or not failures.orders or not out.size or not len(self.units):
             return out
         kept = ~np.isin(out.orders, np.intersect1d(np.concatenate(failures.orders), self.units))
         return out if kept.all() else out.take(np.flatnonzero(kept))
 
-    # ---- rows told apart
+    # ---- rows that fail separately
 
     @property
     def whole(self) -> Step:
-        """The step of all nodes, of which this may be how one of them sees it."""
+        """The step of all nodes, if this is the view of one node."""
         return self if self._whole is None else self._whole
 
     def apart(self, clocks: Int64Array, arrivals: Int64Array, bases: Int64Array, events: Int64Array) -> Step:
         """Return the same step with a root for each of its units.
 
-        Root i of this step is replaced by the roots from `bases[i]` on, of which those from `events[i]` on belong to
-        its events; see `siddhi.engine.scheduling.failure_units`.
+        Root i of this step is replaced by the roots from `bases[i]` on, of which those from `events[i]` on are its
+        events; see `siddhi.engine.scheduling.failure_units`.
         """
         step = Step(clocks, self.floor, self.shown)
         step.arrivals, step._places, step._whole = arrivals, (bases, events), self.whole
@@ -302,14 +302,14 @@ class RowsLeave(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
-    """What an operator is given when it is built.
+    """What an operator receives when it is built.
 
     `instance_ranks` gives each partition instance its place among those whose timers are due at one time. With
-    `playback` event time drives the clock. With `partitioned` batches carry `partitions` and state is kept per
-    partition instance. Objects that the operators of all instances of a query share are put into `common` by the
-    first of them, under the `id` of what they are made from. A pattern holds no more than `max_partial_matches`. What
-    aggregates add they take off again as `rows_leave` says. `failing` is notified of expressions whose
-    rows may fail. `choices` notes which operators were ruled out.
+    `playback`, event time drives the clock. With `partitioned` batches carry `partitions` and state is kept per
+    partition instance. Objects shared by the operators of all instances of a query are put into `common` by the first
+    of them, under the `id` of their source. A pattern holds no more than `max_partial_matches`. Aggregates undo their
+    additions as `rows_leave` specifies. `failing` is notified of expressions whose rows may fail. `choices` records the
+    operators that were ruled out.
     """
 
     pool: StringPool
@@ -327,7 +327,7 @@ class Stateful(ABC):
     """Something with state that outlives a step."""
 
     execution = Execution.BATCHES
-    """How it works through the events of a batch."""
+    """How it processes the events of a batch."""
 
     def start(self, clock_ms: int) -> None:  # noqa: B027 - most operators have nothing to do
         """Start the operator with the app's clock at `clock_ms`.
@@ -353,11 +353,11 @@ class Stateful(ABC):
         """Take the place of the operator whose `snapshot` this is."""
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        """Return one state that holds what all `states` hold, of operators like this one, which holds nothing.
+        """Return one state with the contents of all `states`, of operators like this one, which is empty.
 
-        Partition instance i of `states[k]` is instance `ids[k][i]` from then on, -1 when it is no longer there; the
-        new ids are dense and rise with k and i. `NotByKeyError` when something goes by no key: what has no
-        instances, as this, must hold nothing.
+        Partition instance i of `states[k]` becomes instance `ids[k][i]`, or is dropped if that is -1; the new ids are
+        dense and ascend with k and i. `NotByKeyError` if a part has no key: an operator without instances, like this
+        one, must be empty.
         """
         own = self.snapshot()
         if not all(same_state(state, own) for state in states):
@@ -365,7 +365,7 @@ class Stateful(ABC):
         return own
 
     def state_size(self) -> StateSize:
-        """Return how much is held now; asked often, so it looks at counts, not at rows."""
+        """Return the current size of the state. It is called often, so it looks at counts and not at rows."""
         return StateSize(bytes=held_bytes(self))
 
     def live_codes(self) -> Iterator[Int64Array]:
@@ -382,7 +382,7 @@ class Stateful(ABC):
             self.restore(map_codes(state, change))
 
     def close_partitions(self, partitions: Int64Array) -> None:  # noqa: B027 - most operators have no partitions
-        """Forget the state of these partition instances; their ids may be given out again."""
+        """Drop the state of these partition instances; their ids may be reused."""
 
 
 class Operator(Stateful):
@@ -390,9 +390,9 @@ class Operator(Stateful):
 
     @abstractmethod
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        """Return what comes out of `batch`, which may be empty when only timers are due.
+        """Return the output for `batch`, which may be empty if only timers are due.
 
-        Output rows carry the order and clock of the row or timer that caused them, so both never fall.
+        Output rows carry the order and clock of the row or timer that caused them, so both are non-decreasing.
         """
 
 
@@ -400,14 +400,16 @@ class MergingOperator(Stateful):
     """A query's head with several inputs: a join or a state machine. It keeps state per `partitions` id itself."""
 
     sources: tuple[str, ...]
-    """The stream of each input, as `siddhi.engine.operators.base.scope.source_key` writes it; a stream that feeds
-    several slots stands once."""
+    """The stream of each input, as `siddhi.engine.operators.base.scope.source_key` writes it.
+
+    A stream that feeds several slots is listed once.
+    """
 
     @abstractmethod
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
         """Return the output for the merged rows, which may be none when only timers are due.
 
-        Each result is selected as a chunk of its own; `deliveries` says which of them leave the query together. The
+        Each result is selected as its own chunk; `deliveries` tells which of them leave the query together. The
         output's columns are named by `siddhi.engine.operators.base.scope.slot_column`; orders and clocks are those of
         the row or timer that completed each result.
         """

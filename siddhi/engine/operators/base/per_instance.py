@@ -342,9 +342,9 @@ def _process_inputs(copy: MergingOperator, batches: list[EventBatch], step: Step
 
 
 def came_together(batch: EventBatch) -> bool:
-    """Return whether events of several instances came together, or one went to several.
+    """Return whether one batch has events of several instances, or one event went to several.
 
-    What timers of several instances brought between two events, which has one even order, did not.
+    Rows that timers of several instances emitted between two events, all with one even order, do not count.
     """
     partitions, orders = batch.partitions, batch.orders
     if partitions is None:

@@ -1,4 +1,4 @@
-"""How the columns of a query's input batch are called."""
+"""The column names of a query's input batch."""
 
 from __future__ import annotations
 

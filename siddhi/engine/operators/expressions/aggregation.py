@@ -53,7 +53,7 @@ class AggregateInput:
 
 
 class Aggregator(ABC):
-    """The running state of one aggregate, one value a group. `by_row` says that Python code runs for each row."""
+    """The running state of one aggregate, with one value per group. With `by_row`, Python code runs for each row."""
 
     by_row = False
     can_fail = False
@@ -68,7 +68,7 @@ class Aggregator(ABC):
 
     @abstractmethod
     def keep_groups(self, kept: Int64Array) -> None:
-        """Forget all groups but `kept` (ascending), which are numbered from 0 in this order from now on."""
+        """Keep only the groups `kept` (ascending), and number them from 0 in this order."""
 
     @abstractmethod
     def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
@@ -102,9 +102,9 @@ AGGREGATORS: Implementations[AggregatorFactory] = Implementations("aggregator")
 
 
 class AggregateNode(ExpressionNode):
-    """One occurrence of an aggregate in a query, with a state of its own.
+    """One occurrence of an aggregate in a query, with its own state.
 
-    `is_output` says that it is a whole output.
+    `is_output` is set if it is a whole output attribute.
     """
 
     stateful = True

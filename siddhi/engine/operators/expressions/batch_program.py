@@ -1,11 +1,11 @@
-"""Expressions of several operations in one call, where batches are small.
+"""Expressions of several operations in one call, for small batches.
 
     price * volume / 100.0 > limit        INPUT price    INPUT volume    I_TO_F64    MUL_F    INPUT 100.0    DIV_F
                                           INPUT limit    MORE_F
 
-With few rows an operation of numpy costs a microsecond or two whatever it computes, and each node takes several. The
-program knows functions that choose, test or convert values. What it does not know (other functions, outputs of the
-query) is evaluated as before, and is an input.
+With few rows, each operation of numpy costs one or two microseconds whatever it computes, and each node takes several
+operations. The program supports functions that select, test or convert values. Everything else (other functions,
+outputs of the query) is evaluated as usual, and is an input.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ _STORES = {
     AttributeType.DOUBLE: code.STORE_F64,
     AttributeType.BOOL: code.STORE_BOOL,
 }
-"""How results are stored; floats, whose registers are doubles, are stored as these."""
+"""How results are stored; floats, whose registers are doubles, are stored as floats."""
 _WIDE = {AttributeType.INT: AttributeType.LONG, AttributeType.FLOAT: AttributeType.DOUBLE}
-"""As what a node stores types that it converts itself."""
+"""The type in which a node stores values that it converts itself."""
 _put_words = Struct("3q").pack_into
 _put_fraction = Struct("qdq").pack_into
 
@@ -78,7 +78,7 @@ EXTREME_BOUNDS = {
     "maximum": float(np.finfo(np.float64).smallest_subnormal),
     "minimum": float(np.finfo(np.float64).max),
 }
-"""What Siddhi's extremes start from."""
+"""The initial values of Siddhi's extremes."""
 
 _VALUES: Int64Array = np.zeros((MAX_PROGRAM_LINES, MAX_PROGRAM_ROWS), dtype=np.int64)
 _VALUES_F = _VALUES.view(np.float64)
@@ -213,8 +213,11 @@ _CALLS: dict[str, Callable[[BatchProgram, model.Call], int | None]] = {
 
 
 _Input = tuple[int, int, "np.dtype[np.generic]", ExpressionNode, str | None, StringConstantNode | None]
-"""An input that is not the same for all batches: its place in the plan, its form, dtype and node; its column if it is
-one, and the node again if it is a text. An `isinstance` for each batch would cost more than the rest."""
+"""An input that is not the same for all batches: its place in the plan, its form, dtype and node.
+
+Its column if it is one, and the node again if it is a text. An `isinstance` for each batch would cost more than the
+rest.
+"""
 
 
 class ProgramInputs:
@@ -237,7 +240,7 @@ class ProgramInputs:
 
     @property
     def evaluates(self) -> bool:
-        """Whether inputs have to be evaluated for each batch."""
+        """Whether inputs must be evaluated for each batch."""
         return bool(self._read)
 
     def fix(self, addresses: Mapping[str, int]) -> None:
@@ -324,10 +327,10 @@ class ProgramNode(ExpressionNode):
 def programmed(
     expression: model.TypedExpression, node: ExpressionNode, nodes: Mapping[int, ExpressionNode]
 ) -> ExpressionNode:
-    """Return `node`, which evaluates `expression`, or what does the same with a program where rows are few.
+    """Return `node`, which evaluates `expression`, or an equivalent that uses a program for few rows.
 
-    `nodes` are what evaluates the parts of `expression`, by their `id`. There is no program for what may fail or keeps
-    state, as it depends on which rows each operation sees.
+    `nodes` evaluate the parts of `expression`, by their `id`. There is no program for an expression that may fail or
+    keeps state, because it depends on the rows that each operation sees.
     """
     if not _has_instructions(expression) or node.can_fail or node.stateful or node.type not in _FORMS:
         return node
@@ -344,7 +347,7 @@ def programmed(
 
 
 def _has_instructions(expression: object) -> bool:
-    """Return whether `expression` is an operation, or a function of which there may be instructions."""
+    """Return whether `expression` is an operation, or a function that may have instructions."""
     if isinstance(expression, model.Call):
         return not expression.namespace and expression.script is None and expression.name in _CALLS
     return isinstance(expression, _OPERATIONS)

@@ -47,12 +47,12 @@ SCRIPT = ("define", "function")
 
 
 class ExpressionCompiler:
-    """A compiler of the expressions of one query's part.
+    """A compiler of the expressions of one part of a query.
 
-    It records what they read and the aggregates they hold. With `several` the rows are those of a join or a state
-    machine, with `paired` they are pairs of a join that is being made, so that every slot has an event. `in_table`
-    makes the nodes of `in`; without it an expression with `in` is refused. Calls that have nodes in `calls`, by their
-    `id`, keep these, and with them the results that they remember.
+    It records the columns that they read and their aggregates. With `several`, rows are those of a join or a state
+    machine; with `paired`, they are pairs of a join under evaluation, so that every slot has an event. `in_table`
+    builds the nodes of `in`; without it an expression with `in` is refused. Calls that have nodes in `calls`, by their
+    `id`, use these, together with the results that the nodes cache.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ExpressionCompiler:
     def of_pairs(self) -> ExpressionCompiler:
         """Return a compiler for the condition of the join whose selection this one compiles.
 
-        Columns that it finds are recorded here, too. Its aggregates forget no pair.
+        Columns that it finds are also recorded here. Its aggregates keep every pair.
         """
         context = replace(self.context, rows_leave=RowsLeave.NEVER)
         other = ExpressionCompiler(context, several=True, paired=True, in_table=self._in_table)

@@ -1,4 +1,4 @@
-"""One pass of expressions over the rows of a batch."""
+"""One evaluation of expressions over the rows of a batch."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class Reasons:
 
 
 class Evaluation:
-    """What expressions may read during evaluation over `batch`, and where they record rows that fail.
+    """The input of expressions during evaluation over `batch`, and the record of rows that fail.
 
-    `active` masks the rows that count (None: all): only these change the state of aggregates and only these can fail.
-    `groups` gives each row's dense group id, `group_count` how many there are; `fresh` marks rows whose group
-    restarts. `outputs` are the query's own output values so far. `read` masks the rows whose outputs anyone reads
-    (None: all): an aggregate that is an output may leave out its value in all others.
+    `active` masks the rows that count (None means all): only these change the state of aggregates and can fail.
+    `groups` gives each row's dense group id, `group_count` how many there are; `fresh` marks rows whose group restarts.
+    `outputs` are the query's own output values so far. `read` masks the rows whose outputs are read (None means all):
+    an aggregate that is an output may skip its value in all others.
     """
 
     __slots__ = ("active", "batch", "failed", "fresh", "group_count", "groups", "outputs", "read", "reasons", "size")
@@ -103,7 +103,7 @@ class Evaluation:
 
     @property
     def message(self) -> str:
-        """What the first row that was found to fail died of."""
+        """The error of the first failed row."""
         return self.reasons.first
 
     def fail(self, rows: BoolArray, message: str) -> None:
@@ -168,8 +168,8 @@ _NO_REASONS = Reasons()
 def together(batch: EventBatch) -> Int64Array:
     """Return non-decreasing numbers that are equal for rows which fail together.
 
-    These are the rows that result from one input chunk, in whatever chunks they leave, or those of a chunk that a
-    timer releases.
+    These are the rows that result from one input chunk, even if they leave in several, or those of a chunk that a timer
+    releases.
     """
     chunks, orders = batch.chunk_ids(), batch.orders
     numbers: Int64Array = np.zeros(batch.size, dtype=np.int64)
@@ -178,10 +178,10 @@ def together(batch: EventBatch) -> Int64Array:
 
 
 class ExpressionNode(ABC):
-    """An expression made ready to run: `evaluate` gives its value for every row at once.
+    """A compiled expression: `evaluate` returns its value for all rows at once.
 
-    `can_fail` says that a row may make it fail, `stateful` that its value depends on earlier rows; what is neither may
-    be evaluated for rows that do not need it. `by_row` says that Python code runs for each row.
+    `can_fail` is set if a row may make it fail, `stateful` if its value depends on earlier rows; if neither is set, it
+    may also be evaluated for rows that do not need it. `by_row` is set if Python code runs for each row.
     """
 
     type: AttributeType
@@ -191,7 +191,7 @@ class ExpressionNode(ABC):
 
     @abstractmethod
     def evaluate(self, evaluation: Evaluation) -> Value:
-        """Return the value for all rows; rows that are not active may hold anything."""
+        """Return the value for all rows; the value of inactive rows is unspecified."""
 
     def truth(self, evaluation: Evaluation) -> BoolArray:
         """Return where the value is true (null is false); for expressions of type bool."""

@@ -1,4 +1,4 @@
-"""Constants and references: where values come from."""
+"""Constants and references, the sources of values."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _quotient(left: Any, right: Any) -> Any:
 
 
 class ComparisonNode(ExpressionNode):
-    """False when an operand is null, but for `!=`, which then is true."""
+    """False if an operand is null, except for `!=`, which is true."""
 
     type = AttributeType.BOOL
 
@@ -169,7 +169,7 @@ class LogicalNode(ExpressionNode):
 
 
 def evaluate_where(node: ExpressionNode, evaluation: Evaluation, rows: BoolArray) -> Value:
-    """Return the value of `node` for the active ones of `rows`; the others may hold anything (a bool: false)."""
+    """Return the value of `node` for the active ones of `rows`; that of others is unspecified (a bool is false)."""
     before = evaluation.active
     evaluation.active = rows if before is None else before & rows
     if node.type is AttributeType.BOOL:

@@ -33,7 +33,7 @@ _COMPARISONS = {
 
 
 class NoProgramError(Exception):
-    """The loop cannot do what is asked for; the text says why."""
+    """The loop does not support the request; the text gives the reason."""
 
 
 class RegisterProgram(ABC):
@@ -129,7 +129,7 @@ class RegisterProgram(ABC):
 def put_values(line: Int64Array, value: Value, type_: AttributeType, size: int) -> None:
     """Write values of `type_` into `line` in the form of inputs.
 
-    Whole numbers, codes and bools are written as they are, others as the bits of a double.
+    Integers, codes and bools are written as they are, others as the bits of a double.
     """
     values: AnyArray = broadcast(value, size).values
     if type_ in FRACTIONS:

@@ -16,9 +16,11 @@ from siddhi.engine.operators.functions.conversion import number_as
 
 
 class _Extreme(CallNode):
-    """Siddhi's extremes: doubles that start from a bound; nulls and NaNs do not count. One argument passes through.
+    """Siddhi's extremes: doubles with an initial bound; nulls and NaNs are ignored.
 
-    So the answer is never null, longs beyond 2^53 lose digits, and no answer lies beyond the bound.
+    A single argument is returned as it is.
+
+    Therefore the result is never null, longs beyond 2^53 lose precision, and no result lies beyond the bound.
     """
 
     bound: ClassVar[float]

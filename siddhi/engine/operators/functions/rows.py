@@ -113,7 +113,7 @@ class _Memory:
         self.has_nulls = False
         self.rows = 0
         self.count = 0
-        """How many combinations have a result; of a table how many were looked for."""
+        """The number of combinations with a result; for a table, the number looked up."""
 
     def places(self, values: list[Value], size: int) -> Int64Array:
         """Return the place of the combination in each row, in the order of `known`."""
@@ -180,7 +180,7 @@ class RowFunction(CallNode):
         self._constant_rest = all(
             isinstance(node, ColumnNode | ConstantNode | StringConstantNode) for node in arguments
         )
-        """Whether arguments that are the same for all rows are constants."""
+        """Whether all arguments that are the same for all rows are constants."""
         self.texts = texts
         self.can_fail = True
         self.title = f"{call.namespace}:{call.name}"
@@ -365,8 +365,8 @@ def column_function(namespace: str, name: str, compute: Callable[..., Any], oper
         name: Name as declared.
         compute: Gets one numpy array per argument, each with one value per row of the batch, and must not change them.
             Returns an array of the same length, or an array and a bool mask of the rows that are not null. The result
-            is null wherever an argument is null; what `compute` gives there is ignored.
-        operand: dtype to which arguments are converted; None leaves each in its own.
+            is null wherever an argument is null; the result of `compute` there is ignored.
+        operand: dtype to which arguments are converted; None leaves each as it is.
     """
     FUNCTIONS.register(name, namespace)(partial(ColumnFunction, compute=compute, operand=operand))
 
@@ -386,8 +386,8 @@ def row_function(
         namespace: Namespace as declared.
         name: Name as declared.
         compute: Gets Python values and returns one, None for null. It is called once for each distinct combination of
-            arguments, whose result may be reused for later events: it must depend on nothing else. RowError makes the
-            event fail (`@OnError`). Calls that take too long are interrupted and fail, too.
+            arguments, whose result may be reused for later events: it must not depend on anything else. RowError makes
+            the event fail (`@OnError`). Calls that take too long are interrupted and fail, too.
         nulls: What to do with a null argument.
         texts: Pass all arguments as text, in the form that Java's `toString` gives.
         brief: Its work is bounded by the size of its arguments, and it makes a flat object if none of these is an

@@ -104,9 +104,9 @@ class RunScript(RowFunction):
 
 
 def returned(result: object, type_: AttributeType) -> object:
-    """Return what a script returned as a value of `type_`; `RowError` when it cannot be one.
+    """Return the result of a script as a value of `type_`, or raise `RowError` if it cannot be converted.
 
-    Numbers become each other, whole ones by cutting the fraction off; numbers and bools become text; None is null.
+    Numbers are converted into each other, to integers by truncation; numbers and bools become text; None is null.
     """
     if result is None:
         return None

@@ -28,7 +28,7 @@ class CreateSet(CallNode):
 
 @FUNCTIONS.register("sizeOfSet")
 class SizeOfSet(CallNode):
-    """How many elements the set has, 0 for null; a row whose argument is not a set fails."""
+    """The number of elements of the set, 0 for null; a row whose argument is not a set fails."""
 
     by_row = True
     can_fail = True

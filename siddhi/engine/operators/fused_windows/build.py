@@ -15,7 +15,7 @@ from siddhi.engine.operators.windows.time_batch import TimeCutter
 
 
 def fused_selection(query: model.AnalysedQuery, context: OperatorContext) -> FusedSelection | NotApplicable | None:
-    """Return the window and the selection of `query` as one operator, unless they have to run one after the other.
+    """Return the window and the selection of `query` as one operator, unless they have to run one after another.
 
     Return None where there is nothing to fuse. Inside a partition these are windows that rows leave one by one;
     without a window the selection alone handles the instances.

@@ -1,4 +1,4 @@
-"""What fused selections of every kind of window share: the arguments that they read and the groups they know."""
+"""The common parts of fused selections for all kinds of windows: the arguments that they read and their groups."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def room_for_moves(moves: Int64Array, wanted: int) -> Int64Array:
 
 
 class NodeLines:
-    """The expressions that are read of each row, each with a line of its own; the first `reserved` lines are taken."""
+    """The expressions that are read for each row, each with its own line; the first `reserved` lines are occupied."""
 
     def __init__(self, reserved: int = 0) -> None:
         self.reserved = reserved
@@ -83,10 +83,9 @@ class NodeLines:
 class FusedSelection(Operator):
     """A window and the selection behind it. Nothing in it can fail.
 
-    `nodes` are the values that are read of each row, those of aggregates and whatever else the window needs; `lines`
-    gives for each aggregate which of them is its argument. `first_cells` cells of each group belong to the window
-    itself, the first of which is above 0 as long as the group has rows. Inside a partition each instance has groups
-    of its own.
+    `nodes` are the values read for each row, those of aggregates and others that the window needs; `lines` gives for
+    each aggregate the index of its argument. The first `first_cells` cells of each group belong to the window; the
+    first of them is above 0 as long as the group has rows. Inside a partition each instance has its own groups.
     """
 
     execution = Execution.COMPILED
@@ -133,7 +132,7 @@ class FusedSelection(Operator):
         return kernel_array(codes)
 
     def make_room(self, lack: int, *, forget: bool) -> None:
-        """There is more of what the table of groups lacked; groups without rows may go if `forget`."""
+        """Grow what the table of groups lacked; groups without rows may be removed if `forget`."""
         if lack == NO_NULL_CODE:
             self.groups.state[NULL_CODE] = self.pool.code(NULL_TEXT)
         else:

@@ -1,4 +1,4 @@
-"""What a fused selection gives: attributes of the rows, aggregates, and expressions over both."""
+"""The output of a fused selection: attributes of the rows, aggregates, and expressions over both."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Outputs:
         ]
         """(name, attribute of the row, number of the aggregate or -1, type) of each output that is one or the other."""
         self.computed = len(self.direct) < len(self.outputs) or self.having is not None
-        """Whether there is more than that: outputs of another kind, or a condition."""
+        """Whether there are other outputs than these, or a condition."""
 
     @property
     def nodes(self) -> list[ExpressionNode]:

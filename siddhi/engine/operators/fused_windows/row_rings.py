@@ -51,7 +51,7 @@ class RowRings:
                 self.lines[number, MASK] = address_of(self.valid[number])
 
     def make_room(self, first: int, end: int, count: int) -> None:
-        """There is room for `count` rows behind the rows [first, end), and not for many times more."""
+        """Make room for `count` rows behind the rows [first, end), but not for many times more."""
         need = end - first + count
         if need > self.capacity or (8 * need < self.capacity and self.capacity > INITIAL_RING_ROWS):
             capacity = max(1 << (need - 1).bit_length(), INITIAL_RING_ROWS)
@@ -105,7 +105,7 @@ class RowRings:
             self.lines[line, MASK] = address_of(self.valid[line])
 
     def snapshot(self, first: int, end: int, codes: Sequence[bool]) -> State:
-        """Return the rows [first, end); `codes` says which lines hold string codes."""
+        """Return the rows [first, end); `codes` tells which lines contain string codes."""
         return self.taken(np.arange(first, end) & (self.capacity - 1), codes)
 
     def taken(self, columns: Int64Array, codes: Sequence[bool]) -> State:

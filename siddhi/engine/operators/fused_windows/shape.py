@@ -1,4 +1,4 @@
-"""Which selections can be fused with the window before them, and what they need of each row."""
+"""Which selections can be fused with the window before them, and which values of each row they need."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Shape:
 def shape_of(query: model.AnalysedQuery, context: OperatorContext) -> Shape | NotApplicable:
     """Return the shape of the selection of `query`.
 
-    There is none for a selection that emits other than current events, sorts, limits or delays rows, or has an
-    expression whose value may depend on more than the row and its aggregates.
+    There is none for a selection that emits other than current events, that sorts, limits or delays rows, or that has
+    an expression whose value may depend on more than the row and its aggregates.
     """
     selection, source = query.selection, query.input
     if not isinstance(source, model.SourceInput) or source.kind not in _STREAMS or source.after:

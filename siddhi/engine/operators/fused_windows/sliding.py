@@ -8,17 +8,17 @@
                 moves     +a write   +b write   −a +c write     −b +d write
                 out       a, avg     b, avg     c, avg          d, avg
 
-Only current events leave such a query, so that an event which leaves the window need not become a row: it is enough
-that its group and its arguments are taken off the accumulators, before the next event is added. Nothing has to happen
-at the time at which it leaves, and no timer is set. Of each event the window holds the arguments of aggregates, the id
-of its group, and its time if that decides when it leaves.
+Only current events leave such a query, so an event that leaves the window does not become a row: its arguments are
+subtracted from the accumulators of its group before the next event is added. Nothing has to happen at the time at which
+it leaves, and no timer is set. For each event the window stores the arguments of aggregates, the id of its group, and
+its time if that determines when it leaves.
 
-Events nearly always come in the order of their times, so that the oldest row held is the next to leave. Where one does
-not, the rows are moved: what a window of time holds is always sorted by time, and what a window of length and time
-holds stays in order of arrival, but what is due comes in front.
+Events nearly always arrive in the order of their times, so that the oldest stored row is the next to leave. If one does
+not, rows are moved: a time window is always sorted by time, and a window of length and time stays in order of arrival,
+except that rows that are due come first.
 
-A group without events is reset: the rounding errors of its sums go with its last event, and its id may be
-reused. This does not hold for the forever aggregates, which outlive their events.
+A group without events is reset: the rounding errors of its sums disappear with its last event, and its id may be
+reused. This does not apply to the forever aggregates, which outlive their events.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ from siddhi.language.ast import AttributeType
 class Leaving:
     """When a row leaves: behind `length` newer ones, or `duration` after its own time.
 
-    That time is the attribute `time` or, if it is None and `timing` is `BY_CLOCK`, the timestamp and the clock.
+    That time is the attribute `time` or, if that is None and `timing` is `BY_CLOCK`, the timestamp and the clock.
     """
 
     length: int = NEVER
@@ -119,9 +119,9 @@ def _stays_long(times: Int64Array, clocks: Int64Array, duration: int) -> int:
 
 
 class SlidingSelection(FusedSelection):
-    """Every current event leaves with the aggregates as they are once it has come; of a chunk, the last of each group.
+    """Every current event is emitted with the aggregates after its arrival; of a chunk, only the last of each group.
 
-    Without a window events never leave, and none is held.
+    Without a window events never leave, and none is stored.
     """
 
     def __init__(self, shape: Shape, leaving: Leaving, context: OperatorContext) -> None:
@@ -141,9 +141,9 @@ class SlidingSelection(FusedSelection):
         self.clocked = leaving.timing == BY_CLOCK
         self.attribute = leaving.time if leaving.timing == BY_ATTRIBUTE else None
         self._unordered = 0
-        """As long as this many rows have not come in order since the last that did not, rows leave in any order."""
+        """Rows may leave in any order until this many rows have arrived in order since the last that did not."""
         self._newest = LONG_AGO
-        """The time of the newest row held; what does not lie before it comes in order. Without order, `NEVER`."""
+        """The time of the newest stored row; a row that is not earlier is in order. Without order, `NEVER`."""
         self.kept = bool(state[KEEPS_GROUPS])
         self._duration = leaving.duration
         self._limited = leaving.length < NEVER
@@ -178,8 +178,8 @@ class SlidingSelection(FusedSelection):
         """Add `size` rows with the values `lines`, and return their sequence numbers.
 
         `keys` are the keys of their groups; `clocks` are the clocks of their arrival if the window is `clocked`. The
-        aggregates with which each row leaves go into `out` and `out_valid`. With `chunked` several rows may be one
-        chunk.
+        aggregates with which each row leaves are written into `out` and `out_valid`. With `chunked` several rows may be
+        one chunk.
         """
         start, rows = self.end, self.rows
         if start + size - self._first > rows.capacity:
@@ -206,7 +206,7 @@ class SlidingSelection(FusedSelection):
         return np.arange(start, start + size)
 
     def _comes_in_order(self, times: Int64Array) -> bool:
-        """Return whether rows with these times come in order, behind those that are held."""
+        """Return whether rows with these times are in order, after those that are stored."""
         if len(times) == 1:
             return bool(times.item() >= self._newest)
         return bool(ascends(kernel_array(times), self._newest))
@@ -249,12 +249,12 @@ class SlidingSelection(FusedSelection):
         self._unordered = 0 if in_order else max(self._unordered, 1)
 
     def _replay(self, columns: Int64Array, rows_leave: RowsLeave) -> None:
-        """Compute `min` and `max` from the rows in `columns`, which stand in the order in which they leave."""
+        """Compute `min` and `max` from the rows in `columns`, which are in the order in which they leave."""
         if self.accumulators.lists:
             self.accumulators.replay(self._groups(columns) | columns << ROW_SHIFT | ADD, self.rows.lines, rows_leave)
 
     def _groups(self, columns: Int64Array) -> Int64Array:
-        """Return the groups of the rows in `columns`, where moves tell them."""
+        """Return the groups of the rows in `columns`, if there are moves."""
         if not self.shape.keys:
             return np.zeros(len(columns), dtype=np.int64)
         groups: Int64Array = self.rows.narrow[GROUP_LINE, columns].astype(np.int64) << GROUP_SHIFT
@@ -306,7 +306,7 @@ class SlidingSelection(FusedSelection):
     ) -> None:
         """Add `size` rows from `start` on.
 
-        The aggregates with which they leave go into `out` and `out_valid` from place `at` on.
+        The aggregates with which they leave are written into `out` and `out_valid` from position `at` on.
         """
         accumulators, rows, groups = self.accumulators, self.rows, self.groups
         moves = self._moves

@@ -82,7 +82,7 @@ class Aggregation(Stateful):
         if not self.retention.enabled:
             self._take_in(batch, step)
             return
-        # buckets are given up at points of a grid; a point goes before the rows at its time
+        # buckets are purged at points of a grid; a point comes before the rows at its time
         points = self._grid_points(batch.clocks)
         cuts = [0, *(np.flatnonzero(points[1:] != points[:-1]) + 1).tolist(), batch.size]
         for start, stop in itertools.pairwise(cuts):
@@ -139,7 +139,7 @@ class Aggregation(Stateful):
         self._first_ms = self._cleaned_ms = clock_ms
 
     def next_deadline_ms(self) -> int | None:
-        """Return the first point of the grid at which a bucket is given up, or None."""
+        """Return the first point of the grid at which a bucket is purged, or None."""
         outdated = self.retention.first_outdated_ms(self._index.oldest)
         if outdated is None:
             return None
