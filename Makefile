@@ -12,7 +12,7 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-ha demo-kafka ha-faults kafka-ledger up test check lint style types layers collected unit programs tour chaos kafka-faults file-faults clock-faults redteam soak simulate fuzz-differential peers key-cliffs many-plans simulate-scale lock clean acceptance dist dist-test image-test
+.PHONY: help demo demo-ha demo-kafka ha-faults kafka-ledger up test check lint style types layers collected unit programs tour chaos kafka-faults file-faults clock-faults redteam soak properties simulate fuzz-differential peers key-cliffs many-plans simulate-scale lock clean acceptance dist dist-test image-test
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -90,6 +90,9 @@ unit: $(READY)
 
 programs: # what tests start and Debian has: installed when it is missing, each time, as it may have gone since
 	@./tools/setup_tests.sh
+
+properties: $(READY) ## tests of properties with all of their random examples, of which other runs draw a third (EXAMPLES=4 for four times as many)
+	CEP_EXAMPLES=$(or $(EXAMPLES),1) $(BIN)/pytest -m hypothesis $(SPREAD)
 
 simulate: $(READY) ## many seeded schedules under virtual time: make simulate SEEDS=10000 FIRST=0
 	$(BIN)/python tests/simulation/simulate.py --schedules $(or $(SEEDS),10000) --first $(or $(FIRST),0)

@@ -11,15 +11,19 @@ from typing import Any
 import pytest
 import zmq
 from certificates import certificate_for_loopback
+from hypothesis import settings
 from kafka_broker import Broker, NoBrokerError, kafka_broker
 from left_out import pytest_sessionfinish, pytest_unconfigure  # noqa: F401 - pytest calls them
 from postgresql_server import NoServerError, PostgresqlServer, postgresql_server
 from quick_flask import make_quickly
+from random_examples import examples
 from spreading import pytest_collection_modifyitems, pytest_xdist_make_scheduler  # noqa: F401 - pytest calls them
 
 Drive = Callable[..., None]
 
 make_quickly()
+settings.register_profile("share", max_examples=examples(100))
+settings.load_profile("share")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from query_plan.annotations import DELIVERIES, written_name
 from query_plan.builder import build
@@ -173,7 +174,7 @@ def test_what_is_guaranteed_is_read_from_the_text_and_kept_in_the_xml(written: s
 
 @pytest.mark.thorough
 @given(_plans)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_plan_reads_back_as_it_was_written(plan: QueryPlan) -> None:
     assert read_xml(write_xml(plan)) == plan
 
@@ -235,7 +236,7 @@ def test_xml_that_is_no_query_plan_is_refused_at_its_line(part: str, instead: st
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_damaged_plan_is_refused_or_is_another_plan(data: st.DataObject) -> None:
     text = a_plan()
     start = data.draw(st.integers(0, len(text)))

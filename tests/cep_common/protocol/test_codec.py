@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint, PlanKey
@@ -61,7 +62,7 @@ def _of(info: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
 @pytest.mark.parametrize("name", sorted(message_types()))
 def test_every_message_type_comes_back_as_it_was_sent(name: str) -> None:
     @given(message=of_type(message_types()[name]), correlation=st.binary(max_size=9), bodies=st.lists(st.binary()))
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=examples(15), deadline=None)
     def comes_back(message: Message, correlation: bytes, bodies: list[bytes]) -> None:
         assert decode(encode(message, correlation, bodies)) == Envelope(message, correlation, tuple(bodies))
 
@@ -74,7 +75,7 @@ def test_the_header_says_magic_type_and_correlation_before_the_body() -> None:
 
 
 @given(st.lists(st.binary(max_size=40), max_size=6))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_frames_give_an_envelope_or_a_decode_error(frames: list[bytes]) -> None:
     assert_decodes_or_refuses(frames)
 
@@ -82,7 +83,7 @@ def test_any_frames_give_an_envelope_or_a_decode_error(frames: list[bytes]) -> N
 @given(
     st.sampled_from(sorted(message_types())), st.binary(max_size=60), st.none() | st.integers(0, 2**64 - 1) | st.text()
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_body_of_a_known_type_gives_an_envelope_or_a_decode_error(name: str, body: bytes, other: object) -> None:
     assert_decodes_or_refuses([header_of(name, body)])
     assert_decodes_or_refuses([header_of(name, msgspec.msgpack.encode(other))])
@@ -90,7 +91,7 @@ def test_any_body_of_a_known_type_gives_an_envelope_or_a_decode_error(name: str,
 
 @pytest.mark.thorough
 @given(MESSAGES, st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_damaged_body_gives_an_envelope_or_a_decode_error(message: Message, data: st.DataObject) -> None:
     header = bytearray(encode(message)[0])
     header[data.draw(st.integers(0, len(header) - 1))] = data.draw(st.integers(0, 255))

@@ -15,6 +15,7 @@ from free_ports import free_port
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from manager_world import KEY, FakeView, World, driver, task, topology
+from random_examples import examples
 
 from cep_common.security.config import ServerSecurity
 from cep_common.web.server import WebServer
@@ -84,7 +85,7 @@ TABLES = st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4)
 
 
 @pytest.mark.thorough
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(TABLES, TABLES)
 def test_a_picture_with_its_changes_is_the_next_picture_but_for_what_is_null(
     before: dict[str, Any], after: dict[str, Any]

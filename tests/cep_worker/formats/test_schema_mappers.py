@@ -23,6 +23,7 @@ from free_ports import free_port
 from google.protobuf import descriptor_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 from schema_registry import FakeRegistry, schema_registry
 from worker_world import values
 
@@ -467,7 +468,7 @@ def test_without_the_libraries_the_plan_is_told_which(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_any_bytes_give_an_event_or_a_refusal(kind: str, data: st.DataObject) -> None:
     source, bodies = _source_and_bodies(kind)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 from worker_world import DEPARTURES, departures, values
 
 from cep_common.ids import PlanKey
@@ -134,7 +135,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(STEPS, max_size=40), st.booleans())
 def test_every_link_carries_what_follows_the_position_that_its_server_names(
     steps: list[tuple[str, int]], secures: bool
@@ -430,7 +431,7 @@ class Topology:
             del pending[0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(sizes=st.lists(st.integers(1, 3), min_size=1, max_size=9), chosen=st.sets(st.integers(0, 26), max_size=2))
 def test_a_poison_event_alone_fails_and_ends_its_topology_a_few_times(sizes: list[int], chosen: set[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 from worker_world import ALERTS, KEY, alerts
 
 from cep_common.protocol.links import Data, OpenLink, StreamSchema
@@ -55,7 +56,7 @@ def test_a_group_is_found_as_it_was_written(tmp_path: Path) -> None:
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_torn_ends_the_group_what_is_damaged_is_left_out_and_it_can_be_written_on(
     tmp_path: Path, data: st.DataObject
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from random_examples import examples
 from worker_world import ALERTS, KEY, PLAN, alerts
 
 from cep_common.errors import ConfigError
@@ -182,7 +183,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
+TestHistories.settings = settings(max_examples=examples(50), stateful_step_count=25, deadline=None)
 
 
 def test_results_that_a_former_process_left_are_counted_before_the_first_tick(tmp_path: Path) -> None:

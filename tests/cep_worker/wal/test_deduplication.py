@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import StreamBinding
@@ -50,7 +51,7 @@ STEPS = st.one_of(
 
 
 @pytest.mark.thorough
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.lists(STEPS, max_size=30))
 def test_what_was_taken_is_known_in_every_later_process_and_nothing_else(
     steps: list[tuple[str, int | None]],

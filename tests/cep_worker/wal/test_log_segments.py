@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import StreamBinding
@@ -100,7 +101,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(STEPS, max_size=25))
 def test_whatever_happens_what_was_appended_and_not_secured_is_there_in_order(
     steps: list[tuple[str, int | bytes | None]],
@@ -122,7 +123,7 @@ def test_whatever_happens_what_was_appended_and_not_secured_is_there_in_order(
         model.log.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=6), st.data())
 def test_a_crash_that_leaves_the_last_file_cut_at_any_byte_keeps_every_whole_record(
     lengths: list[int], data: st.DataObject

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.language import ast
@@ -106,7 +107,7 @@ _EXPRESSIONS = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(_EXPRESSIONS)
 def test_a_printed_expression_reads_back_as_the_same_expression(expression: ast.Expression) -> None:
     assert parse_expression(print_expression(expression)) == expression

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.errors import SiddhiParseError
 from siddhi.language.parser import MAXIMUM_DEPTH, parse, parse_expression, parse_on_demand_query
@@ -167,7 +168,7 @@ _WORDS = """
 _PIECES = st.sampled_from(_WORDS.split())
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(st.one_of(st.text(), st.lists(_PIECES).map(" ".join)))
 def test_no_text_raises_anything_but_a_parse_error(text: str) -> None:
     for whole in (text, DEFINE + text, f"{DEFINE}from S[{text}] select {text} as x insert into O"):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from random_examples import examples
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.stage_hosts import Blame, HostedState, HostedTask
@@ -428,7 +429,7 @@ class HostsMachine(RuleBasedStateMachine):
 
 
 TestHostsMachine = HostsMachine.TestCase
-TestHostsMachine.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestHostsMachine.settings = settings(max_examples=examples(40), stateful_step_count=25, deadline=None)
 
 
 def test_a_heartbeat_without_a_list_repeats_what_the_last_list_did_not_show() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from random_examples import examples
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import RunState, SubmitTopology
@@ -778,4 +779,4 @@ class AnyStory(RuleBasedStateMachine):
 
 
 TestAnyStory = AnyStory.TestCase
-TestAnyStory.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestAnyStory.settings = settings(max_examples=examples(60), stateful_step_count=25, deadline=None)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from cep_common.errors import DecodeError
 from cep_common.protocol.links import StreamSchema
@@ -78,14 +79,14 @@ def test_a_batch_comes_back_as_it_was(rows: list[dict[str, Any]]) -> None:
 
 
 @given(ROWS, st.integers(0, 3))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 def test_a_slice_is_sent_as_its_rows_alone(rows: list[dict[str, Any]], start: int) -> None:
     batch = batch_of(rows).slice(start)
     assert decode_batch(encode_batch(batch), SCHEMA, batch.num_rows) == batch
 
 
 @given(ROWS.filter(bool), st.data())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_a_damaged_body_from_outside_is_a_batch_or_a_decode_error(
     rows: list[dict[str, Any]], data: st.DataObject
 ) -> None:

@@ -7,6 +7,7 @@ from collections import deque
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from cep_common.errors import InputError
 from cep_common.protocol.links import MarkIdle
@@ -95,7 +96,7 @@ ACTIONS = st.lists(st.tuples(st.sampled_from(["send", "carry", "refuse", "done",
 
 
 @given(st.integers(1, 8), ACTIONS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_in_any_interleaving_the_window_holds_and_every_frame_arrives_and_is_acknowledged(
     window: int, actions: list[tuple[str, int]]
 ) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.engine.operators.tables.stored_table import RowChange
 from topology.stores.pending import Row, RowMove, Writes, writes_of
@@ -84,7 +85,7 @@ def test_rows_without_a_key_move_where_all_that_are_the_same_go_one_way(
 LETTERS = st.sampled_from("abcd")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @example(["b", "b"], [("b", None), ("b", "b"), ("b", "a"), ("b", "b")])
 @given(st.lists(LETTERS, max_size=5), st.lists(st.tuples(LETTERS, st.none() | LETTERS), max_size=10))
 def test_what_is_written_gives_the_rows_of_now(there: list[str], steps: list[tuple[str, str | None]]) -> None:

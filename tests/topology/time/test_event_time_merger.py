@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 from topology_builders import bundle, numbers, rows_of, schema_of
 
 from cep_common.protocol.links import StreamSchema
@@ -124,7 +125,7 @@ def schedules(draw: st.DrawFn) -> tuple[list[str], list[Bundle | None], bool]:
 
 @pytest.mark.thorough
 @given(schedules())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_what_is_released_and_settled_is_what_the_reference_says(
     schedule: tuple[list[str], list[Bundle | None], bool],
 ) -> None:

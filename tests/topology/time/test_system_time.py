@@ -11,6 +11,7 @@ from unittest import mock
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 from topology_builders import KEY
 
 from query_plan.builder import build
@@ -121,7 +122,7 @@ def lives(draw: st.DrawFn) -> list[Event]:
 
 
 @given(lives(), st.integers(0, 2**32))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_what_was_accepted_during_an_outage_gives_the_answers_of_an_undisturbed_run(
     events: list[Event], seed: int
 ) -> None:
@@ -156,7 +157,7 @@ def test_what_was_accepted_during_an_outage_gives_the_answers_of_an_undisturbed_
 
 
 @given(lives(), st.lists(st.integers(-300, 60), min_size=14, max_size=14), st.integers(2, 6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_backlog_at_one_go_gives_what_it_gives_time_by_time(
     events: list[Event], offsets: list[int], most: int
 ) -> None:

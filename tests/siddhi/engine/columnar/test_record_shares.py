@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.engine.arrow_c import split_by_owner
 from siddhi.engine.arrow_c.split_by_owner import share_by_owner, text_hashes
@@ -40,7 +41,7 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
 
 
 @pytest.mark.thorough
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(batches(), st.integers(1, 5), st.randoms(use_true_random=False))
 def test_each_owner_gets_its_rows_in_order(batch: pa.RecordBatch, shares: int, chance: object) -> None:
     owners = np.array([chance.randrange(shares) for _ in range(batch.num_rows)], dtype=np.int64)  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.query.on_demand import analyse_on_demand_query
@@ -103,7 +104,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", list(CHANGES))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(condition=CONDITIONS, steps=STEPS)
 def test_changes_of_a_table_agree_with_a_loop(
     change: str, condition: list[str], steps: list[tuple[str, Chunk]]
@@ -172,7 +173,7 @@ class Join:
 @pytest.mark.thorough
 @pytest.mark.parametrize("lengths", [(0, 3), (2, 2), (1, 0)])
 @pytest.mark.parametrize("batch_rows", [None, 1])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(condition=CONDITIONS, events=ALONE)
 def test_joins_agree_with_a_loop(
     lengths: tuple[int, int], batch_rows: int | None, condition: list[str], events: list[tuple[str, Row]]

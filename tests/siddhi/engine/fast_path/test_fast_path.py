@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
@@ -108,7 +109,7 @@ def written(records: pa.RecordBatch) -> tuple[object, ...]:
 
 
 @pytest.mark.thorough
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(plain_queries("A"), plain_queries("B"), st.lists(batches(), min_size=1, max_size=4), st.booleans())
 def test_the_fast_path_answers_as_the_general_path(
     first: str, second: str, sent: list[pa.RecordBatch], own: bool

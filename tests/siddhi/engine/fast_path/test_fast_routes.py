@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.query.on_demand import analyse_on_demand_query
@@ -246,7 +247,7 @@ def answers(text: str, sent: Sequence[tuple[str, pa.RecordBatch]], saved_at: int
 
 
 @pytest.mark.thorough
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     aggregating() | joins() | lookups() | patterns() | selections() | selections(),
     st.lists(batches(), min_size=1, max_size=9),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.query.on_demand import analyse_on_demand_query
@@ -104,7 +105,7 @@ class Running:
 
 
 @pytest.mark.thorough
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn=events, cuts=st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=4), by=st.booleans())
 def test_every_bucket_holds_what_fell_into_it(
     drawn: list[tuple[Any, ...]], cuts: list[tuple[int, bool]], *, by: bool

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp
@@ -124,7 +125,7 @@ def test_a_purge_that_cannot_be_is_refused_where_it_stands(annotation: str, code
     assert problem.span is not None
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     gaps=st.lists(st.sampled_from([0, 900, 4_000, 10_000, 60_000, 150_000]), min_size=2, max_size=20),
     cuts=st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=4),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
@@ -123,7 +124,7 @@ event_lists = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 15), values),
 
 
 @pytest.mark.thorough
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     kind=st.sampled_from(list(KINDS)),
     left=windows,

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
@@ -99,7 +100,7 @@ def outcome(app: str, events: list[tuple[Any, ...]], cuts: list[int], saved_at: 
 
 
 @pytest.mark.thorough
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     window=st.sampled_from(WINDOWS),
     queries=st.lists(st.sampled_from(FEEDS + JOINS), min_size=1, max_size=3),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.testing import Case, record_answers, restored
 
-EXAMPLES = int(os.environ.get("TIMES_EXAMPLES", "25"))
+EXAMPLES = examples(25)
 """How many apps are tried; a few thousand find what is rare."""
 DRAWS = st.randoms(use_true_random=False)
 STREAMS = "@app:playback define stream S (k string, n int); define stream T (k string, n int); "

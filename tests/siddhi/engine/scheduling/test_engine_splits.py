@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp
@@ -142,7 +143,7 @@ def plan(request: pytest.FixtureRequest) -> tuple[str, AnalysedApp]:
     return request.param, app_of(QUERIES[request.param])
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=event_lists, data=st.data())
 def test_any_split_and_a_snapshot_anywhere_give_the_same_output(
     plan: tuple[str, AnalysedApp], drawn: list[Any], data: st.DataObject

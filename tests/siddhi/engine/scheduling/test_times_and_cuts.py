@@ -3,12 +3,12 @@ answer, whatever the times of the events are."""
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 from timed_apps import STREAMS, Event, answers, random_app, random_events
 
 from siddhi.analysis.analyser import analyse
@@ -16,7 +16,7 @@ from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language.parser import parse
 from siddhi.testing import record_batch
 
-EXAMPLES = int(os.environ.get("TIMES_EXAMPLES", "15"))
+EXAMPLES = examples(15)
 """How many apps are tried; a few thousand find what is rare."""
 DRAWS = st.randoms(use_true_random=False)
 

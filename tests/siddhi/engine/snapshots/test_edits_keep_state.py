@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
@@ -80,7 +81,7 @@ def queries(draw: st.DrawFn, window: str, attributes: str) -> str:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("window", WINDOWS)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(data=st.data(), before=EVENTS, after=EVENTS)
 def test_results_after_an_edit_are_those_of_the_new_text_on_the_same_window(
     window: str, data: st.DataObject, before: list[Any], after: list[Any]

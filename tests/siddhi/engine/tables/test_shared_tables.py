@@ -3,7 +3,6 @@ and what the plain ways of writing and looking give."""
 
 from __future__ import annotations
 
-import os
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
@@ -126,7 +126,7 @@ def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("partitioned", [False, True])
-@settings(max_examples=int(os.environ.get("SHARED_TABLE_CASES", "40")), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     definition=st.sampled_from(DEFINITIONS),
     queries=st.lists(st.sampled_from(WRITES + LOOKS + CIRCLES), min_size=1, max_size=3),

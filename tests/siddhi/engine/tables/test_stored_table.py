@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
@@ -146,7 +147,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from([KEYED, PLAIN]), STEPS, st.integers(0, 8))
 def test_changes_repeated_on_earlier_rows_give_the_rows_of_now(key: str, steps: list[Any], after: int) -> None:
     runtime, table = app(key)

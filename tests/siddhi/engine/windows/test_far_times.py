@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.column_names import TIMESTAMP
@@ -62,7 +63,7 @@ LONGS = st.one_of(
 DURATIONS = st.one_of(st.integers(1, 2**63 - 1), st.sampled_from([2**63 - 1, 2**62, 300_000 * 31_536_000_000, 1_000]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     window=st.sampled_from(WINDOWS),
     duration=DURATIONS,

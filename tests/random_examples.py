@@ -1,0 +1,16 @@
+"""How many random examples each test of a property draws: some in every run, all with `make properties`."""
+
+from __future__ import annotations
+
+import os
+
+SHARE = float(os.environ.get("CEP_EXAMPLES", "0.3"))
+"""The part of a test's full number of examples that a run draws, each run others (but the same with CI=true)."""
+
+LEAST = 8
+"""A run draws at least this many, or the full number if that is smaller."""
+
+
+def examples(full: int) -> int:
+    """Return how many examples to draw in a test that draws `full` at full length."""
+    return max(min(full, LEAST), round(full * SHARE))
