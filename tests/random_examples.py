@@ -1,4 +1,4 @@
-"""How many random examples each test of a property draws: some in every run, all with `make properties`."""
+"""How many examples the tests draw that search for long: a share in every run, all with `make properties`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 
 SHARE = float(os.environ.get("CEP_EXAMPLES", "0.3"))
 """The part of a test's full number of examples that a run draws, each run others (but the same with CI=true)."""
+
+FULL_LENGTH = SHARE >= 1
+"""Whether tests that go through a list of cases take all of them, rather than a share."""
 
 LEAST = 8
 """A run draws at least this many, or the full number if that is smaller."""

@@ -44,6 +44,7 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", CASES)
 def test_no_way_of_playing_a_random_case_changes_the_answers(number: int) -> None:
     found = list(DifferentialRun(SEED, None, shrink=1).play(number))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 _LOADED = """
 from siddhi.engine.arrow_c.copy_kernel import passing_records
 from siddhi.engine.arrow_c.read_kernels import keep_rows, read_records
@@ -18,6 +20,7 @@ for loop in (passing_records, keep_rows, read_records, write_records, run_over_r
 """
 
 
+@pytest.mark.thorough
 def test_the_loops_around_filters_and_programs_are_loaded_by_the_warm_up() -> None:
     """Another process, as the tests of this one have loaded them."""
     told = subprocess.run([sys.executable, "-c", _LOADED], check=True, capture_output=True, text=True).stdout  # noqa: S603 - our own

@@ -234,6 +234,7 @@ MANY_KEYS = "let o = {}; for (let i = 0; i < 2e4; i++) o['k' + i] = i; const e =
         ("", "outer: for (;;) for (;;) continue outer"),
     ],
 )
+@pytest.mark.thorough
 @pytest.mark.usefixtures("little_time")
 def test_built_in_functions_in_a_loop_end_with_the_time_of_the_call(prepared: str, call: str) -> None:
     began_s = time.process_time()

@@ -22,6 +22,7 @@ define table T (k string);
 """
 
 
+@pytest.mark.thorough
 def test_recorded_aggregations_have_their_answers_when_events_come_one_by_one() -> None:
     cases = [case for case in recorded_cases() if case.feature.startswith("aggregation")]
     assert cases
