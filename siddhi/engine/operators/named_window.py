@@ -1,4 +1,4 @@
-"""Named windows: a window that queries insert into, read from and look into."""
+"""Named windows, which queries insert into, read from and search."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class NamedWindow(AppNode):
         self.parts = (self.window,)
 
     def _tells_all(self, *, times_of_expiry_seen: bool) -> bool:
-        """Return whether its stream has every row that comes and every one that leaves.
+        """Return whether its stream contains every row that enters and every one that leaves.
 
-        Rows of a batch expire with other times once they were seen. Where these times are read, who looks at them and
-        when must be known before they expire.
+        Rows of a batch expire with other timestamps once they have been read. If these timestamps are used, the reads
+        and their times must be known before the rows expire.
         """
         window = self.window
         apart = window.notes_looks and times_of_expiry_seen

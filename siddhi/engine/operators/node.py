@@ -52,7 +52,7 @@ class AppNode:
 
     @property
     def shares(self) -> frozenset[str]:
-        """What of `reads` and `writes` others may change and look at in the same step."""
+        """Those of `reads` and `writes` that others may change and read in the same step."""
         return frozenset()
 
     @cached_property
@@ -77,9 +77,9 @@ class AppNode:
 
     @abstractmethod
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
-        """Return what the node sends for the rows of its inputs and the timers of the step.
+        """Return the output of the node for the rows of its inputs and the timers of the step.
 
-        There is one batch for each of `sources`.
+        There is one batch per item of `sources`.
         """
 
     def write(self, batch: EventBatch, step: Step) -> int:
@@ -95,12 +95,12 @@ class AppNode:
             part.start(clock_ms)
 
     def close_partitions(self, partitions: Int64Array) -> None:
-        """Forget the state of these partition instances; their ids may be given out again."""
+        """Drop the state of these partition instances; their ids may be reused."""
         for part in self.parts:
             part.close_partitions(partitions)
 
     def state_size(self) -> StateSize:
-        """Return how much the parts of the node hold now."""
+        """Return the current size of the state of the node's parts."""
         return total(part.state_size() for part in self.parts)
 
     def snapshot(self) -> State:

@@ -25,10 +25,10 @@ def build_chain(
     in_table: MembershipTest | None = None,
     shows_expired: bool = True,
 ) -> list[Operator]:
-    """Return the operators of `source`, first to last, when the attributes `needed` are read behind them.
+    """Return the operators of `source`, first to last, if the attributes `needed` are read behind them.
 
-    `expired` says whether expired rows are asked for, or looked for if not `shows_expired`, `selected` which attributes
-    the query selects as they are.
+    `expired` is set if expired rows are emitted, or only searched if not `shows_expired`; `selected` are the attributes
+    that the query selects as they are.
     """
     wanted = dict(needed)
     before_window = source.schema.names()

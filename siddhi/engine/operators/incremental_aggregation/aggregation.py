@@ -207,9 +207,9 @@ class Aggregation(Stateful):
     def _part_of_open_bucket(self, level: int, smallest: int, within_start_ms: int, within_end_ms: int) -> Int64Array:
         """Return the slots that replace the open bucket of `level` when it began too early to be read.
 
-        With `aggregate by` Siddhi then shows, as a row of that bucket, the contents of the largest of the smaller
-        open buckets that begins within the period: of the open year, say, the open month. None is smaller than those
-        of level `smallest`: joins show no second for a larger bucket.
+        With `aggregate by`, Siddhi then shows, as a row of that bucket, the contents of the largest of the smaller open
+        buckets that begins within the period: of the open year, say, the open month. Buckets smaller than level
+        `smallest` do not count: joins show no second for a larger bucket.
         """
         if self._latest_ms == _LONG_AGO:
             return NO_POSITIONS

@@ -28,10 +28,10 @@ from siddhi.language.ast import AttributeType
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What an aggregation keeps and shows.
+    """The values that an aggregation stores and outputs.
 
-    `taken` are the values that are worked out for each event, by column; `accumulators` what is kept of them, `columns`
-    the values that each slot has, and `outputs` the attributes of a row, worked out over these columns.
+    `taken` are the values computed for each event, by column; `accumulators` aggregate them, `columns` are the values
+    of each slot, and `outputs` the attributes of a row, computed from these columns.
     """
 
     taken: Mapping[str, ExpressionNode]
@@ -57,7 +57,7 @@ def build_measures(
 
 
 class _MeasuresBuilder:
-    """Equal aggregates, and aggregates of equal parts, share what is kept."""
+    """Equal aggregates, and aggregates with equal parts, share accumulators."""
 
     def __init__(self, compiler: ExpressionCompiler, context: OperatorContext) -> None:
         self.compiler = compiler

@@ -1,4 +1,4 @@
-"""What `within … per …` says: which buckets of an aggregation are read, and of which size.
+"""The clause `within … per …`: which buckets of an aggregation are read, and of which size.
 
 `per` is a duration in any accepted spelling. `within` is one text that a bucket's start must match, with stars for the
 parts that may be anything, or a start (included) and an end (excluded), each a text or a long in milliseconds:

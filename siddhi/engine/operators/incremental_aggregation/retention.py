@@ -12,9 +12,10 @@ from siddhi.engine.operators.base.operator import NEVER
 
 
 class Retention:
-    """Every `interval_ms` the buckets that start more than their level's `kept_ms` ago are given up.
+    """Every `interval_ms`, buckets that start more than the `kept_ms` of their level ago are purged.
 
-    `kept_ms` int64, one for each level, `NEVER` for a level that keeps all; `enabled` False: nothing is ever given up.
+    `kept_ms` int64, one for each level, `NEVER` for a level that keeps everything; `enabled` False: nothing is ever
+    purged.
     """
 
     def __init__(self, kept_ms: Sequence[int], interval_ms: int, *, enabled: bool) -> None:

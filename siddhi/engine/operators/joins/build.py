@@ -44,7 +44,7 @@ _UNMATCHED = {
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What both sides of a join are built from; `asking` compiles its condition.
+    """The parts from which both sides of a join are built; `asking` compiles its condition.
 
     `selected` are the columns that the selection reads, each with its output name; with `numbered` rows are
     distinguished by numbers.
@@ -61,7 +61,7 @@ class _Parts:
     numbered: bool = False
 
     def condition_of_other(self) -> JoinCondition:
-        """Return the condition as one side applies it to the other.
+        """Return the condition as one side applies it to the other one.
 
         A condition with state is separate for each side, as in Siddhi.
         """
@@ -82,8 +82,8 @@ def build_join(
 
     With `only_current` neither this selection nor anything behind it reads expired events or resets; with
     `shows_expired` the query emits expired events. `outputs` are the columns of the output, each as (name, column);
-    None: all that the selection reads, under their own names. In a partition the operator works for all instances, if
-    it can.
+    None means all that the selection reads, under their own names. In a partition the operator works for all instances,
+    if it can.
     """
     selected = tuple((column, column) for column in compiler.columns) if outputs is None else outputs
     asking = compiler.of_pairs()
@@ -117,7 +117,7 @@ def build_join(
 
 
 def _needs_copies(sources: tuple[model.SourceInput, model.SourceInput], condition: JoinCondition) -> str | None:
-    """Why each instance of a partition needs a join of its own, None when it does not."""
+    """Return why each instance of a partition needs its own join, or None if it does not."""
     if condition.careful:
         return "the condition may fail or keeps state"
     for source, other in (sources, sources[::-1]):

@@ -1,4 +1,4 @@
-"""What the events of one side of a join meet on the other: tables, windows, aggregations."""
+"""What events of one side of a join are joined with: tables, windows, aggregations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class HeldTable(Held):
         self.matcher = matcher
         code = matcher.code_column
         self.key = None if code is None else code.removeprefix(slot_column(1 - slot, ""))
-        """The events' attribute whose codes are all that the condition looks at, if that is so."""
+        """The attribute of the events whose codes are all that the condition reads, if this is the case."""
 
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
         matcher = self.matcher
@@ -93,14 +93,14 @@ class HeldRows(Held):
 
 
 class HeldThen(Held):
-    """What a named window holds at the moment of each event, while it moves.
+    """The contents of a named window at the moment of each event, while it changes.
 
         events            0    1    2    3          what an event sees
         row A        ─────────────┘                 0: A   1: A, B   2: B   3: B
         row B                └──────────────        by the first event that sees a row and the first that does not
 
-    `ranks` are the places of the window's stream and of the events' stream among what one event causes. The events
-    have the orders of `step`, the moves of the window those of the whole step.
+    `ranks` are the positions of the stream of the window and of the events among those fed by one event. The events
+    have the orders of `step`, the changes of the window those of the whole step.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ def _matches(
     stamps: Int64Array,
     columns: Mapping[str, Column],
 ) -> tuple[Pairs, Judge]:
-    """Return the pairs of the events at `probes` and rows with these `columns` of side `slot`, and who judged them."""
+    """Return the pairs of the events at `probes` and rows with these `columns` of side `slot`, and their judge."""
     named = {slot_column(slot, name): column for name, column in columns.items()}
     if condition.keyed and len(stamps) * len(probes) >= MIN_INDEXED_PAIRS:
         held = EventBatch(stamps, None, None, None, named, only_current=True)

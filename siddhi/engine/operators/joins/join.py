@@ -1,4 +1,4 @@
-"""Joins: each event of one side meets what the other side holds at that moment.
+"""Joins: each event of one side is joined with the contents of the other side at that moment.
 
     a side    is             a batch runs
     quiet     a table, a named window or an aggregation: nothing that the join itself moves
@@ -6,10 +6,10 @@
     moving    any window that shows the rows that it let out, in that order, also of all instances of a partition
     other     any other window
 
-One quiet side: all events of the other side meet it at once (`siddhi.engine.operators.joins.meeting`). Two sliding
-sides: one loop over both (`siddhi.engine.operators.joins.sliding`); two moving ones: another
-(`siddhi.engine.operators.joins.moving`). Else the chunks come one after the other, each seeing the other side as it is
-then.
+One quiet side: all events of the other side are joined with it at once (`siddhi.engine.operators.joins.meeting`). Two
+sliding sides: one loop over both (`siddhi.engine.operators.joins.sliding`); two moving ones: another
+(`siddhi.engine.operators.joins.moving`). Otherwise chunks are processed one after another, each with the contents of
+the other side at that time.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class JoinOperator(MergingOperator):
 
     @property
     def keeps_nothing(self) -> bool:
-        """Return whether the join looks into a table and keeps nothing itself."""
+        """Return whether the join reads a table and keeps no state itself."""
         return self.steady is not None and not self._parts() and not self.timed and not self._condition.careful
 
     def _who_is_first(self, inputs: MergedRows) -> tuple[bool, bool]:
@@ -136,8 +136,8 @@ class JoinOperator(MergingOperator):
     def _tracked_side(self, condition: JoinCondition) -> Side | None:
         """Return the side that is a named window which reports all its moves, None when there is none.
 
-        The other side must hold nothing, so that the window's own rows, among which no reset is sent, give nothing, and
-        its events probe the window.
+        The other side must be without a window, so that the rows of this window, among which there is no reset, produce
+        nothing, and the events of the other side probe the window.
         """
         for side, other in (self.sides, self.sides[::-1]):
             quiet = side.moves is not None and not side.chain and not (side.triggers and side.keeps_unmatched)
@@ -160,7 +160,7 @@ class JoinOperator(MergingOperator):
         return self._nothing if met is None else met
 
     def _batches(self, inputs: MergedRows) -> tuple[EventBatch, EventBatch]:
-        """Return the rows that come to each side."""
+        """Return the rows that arrive at each side."""
         batches, (left, right), empty = inputs.batches, self._places, self._empty
         return empty[0] if left is None else batches[left], empty[1] if right is None else batches[right]
 
@@ -170,8 +170,8 @@ class JoinOperator(MergingOperator):
     def _may_slide(self, left: EventBatch, right: EventBatch) -> bool:
         """Return whether the join can follow both windows in one loop.
 
-        For this every event is a chunk of its own, an event that comes to both sides differs from all others, and
-        rows leave both windows in the order in which they came.
+        To this end every event must be its own chunk, an event that arrives at both sides must differ from all others,
+        and rows must leave both windows in the order in which they arrived.
         """
         for side, batch in zip(self.sides, (left, right), strict=True):
             if isinstance(side.window, SlidingWindow) and not side.window.keeps_order(batch):
@@ -215,7 +215,7 @@ class JoinOperator(MergingOperator):
     def _fire_timers(self, step: Step, order: int, clock: int, floor: int, done: int, out: list[EventBatch]) -> None:
         """Fire the timers of both windows between two rows.
 
-        These come after the row of order `done` and before a row of (`order`, `clock`).
+        They come after the row of order `done` and before a row of (`order`, `clock`).
         """
         last: int | None = None
         while (due := self.next_deadline_ms()) is not None and due != last:
@@ -329,7 +329,7 @@ class JoinBesideNothing(JoinOperator):
 
 
 class _Aggregates(Stateful):
-    """What the aggregates in the condition of a join have added up, as each side asks it of the other."""
+    """The sums of aggregates in the condition of a join, for each direction."""
 
     def __init__(self, nodes: Sequence[AggregateNode]) -> None:
         self._nodes = nodes

@@ -16,7 +16,7 @@ from siddhi.engine.operators.tables.pairs import Pairs
 
 
 class Judge:
-    """Asks pairs of `events` and rows of the other side for a condition, and remembers of which events it failed."""
+    """Evaluates a condition for pairs of `events` and rows of the other side, and records events that fail."""
 
     def __init__(self, events: EventBatch, condition: ExpressionNode | None) -> None:
         self._events = events
@@ -26,7 +26,7 @@ class Judge:
 
     @property
     def unanswered(self) -> Unanswered | None:
-        """The events of which it failed, None for none."""
+        """The events for which it failed, None if there are none."""
         return None if self._failed is None else Unanswered(self._failed, self._reasons)
 
     def fail(self, events: Int64Array, reasons: Reasons) -> None:

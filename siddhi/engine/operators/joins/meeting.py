@@ -120,7 +120,7 @@ def _come_and_go(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch:
 def _columns(side: Side, other: Side, out: EventBatch, places: Int64Array, fetch: Fetch) -> dict[str, Column]:
     """Return the selected columns of both sides.
 
-    Those of the other side are of the rows at `places`, null for -1.
+    Those of the other side are taken from the rows at `places`, null for -1.
     """
     columns = {column: out.columns[name] for column, name in side.selected}
     missing = places < 0

@@ -84,20 +84,20 @@ from siddhi.engine.operators.windows.time_batch import StreamingTimeBatchWindow
 from siddhi.language.ast import AttributeType
 
 ROW_NUMBER = "@number"
-"""The attribute that tells rows of a side apart; its window keeps it like any other."""
+"""The attribute that identifies the rows of a side; its window stores it like any other."""
 _NO_PAIRS: Int64Array = np.zeros((PAIR_LINES, 0), INT64)
 _NO_MOVES: Int64Array = np.zeros((MOVE_LINES, 0), INT64)
 _NO_KEYS: Int64Array = np.zeros((1, 0), INT64)
 _KEPT_LINES = (CELL_KEY, CELL_NUMBER, CELL_INSTANCE, CELL_STAMP, PUT_AT, CELL_PLACE)
 _TELLING = {SORT_KIND: SORTED, FREQUENT_KIND: HASHED, LOSSY_KIND: HASHED, DELAY_KIND: LENDS}
-"""Windows that do not show the rows that they have let out, in the order in which they let them out."""
+"""Windows that do not show the rows that they have released in the order of their release."""
 _ENDED_BY_TIMERS = frozenset(
     {TIME_BATCH_KIND, CRON_KIND, UNIQUE_TIME_BATCH_KIND, UNIQUE_TIME_LENGTH_BATCH_KIND}
 )  # fmt: skip
 
 
 class RowNumbers(Operator):
-    """Numbers the rows of a side before they come to its window."""
+    """Numbers the rows of a side before they enter its window."""
 
     def __init__(self, context: OperatorContext) -> None:
         self._pool = context.pool
@@ -139,7 +139,7 @@ def _nature_of_window(side: Side) -> int:
 
 
 class _Shelf:
-    """One side of the join: its rows, and what its window lets out in the step that runs."""
+    """One side of the join: its rows, and the output of its window in the current step."""
 
     def __init__(self, side: Side, condition: JoinCondition, *, partitioned: bool) -> None:
         self.side = side
@@ -156,7 +156,7 @@ class _Shelf:
             self._telling.tell_moves()
         self.lines = _NO_MOVES
         self.passing = NO_POSITIONS
-        """The slots of rows that are gone with the step."""
+        """The slots of rows that are removed at the end of the step."""
 
     def take_in(self, rows: EventBatch, step: Step, *, only_current: bool, holds: bool) -> None:
         """Process `rows` in the window and keep its output."""
@@ -194,7 +194,7 @@ class _Shelf:
             self.make_room(int(lines[INSTANCE].max()) + 1)
 
     def make_room(self, instances: int) -> None:
-        """There are so many instances."""
+        """Provide room for `instances` instances."""
         self.looks, self.marks = grown(self.looks, instances), grown(self.marks, instances)
 
     @property
@@ -213,7 +213,7 @@ class _Shelf:
 
     @property
     def _is_put(self) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        """Which slots have rows that came before this step."""
+        """Which slots have rows from earlier steps."""
         put = np.ones(self.store.used, dtype=np.bool_)
         put[self.lines[SEQUENCE, self.lines[SEQUENCE] >= 0]] = False
         return put
@@ -278,7 +278,7 @@ class _Shelf:
         self.lines, self.passing = _NO_MOVES, NO_POSITIONS
 
     def _places_in_window(self, numbers: Int64Array, instances: Int64Array) -> Int64Array:
-        """Return the slots of rows in the window, of which the state is restored already."""
+        """Return the slots of rows in the window, whose state has already been restored."""
         places: Int64Array = np.zeros(len(numbers), INT64)
         if self._telling is not None:
             slots = np.flatnonzero(self._telling.slots.live())
@@ -293,7 +293,7 @@ class _Shelf:
 
 
 class MovingJoin(Stateful):
-    """`only_current` says that nobody looks at what expired rows and resets give."""
+    """With `only_current` the output of expired rows and resets is not read."""
 
     def __init__(
         self, sides: tuple[Side, Side], condition: JoinCondition, context: OperatorContext, *, only_current: bool
@@ -305,7 +305,7 @@ class MovingJoin(Stateful):
         self._rest = condition.after_keys
         self._only_current = only_current
         self._lonely = [other.keeps_unmatched or not only_current for other in (sides[1], sides[0])]
-        """Whether rows may stand beside nulls of the left and of the right side."""
+        """Whether rows of the left and of the right side may be output with nulls."""
         self._walk: Int64Array = np.zeros(WALK_LINES, dtype=np.int64)
         self._walk[NULL] = condition.null_number
         for side in sides:
@@ -316,8 +316,8 @@ class MovingJoin(Stateful):
     def goes_at_once(self, batches: tuple[EventBatch, EventBatch]) -> bool:
         """Return whether the batches can be joined in one loop.
 
-        For this every event is a chunk of its own, and one that comes to both sides, or to several instances, differs
-        from all others.
+        To this end every event must be its own chunk, and one that arrives at both sides, or in several instances, must
+        differ from all others.
         """
         if any(batch.chunks is not None and batch.size for batch in batches):
             return False
@@ -342,9 +342,9 @@ class MovingJoin(Stateful):
         return self._met(left_first)
 
     def let_out(self, parts: tuple[EventBatch | None, EventBatch | None], now: Step, order: int) -> EventBatch | None:
-        """Return the output, in `order`, of `parts`, which come to the windows of both sides at `now`.
+        """Return the output, in `order`, of `parts`, which arrive at the windows of both sides at `now`.
 
-        Return None when there is none.
+        Return None if there is none.
         """
         for shelf, rows in zip(self.shelves, parts, strict=True):
             if rows is not None:

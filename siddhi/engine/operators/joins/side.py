@@ -30,7 +30,7 @@ Fetch = Callable[[str, Int64Array], Column]
 
 
 class Unanswered(NamedTuple):
-    """Which events fail when they are to meet the rows of the other side, and what each died of."""
+    """The events that fail when they are joined with rows of the other side, and their errors."""
 
     events: BoolArray
     reasons: Reasons
@@ -54,15 +54,15 @@ class Held(ABC):
 
 @dataclass(slots=True)
 class Side:
-    """One side of a join. `chain` runs ahead of the window; a stream without window holds nothing.
+    """One side of a join. `chain` runs before the window; a stream without a window stores nothing.
 
-    `bare` marks a stream without window: an event of it comes, expires and is reset at once. `types` are the
-    attributes that the query reads of the side, `selected` those that it reads once the pairs are found, each with
-    its output column. With `keeps_unmatched` an event of this side without a match gives a row with nulls; with
-    `hides_expired` the window holds its last batch only for the other side, or expired events of a stream without
-    window are not read. `held` is what the other side's events meet. `nothing` has no rows and all attributes that
-    come to the window, which may read more of them than the query does. `moves` is the named window that the side is,
-    if that reports every row that comes and leaves.
+    `bare` marks a stream without a window, whose events arrive, expire and are reset at once. `types` are the
+    attributes that the query reads of the side, `selected` those that it reads once the pairs are found, each with its
+    output column. With `keeps_unmatched` an event of this side without a match is output with nulls; with
+    `hides_expired` the window keeps its last batch only for the other side, or expired events of a stream without a
+    window are not read. `held` is what events of the other side are joined with. `nothing` has no rows, and all
+    attributes that enter the window, which may read more of them than the query. `moves` is the named window that the
+    side refers to, if it reports every row that enters and leaves.
     """
 
     slot: int

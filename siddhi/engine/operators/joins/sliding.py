@@ -1,4 +1,4 @@
-"""A join of which each side is a sliding window or holds nothing: whole batches of both sides at once."""
+"""A join in which each side is a sliding window or a bare stream: whole batches of both sides at once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _NO_PAIRS: Int64Array = np.zeros((PAIR_LINES, 0), INT64)
 
 
 class _FlowingSide:
-    """One side of the join while batches flow: its ring, and what its window lets out in the step that runs."""
+    """One side of the join during a batch: its ring, and the output of its window in the current step."""
 
     def __init__(self, side: Side, condition: JoinCondition) -> None:
         self.side = side
@@ -100,10 +100,10 @@ class _FlowingSide:
         emission: Int64Array,
         walk: Int64Array,
     ) -> None:
-        """Add a few rows with these `values` of the attributes that the window holds, as `take_in` does.
+        """Add a few rows with these `values` of the attributes that the window stores, as `take_in` does.
 
-        No value is null except by its code; a window is one of `length`. The output goes into `emission`, which has
-        room for three rows for each. The clock is taken to be at their timestamps, as it only determines when rows
+        No value is null except by its code; a window is one of `length`. The output is written into `emission`, which
+        has room for three rows for each. The clock is taken to be at their timestamps, as it only determines when rows
         expire.
         """
         self.keys, self.emission, window = keys, emission, self.window
@@ -163,7 +163,7 @@ def _let_pass(emission: Int64Array, timestamps: Int64Array, orders: Int64Array, 
 
 
 class SlidingJoin:
-    """`only_current` says that nobody looks at what expired rows and resets give."""
+    """With `only_current` the output of expired rows and resets is not read."""
 
     def __init__(self, sides: tuple[Side, Side], condition: JoinCondition, *, only_current: bool) -> None:
         self.flows = (_FlowingSide(sides[0], condition), _FlowingSide(sides[1], condition))
@@ -171,9 +171,9 @@ class SlidingJoin:
         self._careful = condition.careful
         self._only_current = only_current
         self._lonely = [other.keeps_unmatched or not only_current for other in (sides[1], sides[0])]
-        """Whether rows may stand beside nulls of the left and of the right side."""
+        """Whether rows of the left and of the right side may be output with nulls."""
         self.behind = True
-        """Whether the windows have moved without this join, so that it has to catch up before it continues."""
+        """Whether the windows have changed without this join, which must then catch up before it continues."""
         self._walk: Int64Array = np.zeros(WALK_LINES, dtype=np.int64)
         self._walk[NULL] = condition.null_number
         for side in sides:

@@ -1,4 +1,4 @@
-"""Tests of whole events in a join: whether there is one, and when it came."""
+"""References to whole events in a join: whether there is one, and its timestamp."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TYPES = {EVENT_PRESENT: AttributeType.BOOL, EVENT_TIMESTAMP: AttributeType.LONG
 
 
 def asked_of_events(slot: int, source: model.SourceInput, columns: Collection[str]) -> dict[str, AttributeType]:
-    """Return what `columns` read of whole events of `source`, named like attributes."""
+    """Return the values of `columns` that refer to whole events of `source`, named like attributes."""
     asked = {name: type_ for name, type_ in _TYPES.items() if slot_column(slot, name) in columns}
     if EVENT_TIMESTAMP in asked and source.kind is model.SourceKind.AGGREGATION:
         raise not_supported(f"the timestamps of the rows of '{source.source}'", None)
@@ -49,7 +49,7 @@ def answers(names: Collection[str], timestamps: Int64Array, pool: StringPool) ->
 
 
 class WholeEvents(Operator):
-    """Adds to rows what is asked of them as a whole; windows then keep it like any attribute."""
+    """Adds the values that refer to whole events to rows; windows then keep it like any attribute."""
 
     def __init__(self, names: Mapping[str, AttributeType], pool: StringPool) -> None:
         self._names = tuple(names)
@@ -62,11 +62,11 @@ class WholeEvents(Operator):
         return None
 
     def restore(self, state: State) -> None:
-        """There is no state."""
+        """Do nothing: there is no state."""
 
 
 class PresentRows(Held):
-    """The rows of `held`, which know that they are there."""
+    """The rows of `held`, with the mark that they exist."""
 
     def __init__(self, held: Held, pool: StringPool) -> None:
         self._held = held

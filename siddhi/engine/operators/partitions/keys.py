@@ -1,4 +1,4 @@
-"""How events find their partition instances."""
+"""How the partition instances of events are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the queries of a partition find their streams, and which instances there are."""
+"""Where the queries of a partition find their streams, and which instances exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from siddhi.engine.operators.partitions.registry import PartitionInstances, Purg
 class PartitionPlace:
     """One partition of an app.
 
-    Inner streams are called `<partition>#<id>`, outer ones come in as `<partition>@<id>`.
+    Inner streams are named `<partition>#<id>`, outer ones `<partition>@<id>`.
     """
 
     def __init__(self, analysed: model.AnalysedPartition) -> None:
@@ -38,9 +38,10 @@ class PartitionPlace:
     def entrances(
         self, queries: Sequence[AppNode], context: OperatorContext, environment: Environment
     ) -> list[AppNode]:
-        """Return the nodes through which outer streams come in.
+        """Return the nodes through which outer streams enter.
 
-        A stream of `partition with` that no query inside reads has none, so its events make no instances, as in Siddhi.
+        A stream of `partition with` that no query inside reads has no node, so its events create no instances, as in
+        Siddhi.
         """
         prefix = keyed_stream(self.name, "")
         sources = [source for query in queries for source in query.sources if source.startswith(prefix)]

@@ -20,8 +20,8 @@ def build_state_machine(
 ) -> MergingOperator:
     """Return a pattern or sequence over its streams, for all partition instances at once.
 
-    `read` are the references of the query's selection, by the name of the output column that answers each. Every match
-    is a row of its own chunk, with the timestamp of the event (or of the end of the silence) that completed it.
+    `read` are the references of the query's selection, by the name of their output column. Every match is a row in its
+    own chunk, with the timestamp of the event (or of the end of the absence) that completed it.
     """
     chain = context.choices.applicable("input", ChainOperator.__name__, plan_chain(machine, context))
     if chain is not None:

@@ -1,4 +1,4 @@
-"""Which limiter a query's `output` clause asks for."""
+"""The rate limiter for a query's `output` clause."""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ _PAIRING = frozenset(
         "session",
     }
 )
-"""Windows out of which every event expires that came out of them, or a reset stands for that."""
+"""Windows that emit each current event again as expired, or a reset instead."""
 _SILENT = frozenset({"lengthBatch", "timeBatch", "externalTimeBatch", "batch", "delay"})
-"""Windows that let expired events out only where somebody asks for them."""
+"""Windows that emit expired events only if they are read."""
 _LASTING = ("minForever", "maxForever")
 
 

@@ -27,7 +27,7 @@ ACCEPTED = {
     "!=": LESS | GREATER | UNORDERED,
 }
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""What an operator becomes when its sides change places, where that is another."""
+"""The operator with its sides exchanged, if that is a different one."""
 _STORED = {
     AttributeType.INT: copy_kernel.INT32,
     AttributeType.LONG: copy_kernel.INT64,
@@ -62,7 +62,7 @@ class PlainQuery:
 
 
 def plain_query(query: model.AnalysedQuery) -> PlainQuery | None:
-    """Return `query` if it is a plain one over a stream; None for every other."""
+    """Return `query` if it is a plain one over a stream, otherwise None."""
     source, selection, output = query.input, query.selection, query.output
     if not isinstance(source, model.SourceInput) or source.kind is not model.SourceKind.STREAM:
         return None
@@ -104,7 +104,7 @@ def arranges(selection: model.AnalysedSelection) -> bool:
 
 
 def _tests(condition: model.TypedExpression) -> Iterator[PlainTest | None]:
-    """Yield the tests that `condition` is made of; None in place of what is no plain one."""
+    """Yield the parts of `condition`, with None in place of those that are no plain tests."""
     for part in conjuncts(condition):
         yield plain_test(part) if isinstance(part, model.Comparison) else None
 

@@ -47,4 +47,4 @@ class PolarToCartesian(Operator):
         return None
 
     def restore(self, state: State) -> None:
-        """There is no state."""
+        """Do nothing: there is no state."""

@@ -56,7 +56,7 @@ class Log(Operator):
         return None
 
     def restore(self, state: State) -> None:
-        """There is no state."""
+        """Do nothing: there is no state."""
 
 
 def _shown(column: Column) -> list[object]:

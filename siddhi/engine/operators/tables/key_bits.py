@@ -14,7 +14,7 @@ from siddhi.engine.operators.expressions.evaluation import Value
 from siddhi.language.ast import AttributeType
 
 NULL_BITS = np.iinfo(np.int64).min + 1
-"""What stands for null in a key of numbers."""
+"""The value for null in a key of numbers."""
 _WHOLE = frozenset({AttributeType.INT, AttributeType.LONG})
 _BROKEN = frozenset({AttributeType.FLOAT, AttributeType.DOUBLE})
 

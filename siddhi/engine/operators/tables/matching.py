@@ -48,9 +48,8 @@ class RowMatcher:
 
     Rows appear in it as `TableValue`s, or as `row_name` recognises them.
 
-    Pairs are evaluated with the row's attributes in columns that `row_column` names. As in Siddhi null finds null
-    where the condition is equality on the primary key and no more. With `makes_index` an index that would help is
-    created when there is none.
+    Pairs are evaluated with the row's attributes in columns that `row_column` names. As in Siddhi, null matches null if
+    the condition is only an equality on the primary key. With `makes_index` a useful index is created if there is none.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What the loop that writes a table knows of its queries before any event comes."""
+"""What the loop that writes a table knows about its queries before any event arrives."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from siddhi.engine.operators.tables.hash_index import HashIndex
 
 
 class PreparedWrites(NamedTuple):
-    """The data that does not change from batch to batch.
+    """The data that is the same for all batches.
 
     It is the index that finds rows, the indexes that the loop updates and those updated after it, whether rows are
     deleted, the writers, their programs, whether these divide (which may give null), and registers. It keeps the plans
-    alive, as it is cached by their identity.
+    alive, because it is cached by their identity.
     """
 
     plans: Sequence[object]

@@ -1,9 +1,10 @@
-"""Which rows of a table can lie between bounds that events set: rows in order of an attribute, cut by binary search.
+"""Which rows of a table can lie between bounds that events set: rows in order of an attribute, searched by bisection.
 
     T.v > low and T.v <= high        rows in order of T.v     1  2  2  5  9
     low = 1, high = 5                                            └─────┘
 
-The pairs are candidates in the order in which events meet rows; the whole condition is asked of them afterwards.
+The pairs are candidates in the order in which events are joined with rows; the whole condition is evaluated for them
+afterwards.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ NameOfRow = Callable[[model.TypedExpression], str | None]
 """The attribute of the table's row that an expression is, None for every other expression."""
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 Bound = tuple[str, ExpressionNode, AttributeType]
-"""How the attribute compares to a value of the event, that value, and the type as which they are compared."""
+"""The comparison of the attribute with a value of the event, that value, and the type of the comparison."""
 
 
 class RowRanges:
@@ -42,7 +43,10 @@ class RowRanges:
     def find(
         table: Table, parts: Sequence[model.TypedExpression], name_of: NameOfRow, compiler: ExpressionCompiler
     ) -> RowRanges | None:
-        """Return the bounds of the attribute with most of them among `parts`, all of which must hold; None without."""
+        """Return the bounds of the attribute with most of them among `parts`, all of which must be true.
+
+        None without bounds.
+        """
         found: dict[str, list[Bound]] = {}
         for part in parts:
             if not isinstance(part, model.Comparison) or part.operator not in _TURNED:
@@ -63,7 +67,7 @@ class RowRanges:
     def candidates(self, events: Evaluation, probes: Int64Array) -> Iterator[Pairs] | None:
         """Return the pairs of the events at `probes` and rows within their bounds, block by block.
 
-        None where comparing all pairs costs less, or where rows were changed in the step that reads them.
+        None if comparing all pairs is cheaper, or if rows were changed in the step that reads them.
         """
         rows = len(self.table)
         if len(probes) < MIN_RANGE_PROBES or len(probes) * rows < MIN_INDEXED_PAIRS or self.table.history is not None:

@@ -5,8 +5,8 @@
                                           2  LESS_F     0, 1
                                           3  …
 
-A part that does not read the row is evaluated for all events together and is an input. What the loop cannot do
-(functions of the row's values, conditions that may fail) has no program.
+A part that does not read the row is evaluated for all events together and is an input. Conditions and changes that the
+loop does not support (functions of the row's values, conditions that may fail) have no program.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class RowProgram(RegisterProgram):
         return None
 
     def _looks(self, expression: model.TypedExpression) -> bool:
-        """Return whether `expression` looks at rows of the table."""
+        """Return whether `expression` reads rows of the table."""
         return any(isinstance(one, model.TableValue) and one.table == self._table.id for one in walk(expression))
 
     def _input(self, expression: model.TypedExpression) -> int:
@@ -130,9 +130,9 @@ def compile_program(
     *,
     timed: bool,
 ) -> tuple[RowProgram, int] | None:
-    """Return the program of a write, and how many of its instructions test the condition; None when there is none.
+    """Return the program of a write, and how many of its instructions test the condition; None if there is none.
 
-    With `timed` a changed row gets the time of the event.
+    With `timed` a changed row gets the timestamp of the event.
     """
     program = RowProgram(table, compiler)
     try:

@@ -31,7 +31,7 @@ class SharedWriter(RowSource, Protocol):
 class WriteSession:
     """One table in a step.
 
-    `writers` are the queries that write it, and `ranks` the places of all queries that use it, by number in the
+    `writers` are the queries that write it, and `ranks` the positions of all queries that use it, by number in the
     graph.
     """
 
@@ -43,7 +43,7 @@ class WriteSession:
         self._recorded = len(ranks) > len(writers)
         self._writes: list[Write] = []
         self._tried: list[Write] | None = None
-        """In rounds, the writes that are in the table now, of which `_first` do not depend on what it holds."""
+        """In rounds, the writes that are now in the table, of which `_first` do not depend on its contents."""
         self._first = 0
         self._refused: list[tuple[int, int]] = []
 
@@ -106,7 +106,7 @@ class WriteSession:
                 self._table.history.rank = self._ranks[number]
 
     def close(self) -> list[tuple[int, int]]:
-        """Close the step; return how many rows of which queries, by number, were refused."""
+        """Close the step, and return how many rows of which queries, by number, were refused."""
         if self._tried is None:
             self._carry_out()
         for writer in self._writers.values():
@@ -139,7 +139,7 @@ def _alike(one: Write, other: Write) -> bool:
 
 
 def _equal(one: Column, other: Column) -> bool:
-    """Return whether two columns of one length hold the same values and nulls, NaN being the same as NaN."""
+    """Return whether two columns of one length have the same values and nulls; NaN equals NaN."""
     if (one.valid is None) != (other.valid is None):
         return False
     if one.valid is not None and not np.array_equal(one.valid, other.valid):  # type: ignore[arg-type] # both have one

@@ -1,1 +1,1 @@
-"""What all pattern operators use: partial matches, slot references, conditions and the limit of matches."""
+"""The common parts of all pattern operators: partial matches, slot references, conditions and the limit of matches."""

@@ -70,10 +70,10 @@ def column_of_items(type_: AttributeType, pool: StringPool, items: Sequence[Any]
 
 
 class SlotReader:
-    """Answers one reference for many partial matches at once.
+    """Evaluates one reference for many partial matches at once.
 
-    `place` is the slot's place in the machine. `tested` says that the slot's last event is under test (in the
-    element's own filter).
+    `place` is the position of the slot in the machine. `tested` is set if the last event of the slot is under test (in
+    the element's own filter).
     """
 
     def __init__(self, reference: Reference, place: int, layout: SlotLayout, pool: StringPool, *, tested: bool) -> None:

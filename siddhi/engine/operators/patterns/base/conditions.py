@@ -1,4 +1,4 @@
-"""The filters of an element, split into what looks at the event alone and what compares it with earlier slots."""
+"""The filters of an element, split into those that read only the event and those that compare it with earlier slots."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _looks_at_event_alone(expression: model.TypedExpression, slot: int) -> bool:
 
 
 class EventFilter:
-    """The part of an element's filters that looks at the event alone, for a whole batch at once."""
+    """The filters of an element that read only the event, for a whole batch at once."""
 
     def __init__(self, parts: Sequence[model.TypedExpression], context: OperatorContext) -> None:
         whole = conjunction(parts)
@@ -84,11 +84,10 @@ class EventFilter:
 
 
 class SlotCondition:
-    """The part of an element's filters that looks at partial matches, for all that wait at once.
+    """The filters of an element that read partial matches, for all waiting ones at once.
 
-    `clock` is the app's clock at the row being offered, `partition` the instance that it belongs to; who runs the
-    machine sets them. `failure` is the text of what went wrong with the last call, if anything did. Aggregates keep
-    what they have seen for each instance.
+    `clock` is the app's clock at the current row, `partition` its instance; both are set by the caller. `failure` is
+    the error of the last call, if it failed. The state of aggregates is kept per instance.
     """
 
     def __init__(

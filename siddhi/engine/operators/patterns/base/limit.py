@@ -1,4 +1,4 @@
-"""How many partial matches a pattern may hold, and what happens to more."""
+"""How many partial matches a pattern may keep, and which are dropped beyond that."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ logger = logging.getLogger(__name__)
 
 
 class PartialLimit:
-    """Says how many partial matches, the oldest first, have to go when there are more than `most`.
+    """Computes how many partial matches, the oldest first, are dropped if there are more than `most`.
 
-    A tenth of `most` goes with them, so that a pattern at its limit does not look for its oldest ones at every step.
+    A tenth of `most` is dropped at once, so that a pattern at its limit does not search its oldest ones in every step.
     """
 
     def __init__(self, most: int) -> None:

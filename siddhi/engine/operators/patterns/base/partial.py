@@ -1,4 +1,4 @@
-"""What a state query remembers: events, and the partial matches that hold them."""
+"""The state of a state query: events, and the partial matches that contain them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ UNSET_TIME = -1
 class PatternEvent:
     """One event in a slot, or a candidate for it.
 
-    `values` are the attributes that the query needs, None for null; `late` is how much the machine's time was ahead
-    of the event when it came.
+    `values` are the attributes that the query needs, None for null; `late` is how far the time of the machine was ahead
+    of the event on its arrival.
     """
 
     timestamp: int
@@ -35,10 +35,10 @@ EventChain = list[PatternEvent]
 
 @dataclass(slots=True, eq=False)
 class Partial:
-    """A partial match. It is compared by identity: one partial may wait at several elements at once.
+    """A partial match. It is compared by identity, because one partial match may wait at several elements at once.
 
-    `slots`: per slot, in the machine's own order, its events or None. `timestamp`: of the event that came last.
-    `expired`: it was older than `within` when an element gave it up. The other side of a pair may hold it for longer.
+    `slots`: per slot, in the machine's own order, its events or None. `timestamp`: of the latest event. `expired`: it
+    was older than `within` when an element dropped it; the other side of a pair may keep it for longer.
     """
 
     slots: list[EventChain | None]
@@ -93,10 +93,10 @@ class Match:
         return cls(partial, partial.timestamp, slots)
 
     def take_time(self) -> None:
-        """Take the time that the partial match has by now.
+        """Take the current timestamp of the partial match.
 
-        A match leaves when its event was offered to all elements of the stream: where an optional last element lets it
-        out early, the event may still have entered an element in front.
+        A match is emitted after its event was offered to all elements of the stream: if an optional last element
+        completes it early, the event may still have entered an element before that.
         """
         self.timestamp = self.partial.timestamp
 

@@ -1,4 +1,4 @@
-"""What expressions read of the slots of a state machine."""
+"""What expressions read from the slots of a state machine."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def column_type(reference: Reference) -> AttributeType:
 def pick(
     chain: Sequence[PatternEvent] | None, index: ast.EventIndex | None, *, under_test: bool = False
 ) -> PatternEvent | None:
-    """Return the event of `chain` that `index` means, the last one without an index; None when there is none.
+    """Return the event of `chain` at `index`, the last one without an index; None if there is none.
 
-    `under_test` says that the last event is only being tried: `[last]` then is the one before it.
+    With `under_test` the last event is only a candidate, and `[last]` is the one before it.
     """
     if not chain:
         return None

@@ -25,7 +25,7 @@ _TRUE = model.ConstantValue(value=True, type=AttributeType.BOOL)
 class SlotComparison:
     """`event operator kept`: `event` reads the event under test, `kept` the event in slot `slot`.
 
-    Both sides are taken as `operand_type`; `fractions` says that they are compared as doubles, else as whole numbers.
+    Both sides are converted to `operand_type`; with `fractions` they are compared as doubles, otherwise as integers.
     """
 
     operator: str
@@ -72,7 +72,7 @@ def _is_constant(expression: model.TypedExpression) -> TypeGuard[model.ConstantV
 
 
 def separate(condition: model.TypedExpression, own: int) -> SlotComparison | None:
-    """Return `condition` of the element with slot `own` as one comparison, or None when it is not of that form."""
+    """Return `condition` of the element with slot `own` as one comparison, or None if it does not have that form."""
     slots = _slots(condition)
     if slots is None:
         return None

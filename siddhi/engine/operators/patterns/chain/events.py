@@ -85,7 +85,7 @@ class EventColumns:
 
     @property
     def texts(self) -> Int64Array:
-        """The whole-number columns that hold codes of strings."""
+        """The integer columns that contain codes of strings."""
         found = [number for number, column in enumerate(self.whole) if column.type is AttributeType.STRING]
         return np.array(found, dtype=np.int64)
 
@@ -99,7 +99,7 @@ class EventReader:
             (number, len(columns.whole) + number, column) for number, column in enumerate(columns.fractions)
         ]
         self.computed = any(column.name is None for column in (*columns.whole, *columns.fractions))
-        """Whether conditions ask for more than attributes."""
+        """Whether conditions read more than attributes."""
         self._sources = sources
         self._null_bits = bool(len(columns.texts))
         self._make_room(INITIAL_EVENT_ROOM)
@@ -142,9 +142,9 @@ class EventReader:
     def read_values(
         self, source: int, timestamps: Int64Array, values: Mapping[str, AnyArray], instances: Int64Array | None
     ) -> None:
-        """Read the events of one source, as `read` does; in a partition they are in these `instances`.
+        """Read the events of one source, as `read` does; in a partition they belong to these `instances`.
 
-        There are at most `INITIAL_EVENT_ROOM`, and no attribute is null except by its code or computed.
+        There are at most `INITIAL_EVENT_ROOM`, and no attribute is null, except by its code, or computed.
         """
         rows = len(timestamps)
         _, whole, fractions = self.events

@@ -37,7 +37,7 @@ def joined_chains(states: Sequence[State], ids: Sequence[Int64Array], elements: 
 
 
 def parted_chain(state: State, instances: int, elements: int) -> list[State]:
-    """Return the parts of `state`, of a chain of `elements`, for so many instances; in each it is instance 0."""
+    """Return `state`, of a chain of `elements`, split by instance; in each part the instance has number 0."""
     bounds = np.searchsorted(state["partials"][:, memory.INSTANCE], np.arange(instances + 1)).tolist()
     partials = state["partials"].copy()
     partials[:, memory.INSTANCE] = 0

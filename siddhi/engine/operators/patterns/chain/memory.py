@@ -145,7 +145,7 @@ class ChainRules(NamedTuple):
 class ChainEvents(NamedTuple):
     """Room for the events of one batch, as many as `counters[ROWS]` says, those of several sources end to end.
 
-    `order` is the event at each place of the common order; it is empty when the events of a single source stand in
+    `order` is the event at each position of the common order; it is empty if the events of a single source are in
     order. `whole` (4 + columns, room) holds time, partition instance, source and a bit for each column that is null,
     then the whole numbers that conditions look at, `fractions` (columns, room) the fractions.
     """

@@ -48,8 +48,8 @@ from siddhi.language.ast import AttributeType
 class ChainOperator(MergingOperator):
     """A chain of plain elements over its streams, for all partition instances at once.
 
-    `read` are the references of the query's selection, by the name of the output column that answers each. Every
-    match is a row of its own chunk, with the timestamp of the event that completed it.
+    `read` are the references of the query's selection, by the name of their output column. Every match is a row in its
+    own chunk, with the timestamp of the event that completed it.
     """
 
     execution = Execution.COMPILED
@@ -201,7 +201,7 @@ class ChainOperator(MergingOperator):
             self._make_room()
 
     def _make_room(self) -> None:
-        """There is room for the event at which the state loop stopped, and for as many partials and matches again."""
+        """Make room for the event at which the state loop stopped, and for as many more partial matches and matches."""
         state, events = self._state, self.reader.events
         live, matches = int(state.counters[memory.LIVE]), int(state.counters[memory.MATCHES])
         place = int(state.counters[memory.CURSOR])
@@ -261,7 +261,7 @@ class ChainOperator(MergingOperator):
         )
 
     def _keep(self, inputs: MergedRows, offsets: Sequence[int]) -> None:
-        """Copy out of the batch what live partials hold of it."""
+        """Copy the events of the batch that live partial matches contain."""
         partials, slots, rows = self._touched()
         room = len(self._state.partials)
         for slot, source in enumerate(self.source_of[:-1]):
@@ -270,7 +270,7 @@ class ChainOperator(MergingOperator):
             self.output.keep(slot, partials[own], inputs.batches[source], own_rows, room)
 
     def _touched(self) -> Int64Array:
-        """Return the partials that hold events of the batch, their slots, and the rows of these.
+        """Return the partial matches that contain events of the batch, their slots, and the rows of these events.
 
         After this call they refer to the copies that the caller keeps.
         """
@@ -305,7 +305,7 @@ class ChainOperator(MergingOperator):
         return state.matches, state.counters[memory.FROM_BEFORE :].tolist()
 
     def end_few(self, source: int, values: Mapping[str, AnyArray]) -> None:
-        """Keep the events from `take_few` that live partial matches hold."""
+        """Keep the events of `take_few` that live partial matches contain."""
         if self._state.counters.item(memory.TOUCHES):
             partials, slots, rows = self._touched()
             room = len(self._state.partials)
@@ -315,7 +315,7 @@ class ChainOperator(MergingOperator):
                     self.output.keep_values(slot, partials[own], values, rows[own], room)
         self.keep_to_limit()
 
-    # ---- what is held
+    # ---- state
 
     def state_size(self) -> StateSize:
         live = int(self._state.counters[memory.LIVE])
@@ -327,15 +327,15 @@ class ChainOperator(MergingOperator):
 
     @property
     def live(self) -> int:
-        """How many partial matches there are."""
+        """The number of partial matches."""
         return int(self._state.counters[memory.LIVE])
 
     def live_by_instance(self, instances: int) -> Int64Array:
-        """Return how many partial matches each of so many partition instances has."""
+        """Return the number of partial matches of each of `instances` partition instances."""
         return np.bincount(self._state.partials[self._live(), memory.INSTANCE], minlength=instances)
 
     def apart(self, instances: int) -> list[State]:
-        """Return the state of each of so many partition instances, as that of an operator that has nothing else."""
+        """Return the state of each of `instances` partition instances, as that of an operator with nothing else."""
         return parted_chain(self.snapshot(), instances, self._count)
 
     def _live(self) -> Int64Array:

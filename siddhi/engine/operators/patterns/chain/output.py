@@ -1,4 +1,4 @@
-"""What a chain keeps of the events in its partial matches, and the columns of its matches."""
+"""What a chain stores of the events in its partial matches, and the columns of its matches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from siddhi.engine.tuning import MAX_UNKEPT_STRINGS
 from siddhi.language.ast import AttributeType
 
 _NULLS_INSIDE = (AttributeType.STRING, AttributeType.OBJECT)
-"""The types of which a value tells by itself whether it is null."""
+"""The types whose values show by themselves whether they are null."""
 
 
 _FILL = {AttributeType.STRING: NULL_CODE, AttributeType.OBJECT: None}
@@ -59,7 +59,7 @@ class _Kept:
         self.valid[partials] = column.valid[rows]
 
     def put_values(self, partials: Int64Array, values: AnyArray, room: int) -> None:
-        """Keep values as `put` does, none of which is null except by its code."""
+        """Store values as `put` does; none is null except by its code."""
         if room > len(self.values):
             self._make_room(room)
         self._set(partials, values)
@@ -154,7 +154,7 @@ class ChainOutput:
     def keep_values(
         self, slot: int, partials: Int64Array, values: Mapping[str, AnyArray], rows: Int64Array, room: int
     ) -> None:
-        """Keep events as `keep` does, given the values of each attribute, none of which is null except by its code."""
+        """Store events as `keep` does, from the values of each attribute; none is null except by its code."""
         for kept in self._of_slot[slot]:
             kept.put_values(partials, values[kept.name][rows], room)
 
@@ -164,7 +164,7 @@ class ChainOutput:
         return kept.values, kept.valid
 
     def answer(self, column: str) -> tuple[int, str] | None:
-        """Return the slot and the attribute that the output `column` reads; None when it reads anything else."""
+        """Return the slot and the attribute that the output `column` reads; None if it reads anything else."""
         reference = self._read[column]
         name = _name(reference)
         return None if name is None else (reference.slot, name)

@@ -1,6 +1,6 @@
 """Conditions between events as small programs for the compiled loop.
 
-What depends on one event alone is computed for whole batches, when its event comes; the program combines it:
+Everything that depends on one event only is computed for whole batches on arrival; the program combines these values:
 
     price > e1.price * 1.1 and symbol == e2.symbol
 
@@ -72,7 +72,7 @@ class FeedColumn:
 
 @dataclass
 class Feed:
-    """What is read of the events of one source; whole numbers and fractions are numbered apart."""
+    """The values read from the events of one source; integers and fractions are numbered separately."""
 
     context: OperatorContext
     types: dict[str, AttributeType] = field(default_factory=dict)
@@ -111,8 +111,8 @@ class Feed:
 class Programs:
     """The conditions of all elements.
 
-    `counted` marks the slots that hold several events, `bounds` are the first instruction and the end of each place's
-    condition, `texts` the strings whose codes are at these places among the constants.
+    `counted` marks the slots with several events, `bounds` are the first instruction and the end of the condition at
+    each position, `texts` the strings whose codes are at these positions among the constants.
     """
 
     feeds: Sequence[Feed]
@@ -143,7 +143,7 @@ class Programs:
         return max((end - first for first, end in self.bounds.values()), default=0)
 
     def add(self, slot: int, condition: model.TypedExpression | None) -> None:
-        """Add the condition of the element with `slot`, which looks at other slots, too.
+        """Add the condition of the element with `slot`, which also reads other slots.
 
         Raises:
             NotCompilableError: the loop cannot evaluate it.
@@ -191,7 +191,7 @@ class _ProgramWriter:
             self._emit(at.REQUIRE, self.truth(expression))
 
     def _match(self, expression: model.TypedExpression) -> bool:
-        """Write `expression` as one comparison of the event with that of a plain slot, if it is that."""
+        """Write `expression` as one comparison of the event with that of a plain slot, if it has that form."""
         if not isinstance(expression, model.Comparison) or expression.operand_type is AttributeType.OBJECT:
             return False
         type_, operator = expression.operand_type, expression.operator

@@ -20,7 +20,7 @@ from siddhi.language import ast
 
 
 def reference_machine(machine: model.StateMachine, places: tuple[int, ...]) -> Machine:
-    """Return the reference machine, of which only the links between the elements are looked at."""
+    """Return the reference machine, of which only the links between elements are used."""
     plan = MachinePlan(machine, places, (_never,) * len(places), (0,) * len(places))
     return Machine(plan, Progress())
 

@@ -5,8 +5,8 @@
                                      │ ▼
                                     Memory
 
-Events in partial matches are copied into `Memory`, so nothing refers to a batch that is over. What an operator saves is
-what the reference, `EventMachineOperator`, saves, so that either takes the place of the other.
+Events in partial matches are copied into `Memory`, so nothing refers to a batch that is over. An operator saves the
+same state as the reference, `EventMachineOperator`, so that either can replace the other.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from siddhi.engine.tuning import MAX_NULL_MASK_COLUMNS
 class CompiledMachineOperator(MergingOperator):
     """A state machine over its streams, for all partition instances at once.
 
-    `read` are the references of the query's selection, by the name of the output column that answers each. Every match
-    is a row of its own chunk, with the timestamp of the event (or of the silence's end) that completed it.
+    `read` are the references of the query's selection, by the name of their output column. Every match is a row in its
+    own chunk, with the timestamp of the event (or of the end of the absence) that completed it.
 
     Raises:
-        NotCompilableError: the machine needs what the loop cannot do.
+        NotCompilableError: the loop does not support the machine.
     """
 
     execution = Execution.COMPILED

@@ -116,7 +116,7 @@ class RowReader:
 
 
 def null_events(types: Mapping[str, AttributeType], count: int, pool: StringPool) -> EventBatch:
-    """Return `count` events of which every attribute is null."""
+    """Return `count` events with only null attributes."""
     zeros = np.zeros(count, dtype=np.int64)
     columns = {name: Column.nulls(type_, pool, count) for name, type_ in types.items()}
     return EventBatch(zeros, np.full(count, CURRENT, dtype=np.int8), zeros, zeros, columns)

@@ -18,7 +18,7 @@ _POOLS = (
     (at.FREE_CHUNKS, "free_chunks", ("chunks",)),
     (at.FREE_KEPT, "free_kept", ("kept", "kept_fractions")),
 )
-"""Per kind of thing its counter, the array of free ones, and the arrays that hold it."""
+"""For each kind of object its counter, the array of free ones, and the arrays that contain it."""
 
 
 def first_memory(rules: at.Rules, feeds: int, columns: tuple[int, int], registers: int) -> at.Memory:
@@ -90,7 +90,7 @@ def more_instances(memory: at.Memory, rules: at.Rules, count: int) -> at.Memory:
 
 
 def free_unreached(memory: at.Memory, rules: at.Rules) -> None:
-    """Free what no list reaches any more."""
+    """Free everything that no list reaches."""
     marks = [np.zeros(len(things), dtype=np.int8) for things in (memory.partials, memory.chains, memory.chunks)]
     kept_marks = np.zeros(len(memory.kept), dtype=np.int8)
     kept_marks[: 2 * rules.offers.shape[0]] = 1  # the silence and the lack of an event of each source
@@ -98,10 +98,10 @@ def free_unreached(memory: at.Memory, rules: at.Rules) -> None:
 
 
 def make_room(memory: at.Memory, rules: at.Rules, wanted: int = 0) -> at.Memory:
-    """Return the memory with room for what the loop stopped for, or for `wanted` things of each kind.
+    """Return the memory with room for what the loop stopped for, or for `wanted` objects of each kind.
 
-    What is not reached is freed; where little is free after that there is twice the room, so that an event costs the
-    same however much is held.
+    Unreachable objects are freed; if little is free after that, the room is doubled, so that the cost of an event does
+    not depend on the number of objects.
     """
     wanted = max(int(memory.counters[at.WANTED]), wanted, MACHINE_MIN_ROOM)
     free_unreached(memory, rules)

@@ -20,7 +20,7 @@ from siddhi.engine.operators.patterns.machine.logical import LogicalStep
 
 @dataclass(slots=True)
 class Progress:
-    """How far an operator's machines have come: the number of the step, and the order of the row or alarm in hand."""
+    """The progress of an operator's machines: the number of the step, and the order of the current row or alarm."""
 
     step: int = 0
     order: int = -1
@@ -28,7 +28,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A time at which an element wants to look again, and by which row of which step it was set."""
+    """A time at which an element has to be checked, with the row and step that set it."""
 
     due: int
     order: int
@@ -139,7 +139,7 @@ class AbsentStep(PatternStep):
     def accept(self, partial: Partial) -> None:
         """Process the event that should not have come: drop `partial` and restart the waiting time."""
         self.changed = True
-        # A late event does not bring the end of a silence forward that counts from a later one.
+        # A late event does not move the end of an absence that counts from a later event to an earlier time.
         partial.timestamp = max(partial.timestamp, partial.events(self.slot)[0].timestamp)
         self.emitted = True
         if self.settings.starts and self.rearms is self:

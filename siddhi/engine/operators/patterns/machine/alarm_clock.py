@@ -1,4 +1,4 @@
-"""Which of many machines have alarms due, without a look at the others."""
+"""Which of many machines have alarms due, without checking the others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 
 
 class AlarmClock:
-    """Knows by key when the first alarm of each machine is due. What is noted replaces what was noted before."""
+    """Knows by key when the first alarm of each machine is due; a new time replaces the former one."""
 
     def __init__(self) -> None:
         self._due: dict[int, int] = {}

@@ -24,12 +24,12 @@ from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNC
 from siddhi.language.ast import AttributeType
 
 _ROW = "@row"
-"""The column that tells, behind stream functions, which row of the batch a row was."""
+"""The column that identifies, behind stream functions, the row of the batch from which a row comes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FunctionStep:
-    """A stream function and the filters in front of it that look at the event alone."""
+    """A stream function and the filters before it that read only the event."""
 
     name: str
     filter: EventFilter
@@ -50,7 +50,7 @@ class ElementReader:
         self._functions = list(_functions(element, context))
 
     def read(self, batch: EventBatch, step: Step) -> tuple[list[PatternEvent], list[bool]]:
-        """Return the rows of `batch` as events, and which of them pass the filters that look at the event alone."""
+        """Return the rows of `batch` as events, and which of them pass the filters that read only the event."""
         if not self._functions:
             return self._layout.events(batch), self._filter.mask(batch).tolist()
         rows, handled = self._handled(batch, step)

@@ -19,8 +19,7 @@ from siddhi.engine.operators.patterns.base.partial import UNSET_TIME, Match, Par
 from siddhi.engine.operators.patterns.machine.horizon import Horizon, Limits, is_expired, is_too_old
 
 Condition = Callable[[Sequence[Partial], PatternEvent], Sequence[bool]]
-"""For each partial match whether the event, which is in the element's slot already, passes the element's
-filters."""
+"""For each partial match whether the event, which is in the element's slot already, passes the element's filters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +42,12 @@ class StepSettings:
 class PatternStep:
     """A plain element.
 
-    `following`: where a partial goes when its event has come. `rearms`: the first element of the `every` scope that
-    ends here. `scope_head`: the first element of the `every` scope around this one. `restarts`: the optional first
+    `following`: the next element of a partial match after its event. `rearms`: the first element of the `every` scope
+    that ends here. `scope_head`: the first element of the `every` scope around this one. `restarts`: the optional first
     element that restarts when this one is done. `delivers`: this is a last element. `emitter`: the element whose
-    `emitted` mark says that a match is complete; its own except for the machine's first element.
-    `holds_former_events`: rounds may come here with an event of the round before them in the slot, until another
-    event is tried there.
+    `emitted` mark shows that a match is complete; its own except for the machine's first element.
+    `holds_former_events`: rounds may come here with an event of the round before them in the slot, until another event
+    is tried there.
     """
 
     def __init__(self, settings: StepSettings) -> None:
@@ -68,7 +67,7 @@ class PatternStep:
         self.changed = False
         self.emitted = False
 
-    # ---- where partial matches come from
+    # ---- sources of partial matches
 
     def initialise(self) -> None:
         """Add an empty partial match to a first element: once, or repeatedly under `every`."""
@@ -157,7 +156,7 @@ class PatternStep:
     def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
         """Return the matches that `event` completes here, in the order in which the partial matches waited.
 
-        `passes`: `event` meets those filters that look at nothing but the event itself.
+        `passes`: `event` satisfies the filters that read only the event.
         """
         candidates = self._candidates()
         if not passes and self._ignores_mismatches():
@@ -183,7 +182,7 @@ class PatternStep:
     survives_mismatch = False
 
     def _candidates(self) -> list[Partial]:
-        """Return the pending partials that still want an event here.
+        """Return the pending partial matches that still accept an event here.
 
         The others have moved on elsewhere and are dropped.
         """
@@ -247,10 +246,10 @@ class CountedStep(PatternStep):
     """An element that collects from `minimum` to `maximum` events (`maximum` -1: any number).
 
     From the minimum on a partial waits here and at the next element at once: it is one object in two lists, and is
-    dropped here once a later slot is filled.
+    removed from this one once a later slot is filled.
 
     In a sequence `A<3>` means what `A, A, A` means, so runs that are still below a minimum of 2 or more collect side by
-    side, each begun by another event. One event brings one of them on, the one that began first:
+    side, each begun by another event. One event is added to one of them, the one that began first:
 
         every A<2>, B    a1      a2        a3              b
                          [a1]    [a1 a2]   ✗ (a3 is no B)
@@ -322,10 +321,10 @@ class CountedStep(PatternStep):
         return [partial for partial in self.pending if not any(partial.slots[later])]
 
     def _turns(self, candidates: list[Partial]) -> list[list[Partial]]:
-        """Return `candidates` as one group, or as a group for each candidate.
+        """Return `candidates` as one group, or as one group per candidate.
 
-        They are tested one by one when one waits twice, or when two share a list of events here, as rounds that hold
-        former events may: the event is collected in each round.
+        They are tested one by one if one waits twice, or if two share a list of events here, as rounds with former
+        events may: the event is collected in each round.
         """
         apart = len(set(map(id, candidates))) == len(candidates)
         if apart and self.holds_former_events:

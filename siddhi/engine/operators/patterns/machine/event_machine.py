@@ -47,7 +47,7 @@ class _MatchOutput:
     chunks: list[int]
 
     def add(self, matches: list[Match], order: int, clock: int, partition: int, *, together: bool = False) -> None:
-        """Add matches that leave `together`, or each by itself."""
+        """Add matches that are emitted `together`, or each separately."""
         self.matches.extend(matches)
         count = len(matches)
         self.orders.extend([order] * count)
@@ -60,8 +60,8 @@ class _MatchOutput:
 class EventMachineOperator(MergingOperator):
     """A state machine over its streams, one instance for each partition instance.
 
-    `read` are the references of the query's selection, by the name of the output column that answers each. Every match
-    is a row of its own chunk, with the timestamp of the event (or of the silence's end) that completed it.
+    `read` are the references of the query's selection, by the name of their output column. Every match is a row in its
+    own chunk, with the timestamp of the event (or of the end of the absence) that completed it.
     """
 
     execution = Execution.EVENTS
@@ -186,9 +186,9 @@ class EventMachineOperator(MergingOperator):
         return self._batch(output)
 
     def _keep_to_limit(self, rows: int) -> None:
-        """Drop the oldest partial matches when there are too many.
+        """Drop the oldest partial matches if there are too many.
 
-        They are counted only after enough rows have come to exceed the limit.
+        They are only counted after enough rows have arrived to exceed the limit.
         """
         self._uncounted_rows += rows
         if self._uncounted_rows * len(self._conditions) < self._limit.most - self._counted:

@@ -1,8 +1,9 @@
-"""When the first of many partial matches that have just come to an element grows too old, without a look at each.
+"""When the first of many partial matches at an element expires, without checking each.
 
-A partial match is given up once the time of its machine has moved on by more than `within` since its first event came
-(`is_expired`). A late event moves no time on, so it ends nothing, and what begins with a late event has its full
-`within` from there on. But then it takes no event that is more than `within` newer than the first (`is_too_old`).
+A partial match expires when the time of its machine has advanced by more than `within` since its first event
+(`is_expired`). A late event does not advance the time, so it ends nothing, and a partial match that begins with a late
+event has its full `within` from there on. However, it accepts no event that is more than `within` newer than the first
+(`is_too_old`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from siddhi.engine.operators.patterns.base.partial import Partial
 NEVER = sys.maxsize
 
 Limits = tuple[tuple[tuple[int, ...], int], ...]
-"""Slots whose first events a match may not outlast by more than so many milliseconds."""
+"""Slots whose first events a match may not outlive by more than this many milliseconds."""
 
 
 def is_expired(partial: Partial, limits: Limits, latest: int) -> bool:
@@ -44,8 +45,8 @@ def is_too_old(partial: Partial, limits: Limits, time: int) -> bool:
 class Horizon:
     """A lower bound on the time at which the first of a growing list of partial matches expires.
 
-    They mostly come in the order in which they began, so that expired ones are in front. With `begin_later` a partial
-    match may get its first event while it is in the list, so that each has to be checked.
+    They mostly arrive in the order in which they began, so that expired ones are in front. With `begin_later` a partial
+    match may get its first event while it is in the list, so that each must be checked.
     """
 
     def __init__(self, limits: Limits, *, begin_later: bool) -> None:

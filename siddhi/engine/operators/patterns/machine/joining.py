@@ -1,4 +1,4 @@
-"""The states of several machines as one, in which partial matches, and the events that they hold, are renumbered."""
+"""The states of several machines as one, in which partial matches and their events are renumbered."""
 
 from __future__ import annotations
 

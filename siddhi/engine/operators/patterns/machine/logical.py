@@ -7,7 +7,7 @@ from siddhi.engine.operators.patterns.machine.elements import PatternStep, StepS
 
 
 class LogicalStep(PatternStep):
-    """One side of a logical pair, whose partial matches wait at both sides.
+    """One side of a logical pair; its partial matches wait at both sides.
 
     With `and` both slots must be filled; with `or` the first is enough.
 
@@ -41,7 +41,7 @@ class LogicalStep(PatternStep):
         self.partner.welcome(again)
 
     def reset(self) -> None:
-        """Give up what waits, but for a half-filled `and` of two streams, which outlives the next event."""
+        """Drop what waits, except for a half-filled `and` of two streams, which outlives the next event."""
         if self.conjunction and not self.neighbours and len(self.pending) != len(self.partner.pending):
             return
         self.partner.pending.clear()

@@ -55,7 +55,7 @@ class MachinePlan:
 class Machine:
     """One running state machine.
 
-    `progress` is shared by all machines of an operator; `latest` is the latest time of an event that came.
+    `progress` is shared by all machines of an operator; `latest` is the latest timestamp of an event.
     """
 
     def __init__(self, plan: MachinePlan, progress: Progress) -> None:
@@ -121,7 +121,7 @@ class Machine:
         return sum(len(element.pending) + len(element.fresh) for element in self._parsed)
 
     def entered_partials(self) -> Iterator[tuple[int, Partial]]:
-        """Yield the partial matches that hold an event, with the time of their last one."""
+        """Yield the partial matches with an event, with the timestamp of the last one."""
         for element in self._parsed:
             for partial in (*element.pending, *element.fresh):
                 if any(partial.slots):
@@ -136,9 +136,9 @@ class Machine:
     def hands_out(self, slots: Sequence[int]) -> bool:
         """Return whether matches found at `slots`, all that one stream feeds, last first, reach the selection.
 
-        They do when the last of these elements is one that finds matches; a stream's only element may also be the
-        first of the machine, which learns of matches from the last. This matters only where a match is found out of
-        turn, because an optional last element is done before it has begun.
+        They do if the last of these elements is one that completes matches; a stream's only element may also be the
+        first of the machine, which learns of matches from the last. This matters only if a match is found out of turn,
+        because an optional last element is complete before it has begun.
         """
         last = self.elements[slots[0]]
         return last.delivers if len(slots) > 1 else last.emitter.delivers

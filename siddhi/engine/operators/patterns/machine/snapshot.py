@@ -1,4 +1,7 @@
-"""The state of machines as a tree: tables of events, chains and partial matches, and per element who waits where."""
+"""The state of machines as a tree.
+
+Tables of events, chains and partial matches, and the lists of partial matches per element.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ NO_CHAIN = -1
 
 
 class _SnapshotWriter:
-    """Numbers events, chains and partials as they are met; what is shared is written once."""
+    """Numbers events, chains and partial matches on first encounter; shared ones are written once."""
 
     def __init__(self, layouts: Sequence[SlotLayout], places: Sequence[int]) -> None:
         self._layouts = layouts
