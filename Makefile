@@ -80,9 +80,11 @@ layers: $(READY)
 	$(BIN)/lint-imports
 
 # Rewrites the asserts of all test files once, beside mypy, which keeps one core busy; the processes that run the tests
-# would otherwise each do it at the same time.
-collected: $(READY)
-	@$(BIN)/pytest --collect-only -qq >$(VENV)/collected 2>&1 || { cat $(VENV)/collected; exit 1; }
+# would otherwise each do it at the same time. Later they find most of it done.
+collected: $(VENV)/collected
+
+$(VENV)/collected: $(READY)
+	@$(BIN)/pytest --collect-only -qq >$@ 2>&1 || { cat $@; rm $@; exit 1; }
 
 unit: PROCESSES := 3
 unit: $(READY)

@@ -18,6 +18,8 @@ from cep_manager.web.access import CALLS
 from cep_manager.web.api.caller_slots import CallerSlots
 from siddhi.scripts.language import ScriptPolicy
 
+pytestmark = pytest.mark.thorough
+
 GOOD = "@Plan:name('P') define stream S (a int); from S[a > 1] select a insert into O;"
 BAD = GOOD.replace("a > 1", "b > 1")
 

@@ -21,6 +21,8 @@ from cep_common.web.answers import whole_answer
 from cep_common.web.requests import Exchange
 from cep_common.web.server import WebServer
 
+pytestmark = pytest.mark.thorough
+
 BODY_BYTES = 1_000_000
 POST = b"POST /take HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n"

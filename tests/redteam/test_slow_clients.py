@@ -26,6 +26,8 @@ from cep_common.security.web import Gate, guard
 from cep_common.security.web_limits import WebLimits
 from cep_common.web.server import WebServer
 
+pytestmark = pytest.mark.thorough
+
 BODY_BYTES = 16_777_216
 EVENTS_PER_S, PER_REQUEST = 400, 4
 EVENTS = json.dumps([{"a": 1}] * PER_REQUEST).encode()
