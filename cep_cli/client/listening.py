@@ -24,8 +24,8 @@ REPEAT_S = 60.0
 STEP_MS = 50
 """So long workers are waited for in turn."""
 
-LEFT = frozenset({"leaving", "starting", "unknown-stream", "schema-changed", "link-unknown"})
-"""Refusals after which the worker is asked again: it ends, has just begun, or its plans are changing."""
+PLANS_CHANGE = frozenset({"unknown-stream", "schema-changed"})
+"""Refusals after which the worker is asked again, as its plans are changing."""
 
 
 class Listens(Protocol):
@@ -110,7 +110,7 @@ class StreamListener:
             try:
                 batch = listener.receive(timeout_ms)
             except InputError as error:
-                if error.reason_code not in LEFT:
+                if error.reason_code not in PLANS_CHANGE:
                     raise
                 self._lose(name, error)
             except PeerError as error:

@@ -18,6 +18,7 @@ import zmq
 from cep_common.errors import InputError, PeerError
 from cep_common.ids import SUPER_TENANT, Endpoint
 from cep_common.protocol.links import OpenLink, StreamSchema
+from cep_common.protocol.registry import Rejected
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import about_silence, open_context
 from cep_common.security.roles import Role, SocketKind
@@ -25,6 +26,7 @@ from cep_common.security.tokens import bearer
 from cep_common.web.client import WebClient
 from topology.events.frames import arrow_schema, encode_batch
 from topology.events.watermarks import NO_WATERMARK
+from topology.links.refusals import refusal_error
 from topology.links.sender import LinkSender, LinkState
 
 LOOK_EVERY_MS = 10
@@ -46,7 +48,7 @@ class EventSender:
     before a long pause. As a context manager it flushes at the end of a block that did not raise.
 
     All methods raise InputError when the worker refuses the stream or events, and PeerError when the worker does not
-    respond or the connection is lost. Events beyond `acknowledged_rows` may or may not have been taken over then.
+    respond or shuts down, or the connection is lost: connect again, to the same or to another worker. Events beyond `acknowledged_rows` may or may not have been taken over then.
 
     Attributes:
         schema: The stream's schema.
@@ -195,8 +197,7 @@ class EventSender:
         self.acknowledged_rows += link.handle()
         link.tick(self._looked_ms)
         if link.refusals:
-            refusal = link.refusals[0]
-            raise InputError(refusal.code.removeprefix("frame-"), refusal.reason)
+            raise refusal_error(link.refusals[0], self._where())
         if link.state is LinkState.LOST and not link.answered:
             raise PeerError(f"the worker at {self._where()} did not answer; {about_silence(self._context)}")
         if link.state is LinkState.LOST:
@@ -223,7 +224,7 @@ def fetch_schema(
 
     Raises:
         InputError: there is no such stream.
-        PeerError: the worker does not answer.
+        PeerError: the worker does not answer, has not started yet, or shuts down.
     """
     url = f"{http_address}/streams/{event_stream}"
     try:
@@ -234,7 +235,8 @@ def fetch_schema(
     except requests.RequestException as error:
         raise PeerError(f"no worker answers at {http_address}: {type(error).__name__}") from error
     if answer.status != 200:
-        raise InputError(str(body.get("code", "refused")), str(body.get("message", answer.status)))
+        refusal = Rejected(str(body.get("code", "refused")), str(body.get("message", answer.status)))
+        raise refusal_error(refusal, http_address)
     attributes = tuple((item["name"], item["type"]) for item in body["attributes"])
     return StreamSchema(body["stream"], attributes)
 

@@ -243,7 +243,7 @@ def test_a_source_without_watermarks_promises_its_newest_timestamp_less_the_diso
     receiver = world.connected_receiver()
     events = [{"_timestamp": time, "carrier": "UA", "dep_delay": 1, "price": 1} for time in (100, 95)]
     requests.post(world.url("/events/Departures"), json=events, timeout=5)
-    until(lambda: receiver.frames, receiver)
+    until(lambda: watermarks(receiver), receiver)
     assert watermarks(receiver) == [90]
     until(lambda: isinstance(receiver.frames[-1].message, MarkIdle), receiver)
 
@@ -421,12 +421,14 @@ def test_a_listener_that_keeps_up_slows_the_plan_and_gets_everything(make_world:
 
 def test_clients_learn_that_the_worker_leaves(world: World) -> None:
     world.start(PLAN)
-    listener = world.listener()
+    listener, sender = world.listener(), world.sender()
     assert world.worker is not None
     world.worker.stop()
     world.worker = None
-    with pytest.raises(InputError, match="the worker is shutting down"):
+    with pytest.raises(PeerError, match=r"the worker is shutting down.*\[leaving\]"):
         listener.receive(5_000)
+    with pytest.raises(PeerError, match=r"the worker is shutting down.*\[leaving\]"):
+        _send_until_refused(sender)
 
 
 def test_a_stream_schema_can_be_asked_for(world: World) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from cep_common.errors import InputError, PeerError
+from cep_common.errors import PeerError
 from cep_common.ids import SUPER_TENANT, Endpoint
 from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.protocol.links import Acknowledge, BeatLink, CloseLink, Data, StreamSchema, Subscribe, Subscribed
@@ -24,6 +24,7 @@ from cep_common.security.context import about_silence, open_context
 from cep_common.security.roles import Role, SocketKind
 from cep_common.sockets.transport import connecting_socket, readable, receive_now, send_now
 from topology.events.frames import arrow_schema, decode_batch
+from topology.links.refusals import refusal_error
 from topology.links.server import ACKNOWLEDGE_WITHIN_MS
 
 STEP_MS = 100
@@ -95,7 +96,7 @@ class EventListener:
 
         Raises:
             InputError: the worker ended the subscription, for instance since this listener is too slow.
-            PeerError: the worker is gone; subscribe again.
+            PeerError: the worker is gone or shuts down; subscribe again.
         """
         now_ms = _now_ms()
         worked_off = self._unacknowledged
@@ -155,7 +156,7 @@ class EventListener:
             raise PeerError(f"no worker answers at {self._where} (waited {timeout_ms} ms); {hint}")
         answer = decode(self._socket.recv_multipart()).message
         if isinstance(answer, Rejected):
-            raise InputError(answer.code, answer.reason)
+            raise refusal_error(answer, self._where)
         if not isinstance(answer, Subscribed):
             raise PeerError(f"the process at {self._where} is not a worker's egress: it responded with {answer.TYPE}")
         return answer.schema
@@ -166,8 +167,8 @@ class EventListener:
             case Data(sequence=sequence, rows=rows):
                 self._unacknowledged = sequence
                 return decode_batch(envelope.bodies[0], self.arrow_schema, rows)
-            case Rejected(code=code, reason=reason):
-                raise InputError(code, reason)
+            case Rejected() as refusal:
+                raise refusal_error(refusal, self._where)
             case BeatLink():
                 return None
             case message:
