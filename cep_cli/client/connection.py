@@ -154,6 +154,8 @@ def _refusal(answer: Answer) -> str:
         lines = [f"{failure['message']} [{failure['code']}]"]
     except (AnswerError, KeyError, TypeError):  # another server, or a proxy in front of the manager
         return f"the manager answered {answer.status}"
+    difference = _details(answer).get("difference")
+    lines += [str(line) for line in difference] if isinstance(difference, list) else ()
     problems = _details(answer).get("problems")
     for problem in problems if isinstance(problems, list) else ():
         if not isinstance(problem, dict) or not {"message", "code"} <= problem.keys():

@@ -29,6 +29,7 @@ from siddhi.errors import Problem, first_problems, render_problem
 from siddhi.language.ast import ExecutionElement, Partition, StreamDefinition
 from siddhi.language.bounds import MOST_WORDS
 from siddhi.language.parser import parse
+from siddhi.language.printer import print_app
 from siddhi.scripts.language import ScriptPolicy
 
 LONGEST_MESSAGE = 1_000
@@ -139,6 +140,8 @@ def compiled_plan(compiled: Compiled) -> CompiledPlan:
         scripts=bool(app.functions),
         topics=tuple(CarriedTopic(one.stream, one.topic, one.use, one.key, one.partitions) for one in compiled.carried),
         creates_topics=header.creates_topics,
+        distributed=header.shares_state,
+        digest=hashlib.sha256(print_app(app.syntax).encode()).hexdigest(),
     )
 
 

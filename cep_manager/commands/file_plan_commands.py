@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from cep_common.ids import PlanKey
-from cep_manager.commands.plan_changes import PlanChanges, refuse_draining
+from cep_manager.commands.plan_changes import PlanChanges, is_same_distributed, refuse_draining
 from cep_manager.commands.reaches import known_reaches
 from cep_manager.errors import (
     PlanExistsError,
 )
+from cep_manager.plans.differences import other_text
 from cep_manager.plans.folder import FileOrigin, parse_origin
 from cep_manager.plans.outcomes import Undeployed
 from cep_manager.plans.record import PlanRecord
@@ -37,6 +38,8 @@ class FilePlanCommands:
             former = next((plan for plan, one in origins.items() if one is not None and one.name == origin.name), None)
             before = self._changes.snapshot().plans.get(key)
             if before is not None and former != key:
+                if is_same_distributed(before, compiled):
+                    text = before.target()[0]
                 _refuse_other_source(before, origins[key], text, files)
             if before is not None:
                 refuse_draining(before)
@@ -69,6 +72,5 @@ def _refuse_other_source(record: PlanRecord, source: FileOrigin | None, text: st
             f"a plan named {name} comes from the file {source.name}; choose another name in one of both"
         )
     if source is None and record.target()[0] != text:
-        raise PlanExistsError(
-            f"a plan named {name} with another text was deployed by hand; undeploy it, or choose another name"
-        )
+        remedy = "replace that, undeploy it, or choose another name"
+        raise other_text(name, record.target()[0], text, " by hand", remedy)

@@ -13,7 +13,7 @@ from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_common.monitoring.paced_log import PacedLog
 from cep_manager.config import PlanFolderConfig
-from cep_manager.errors import NotLeaderError
+from cep_manager.errors import ManagerError, NotLeaderError
 from cep_manager.plans.folder import SUFFIX, FileOrigin, FileProblem, PlanFolder, Stamp, origin_of, tenant_of
 from query_plan.plan_names import named_after
 
@@ -138,7 +138,7 @@ class PlanFolderWatch:
                 raise
             if error.code in _OF_KAFKA and self._again_at is None:
                 self._again_at = time.monotonic() + KAFKA_AGAIN_S
-            self._folder.handled(name, error.message, waits=error.code in _IN_ITS_WAY | _OF_KAFKA)
+            self._folder.handled(name, _problem(error), waits=error.code in _IN_ITS_WAY | _OF_KAFKA)
         else:
             self._folder.handled(name)
 
@@ -157,6 +157,12 @@ _OF_KAFKA = frozenset({"kafka-unavailable", "topic-refused"})
 """Errors that may be resolved once brokers answer, or topics are created or deleted; other files do not wait for
 that."""
 KAFKA_AGAIN_S = 30.0
+
+
+def _problem(error: CepError) -> str:
+    """Return the message of `error`, with the lines by which the file's text differs from that of a deployed plan."""
+    details = error.details if isinstance(error, ManagerError) else {}
+    return "\n".join((error.message, *details.get("difference", ())))
 
 
 def _files(folder: Path) -> dict[str, Stamp]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from cep_manager.errors import NodeSwitchError, UnknownNodeError
 from cep_manager.monitoring.cluster_model import NodeView
-from cep_manager.nodes.rolling import WAITS_TO_RESTART
+from cep_manager.monitoring.nodes import why_no_order, why_no_takeover
 
 NO_NODES = "this is not one of two nodes: it was not started with `cep node`"
 
@@ -28,28 +28,15 @@ def node_to_order(nodes: Sequence[NodeView], name: str) -> NodeView:
     node = next((one for one in nodes if one.name == name), None)
     if node is None:
         raise UnknownNodeError(f"no node is named {name}; there are {', '.join(one.name for one in nodes)}")
-    if node.role == "away":
-        raise NodeSwitchError(f"{name} is away: start it on its host")
-    _require_that_none_goes([one for one in nodes if one.name != name])
-    if node.role == "active":
-        require_protection(nodes)
+    reason = why_no_order(nodes, node)
+    if reason:
+        raise NodeSwitchError(reason)
     return node
 
 
 def require_protection(nodes: Sequence[NodeView]) -> NodeView:
     """Return the passive node, which can take over from the active one. Raise NodeSwitchError when it cannot."""
-    mine = next((one for one in nodes if one.asked), None)
-    other = next((one for one in nodes if not one.asked), None)
-    if mine is None or other is None or other.role != "passive" or mine.protection != "protected":
-        reason = mine.reason if mine is not None and mine.reason else "the other node is away"
-        raise NodeSwitchError(f"the other node cannot take over, it lacks accepted events: {reason}")
-    _require_that_none_goes(nodes)
-    return other
-
-
-def _require_that_none_goes(nodes: Sequence[NodeView]) -> None:
-    # Until a node has stopped it is still shown, and its worker mirrors: if the other one stopped, too, there would be
-    # none.
-    going = next((one for one in nodes if one.under_way not in ("", WAITS_TO_RESTART)), None)
-    if going is not None:
-        raise NodeSwitchError(f"{going.name} {going.under_way}: wait until it is up again")
+    reason = why_no_takeover(nodes)
+    if reason:
+        raise NodeSwitchError(reason)
+    return next(one for one in nodes if not one.asked)

@@ -363,6 +363,15 @@ def _topics_needed(snapshot: ClusterSnapshot) -> dict[tuple[int, str], frozenset
     }
 
 
+def is_same_distributed(record: PlanRecord, compiled: CompiledPlan) -> bool:
+    """Return whether `compiled` is the distributed plan that is deployed, whatever its comments and layout.
+
+    As in CEP 2.0, the same plan may be deployed on each node; it is there already then.
+    """
+    deployed = record.target_compiled()
+    return compiled.distributed and deployed is not None and deployed.digest == compiled.digest
+
+
 def refuse_draining(record: PlanRecord) -> None:
     """Raise ChangeUnderWayError if the plan is being undeployed."""
     if record.draining is not None:

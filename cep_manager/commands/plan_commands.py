@@ -5,14 +5,14 @@ from __future__ import annotations
 from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import PlanHost
 from cep_manager.authoring.compiler import with_name
-from cep_manager.commands.plan_changes import PlanChanges, refuse_draining, refuse_during
+from cep_manager.commands.plan_changes import PlanChanges, is_same_distributed, refuse_draining, refuse_during
 from cep_manager.commands.reaches import known_reaches
 from cep_manager.errors import (
     BadRequestError,
     ChangeUnderWayError,
-    PlanExistsError,
     UnknownPlanError,
 )
+from cep_manager.plans.differences import other_text
 from cep_manager.plans.outcomes import Outcome, Undeployed, outcome_of
 from query_plan.annotations import MOST_INSTANCES
 
@@ -54,11 +54,13 @@ class PlanCommands:
             if before is None:
                 return self._changes.add(key, text, compiled, restore)
             refuse_draining(before)
-            if before.target()[0] != text and not replace:
-                raise PlanExistsError(
-                    f"a plan named {key.plan} is deployed with another text; replace it, or choose another name"
-                )
-            return self._changes.deploy_over(before, text, compiled, restore)
+            deployed = before.target()[0]
+            if replace or deployed == text:
+                return self._changes.deploy_over(before, text, compiled, restore)
+            if is_same_distributed(before, compiled):
+                return self._changes.deploy_over(before, deployed, compiled, restore)
+        # Not while other commands wait: two long texts take a while to compare.
+        raise other_text(key.plan, deployed, text)
 
     def plan_key(self, tenant: int, name: str) -> PlanKey:
         """See `ManagerView.plan_key`."""

@@ -68,7 +68,8 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     and `labels` those of `@Plan:resources`, for each task. `state_shape` is a digest of the stages that keep state: of
     two plans with the same digest, one can continue with the state of the other. `scripts`: the plan defines functions
     in a script language. `topics` carry streams between its groups and beyond; without `creates_topics` they must be
-    there already.
+    there already. `distributed`: it asks for CEP 2.0's distributed processing, for which all nodes have the same plan.
+    `digest` is that of the text without comments and layout.
     """
 
     name: str
@@ -92,6 +93,8 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     scripts: bool = False
     topics: tuple[CarriedTopic, ...] = ()
     creates_topics: bool = True
+    distributed: bool = False
+    digest: str = ""
 
     def submission(
         self,

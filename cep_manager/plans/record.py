@@ -209,6 +209,10 @@ class PlanRecord(msgspec.Struct, frozen=True):
         version = self.trial.version if self.trial is not None else self
         return version.text, version.workers
 
+    def target_compiled(self) -> CompiledPlan | None:
+        """Return what the text of `target` was compiled to; None when it no longer compiles."""
+        return self.trial.version.compiled if self.trial is not None else self.compiled
+
     def target_host(self) -> PlanHost:
         """Return where the plan runs, or will after the change in progress."""
         return self.trial.version.host if self.trial is not None else self.host

@@ -48,7 +48,8 @@ class EventSender:
     before a long pause. As a context manager it flushes at the end of a block that did not raise.
 
     All methods raise InputError when the worker refuses the stream or events, and PeerError when the worker does not
-    respond or shuts down, or the connection is lost: connect again, to the same or to another worker. Events beyond `acknowledged_rows` may or may not have been taken over then.
+    respond or shuts down, or the connection is lost: connect again, to the same or to another worker. Events beyond
+    `acknowledged_rows` may or may not have been taken over then.
 
     Attributes:
         schema: The stream's schema.

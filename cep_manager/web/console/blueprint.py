@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast, get_args
 
 from flask import Blueprint, redirect, render_template, request
@@ -12,7 +13,14 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import PlanHost
 from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.authoring.samples import sample, samples
-from cep_manager.errors import BadRequestError, PlanExistsError, PlanInvalidError, PlanProblem, UnknownStreamError
+from cep_manager.errors import (
+    BadRequestError,
+    ManagerError,
+    PlanExistsError,
+    PlanInvalidError,
+    PlanProblem,
+    UnknownStreamError,
+)
 from cep_manager.events.model import Side
 from cep_manager.plans.outcomes import Outcome
 from cep_manager.plans.stored_plan import SettingsPatch
@@ -124,7 +132,9 @@ def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
             return _deploy_page(text, replace, edited, error.problems), status_of(error)
         except CepError as error:  # whatever it is: the text stays on the page
             remedy = "" if rename else _remedy(error, edited)
-            return _deploy_page(text, replace, edited, refusal=error.message, remedy=remedy), status_of(error)
+            lines = error.details.get("difference", ()) if isinstance(error, ManagerError) else ()
+            page = _deploy_page(text, replace, edited, refusal=error.message, remedy=remedy, difference=lines)
+            return page, status_of(error)
         notice = "unchanged" if not deployed.changed else "deployed" if deployed.created else "redeployed"
         return redirect(link("console.show_plan", name=deployed.plan, notice=notice), code=303)
 
@@ -162,6 +172,7 @@ def _deploy_page(
     warnings: tuple[PlanProblem, ...] = (),
     refusal: str = "",
     remedy: str = "",
+    difference: Sequence[str] = (),
     valid_plan: str = "",
 ) -> str:
     return render_template(
@@ -174,6 +185,7 @@ def _deploy_page(
         warnings=[present_problem(problem) for problem in warnings],
         refusal=refusal,
         remedy=remedy,
+        difference=difference,
         valid_plan=valid_plan,
     )
 

@@ -159,7 +159,7 @@ def test_a_plan_of_another_origin_and_a_full_quota_are_not_overridden(folder: Pa
     look(watching)
     assert texts(process) == {NAME: PLAN, "Two": named(PLAN, "Two")}
     told = {one.name: one.problem for one in watching.problems()}
-    assert "was deployed by hand" in told["storms.siddhiql"]
+    assert "is deployed by hand with another text" in told["storms.siddhiql"]
     assert "may have 2" in told["x-three.siddhiql"]
 
 

@@ -96,7 +96,21 @@ def test_what_is_under_way_is_shown_in_place_of_the_buttons() -> None:
     shown = client.get("/cluster").text
     assert "<td>restarts</td>" in shown
     assert "/cluster/nodes/node-2/restart" not in shown
+    assert "/cluster/nodes/node-1/restart" not in shown, "the other one is not back yet"
+    assert "restart-nodes" not in shown
     assert client.get("/api/v1/nodes").json["nodes"][1]["under_way"] == "restarts"
+
+
+def test_a_node_whose_peer_mirrors_but_has_no_manager_yet_offers_no_restart_that_would_be_refused() -> None:
+    """After a restart the worker of the other node is up before its manager."""
+    view = FakeView(World())
+    active, passive = two_nodes()
+    view.nodes = (active, msgspec.structs.replace(passive, role="away"))
+    client = create_app(view, 1_000).test_client()
+    shown = client.get("/cluster").text
+    assert not any(one in shown for one in ("restart-nodes", "switch-nodes", "restart-node-1", "restart-node-2"))
+    for path in ("/cluster/restart-nodes", "/cluster/nodes/node-1/restart"):
+        assert client.post(path).status_code == 409
 
 
 def test_orders_over_rest_are_refused_where_accepted_events_would_be_out_of_reach() -> None:

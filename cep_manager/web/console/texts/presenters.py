@@ -9,6 +9,7 @@ import msgspec
 
 from cep_manager.errors import PlanProblem
 from cep_manager.monitoring.cluster_model import Cluster, DriverView, ManagerMember, NodeView, TaskView, WorkerView
+from cep_manager.monitoring.nodes import why_no_order, why_no_takeover
 from cep_manager.monitoring.plan_model import PlanDetails, PlanSummary
 from cep_manager.monitoring.status import InflowStatus, LostWorker, OutflowStatus, PlanStatus, TopologyStatus
 from cep_manager.plans.state import PlanState
@@ -135,11 +136,17 @@ class ProblemText(msgspec.Struct, frozen=True):
 
 
 class ClusterText(msgspec.Struct, frozen=True):
-    """Everything on the cluster page."""
+    """Everything on the cluster page.
+
+    `hands_over`: the other node can take over now. `orderable` are the names of the nodes that may be restarted or shut
+    down now.
+    """
 
     facts: tuple[tuple[str, str], ...]
     managers: tuple[ManagerRow, ...]
     nodes: tuple[NodeView, ...]
+    hands_over: bool
+    orderable: frozenset[str]
     driver: DriverText | None
     driver_missing: str
     workers: tuple[ClusterWorkerRow, ...]
@@ -208,6 +215,8 @@ def present_cluster(cluster: Cluster) -> ClusterText:
         ),
         managers=tuple(_manager(member) for member in cluster.managers),
         nodes=cluster.nodes,
+        hands_over=not why_no_takeover(cluster.nodes),
+        orderable=frozenset(node.name for node in cluster.nodes if not why_no_order(cluster.nodes, node)),
         driver=_driver(cluster.driver) if cluster.driver else None,
         driver_missing=cluster.driver_missing,
         workers=tuple(_worker(worker) for worker in cluster.workers),
