@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import flights_reference
 import numpy as np
 import pytest
 import zmq
@@ -138,10 +139,11 @@ class StagesInProcess:
     def feed_and_collect(self, first: str) -> Rows:
         """Sends both streams, `first` always as far ahead as its link has room, and gives what is published."""
         found: Rows = {stream: [] for stream in EXPORTED}
+        expected = sum(map(len, flights_reference.reference().values()))
         waiting = {stream: flight_batches(stream, 500) for stream in sorted(IMPORTED, key=lambda one: one != first)}
         deadline = time.monotonic() + RESULT_TIMEOUT_S
         quiet_since = time.monotonic()
-        while waiting or time.monotonic() - quiet_since < SURPLUS_S:
+        while waiting or sum(map(len, found.values())) < expected or time.monotonic() - quiet_since < SURPLUS_S:
             assert not self._failures
             assert time.monotonic() < deadline, f"only { ({name: len(rows) for name, rows in found.items()}) }"
             for stream in list(waiting):
