@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 from pathlib import Path
@@ -18,14 +17,12 @@ from cep_common.inspection.config import LogConfig
 from cep_common.inspection.endpoint import Inspection
 from cep_common.inspection.log_setup import start_log
 from cep_common.inspection.settings import settings_of
+from siddhi.confinement import end_with_parent
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 LEAVES_WITH_PARENT = "CEP_LEAVES_WITH_PARENT"
 """Set by `cep up` and `cep demo`: a process that they started gets SIGTERM when they die without stopping it."""
-
-PR_SET_PDEATHSIG = 1
-"""The option of Linux's prctl for that."""
 
 
 @click.command("manager")
@@ -66,7 +63,7 @@ def worker_command(config: Path | None) -> None:
 
 def _prepare(kind: type[T], path: Path | None, process: str) -> Loaded[T]:
     if os.environ.get(LEAVES_WITH_PARENT):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        end_with_parent(signal.SIGTERM)
     default = Path("conf") / f"{process}.yaml"
     return load_with_sources(kind, path or (default if default.exists() else None), process, os.environ)
 

@@ -1,4 +1,4 @@
-"""Ends child processes and reads what they said last: what all have in common that start limited processes."""
+"""Starts and ends child processes, and reads what they said last: what all have in common that start limited ones."""
 
 from __future__ import annotations
 
@@ -6,8 +6,66 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 LAST_WORDS_BYTES = 2_000
+
+
+class _Starter:
+    """The thread that starts processes which outlive the calls that need them.
+
+    The kernel ends a process that asked for it (`siddhi.confinement.end_with_parent`) with the thread that started it,
+    so this thread lives as long as this process. A forked copy of this process has one of its own.
+    """
+
+    def __init__(self) -> None:
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: ThreadPoolExecutor | None = None
+
+    def submit(self, command: Sequence[str], options: dict[str, Any]) -> Future[subprocess.Popen[bytes]]:
+        with self._lock:
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, thread_name_prefix="starts processes")
+        return self._thread.submit(_started, command, options)
+
+
+_STARTER = _Starter()
+
+
+def _started(command: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, **options)  # noqa: S603 - callers start programs of ours
+
+
+def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a process as the leader of a session of its own; it may outlive the thread that calls this.
+
+    Args:
+        command: The program and its arguments.
+        options: Further arguments of Popen.
+
+    Raises:
+        OSError: The process cannot be started.
+    """
+    starting = _STARTER.submit(command, {**options, "start_new_session": True})
+    try:
+        return starting.result()
+    except BaseException:
+        starting.add_done_callback(_discard)  # if the wait was interrupted, nothing else would end it
+        raise
+    finally:
+        del starting  # it holds the error, whose traceback holds this frame, and callers' files with it
+
+
+def _discard(started: Future[subprocess.Popen[bytes]]) -> None:
+    if started.exception() is None:
+        end(started.result())
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

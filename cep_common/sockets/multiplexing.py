@@ -436,6 +436,11 @@ class SharedConnections:
             for link in links:
                 link.lose()
 
+    def pump_all(self) -> None:
+        """Hand out what has come over any connection."""
+        for connection in list(self._connections.values()):
+            self.pump(connection)
+
     def tick(self, now_ms: int) -> None:
         """Let time pass: heartbeats, and connections that no link uses."""
         for connection in list(self._connections.values()):

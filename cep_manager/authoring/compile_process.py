@@ -14,10 +14,12 @@ import sys
 import msgspec
 
 from cep_manager.authoring.compile_messages import READY, CompileRequest, read_frame, write_frame
+from siddhi.confinement import end_with_parent
 
 
 def main() -> None:
     """Answer requests until standard input ends."""
+    end_with_parent()
     # Output of a library must not be mixed with the responses.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cep_common.process.child_processes import end, kill
+from cep_common.process.child_processes import end, kill, start
 from cep_manager.authoring.compile_messages import (
     READY,
     CompileAnswer,
@@ -192,13 +192,12 @@ class _Process:
     """A process that compiles plans. Only one thread at a time may send requests to it."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
+        self._process = start(
             [sys.executable, "-P", "-m", "cep_manager.authoring.compile_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ},
-            start_new_session=True,
         )
         self._ready = self._given_up = False
         self.starved = False

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from siddhi.confinement import end_with_parent
 from siddhi.float_values import written_batch
 
 REFUSED = 3
@@ -39,6 +40,7 @@ class RowsRefusedError(Exception):
 
 def main() -> int:
     """Write the events, or the reason why they cannot be read; return the exit status."""
+    end_with_parent()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     attributes = [(str(name), str(kind)) for name, kind in json.loads(sys.argv[1])]

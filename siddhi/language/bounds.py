@@ -25,6 +25,8 @@ LONGEST_SHOWN = 64
 _NUMBERS = frozenset({"INT", "LONG", "FLOAT", "DOUBLE"})
 _WORD = re.compile(r'"""[\s\S]*?"""|"[^"\n]*+"|\'[^\'\n]*+\'|`[^`]*+`|--[^\n]*+|/\*[\s\S]*?(?:\*/|\Z)|\w++|[^\w\s]')
 """Roughly what the grammar takes for one token. Linear: what does not end is met once."""
+_FUNCTION = re.compile(r"\bfunction\b", re.IGNORECASE)
+_BRACE = re.compile(r"[{}]")
 
 
 def check_length(text: str) -> None:
@@ -41,6 +43,9 @@ def check_words(text: str, most_words: int = MOST_WORDS) -> None:
     check_length(text)
     if len(text) > most_words:
         beyond = next(itertools.islice(_WORD.finditer(text), most_words, None), None)
+        # Braces of a script are tokens, even in what looks like a comment.
+        if beyond is None and _FUNCTION.search(text):
+            beyond = next(itertools.islice(_BRACE.finditer(text), most_words, None), None)
         if beyond is not None:
             raise _too_long(text, beyond.start(), f"{most_words:,} words and signs")
 

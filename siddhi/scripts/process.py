@@ -1,8 +1,9 @@
 """A process that runs the scripts of one plan until its input ends, or until it was idle for long.
 
 It starts without the environment, the files and the sockets of the process that started it, and gives up the rest
-before it runs anything: it can open no file and no socket, write nothing and start no process. Each call has a limit of
-processor time, which the kernel enforces by ending the process; memory is limited for the process.
+before it runs anything: it can open no file and no socket, write nothing and start no process, and is not root. Each
+call has a limit of processor time, which the kernel enforces by ending the process; memory is limited for the process.
+It ends with the process that started it, even if it is stopped then.
 
 `progress`, in memory that both processes see, is the place of the call that is being made. So the parent knows which
 call ended the process, although answers are sent together.
@@ -23,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from siddhi.confinement import end_with_parent, leave_root
 from siddhi.nesting import whole_text
 from siddhi.scripts.language import Script
 from siddhi.scripts.messages import (
@@ -62,6 +64,7 @@ Progress = memoryview
 
 def main() -> None:
     """Answer requests until standard input ends."""
+    end_with_parent()
     inherited = int(sys.argv[1])
     shared = mmap.mmap(inherited, PROGRESS_BYTES)
     os.closerange(ALL_DESCRIPTORS, max(inherited, MOST_OPENED) + 1)  # the memory stays
@@ -96,6 +99,8 @@ def _close_doors() -> None:
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the thread that started the process may have blocked it
     _limit(resource.RLIMIT_FSIZE, ERROR_BYTES)
+    leave_root()  # who has no limit of processes
+    end_with_parent()
     _limit(resource.RLIMIT_NPROC, 0)
     _limit(resource.RLIMIT_NOFILE, ALL_DESCRIPTORS)
 

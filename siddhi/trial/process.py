@@ -12,6 +12,8 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from siddhi.confinement import end_with_parent
+
 MOST_FILE_BYTES = 64 * 2**20
 LOADING_S = 60
 """What the process may take beforehand to load what answers: some seconds, but a minute on a busy machine."""
@@ -38,6 +40,7 @@ def answer(kind: type[Request], load: Callable[[], Callable[[Request], object]])
     The process uses no more time and memory than the request allows, after `LOADING_S` in which `load` has to return
     the function that answers.
     """
+    end_with_parent()
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=kind)
     _limit(request)
     run = load()

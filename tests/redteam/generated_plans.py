@@ -156,6 +156,12 @@ SHAPES: dict[str, Shape] = {
     "open comments of a script": nested(
         f"{S}define function f[javascript] return int {{", "/* ", "", "", "}; from S x"
     ),
+    "braces in an open comment of a script": nested(
+        f"{S}define function f[javascript] return int {{ /* ", "{}", "", "", "}; from S x"
+    ),
+    "words in quotes of a script": nested(
+        f"{S}define function f[javascript] return int {{ '", "x ", "", "", "'}; from S x"
+    ),
     "beginnings of definitions": nested("", "define ", "", "", ""),
     "beginnings of annotations": nested("", "@a ", "", "", ""),
     "statements without an end": nested("", "define stream S (a int) ", "", "", ""),

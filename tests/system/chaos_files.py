@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,16 @@ from cep_worker.storage.losses import LOST_FILE
 READ_ONLY_S = 5.0
 FOREIGN_S = 4.0
 """So long managers are on a damaged database before the operator puts the copy back."""
+AT_ONCE = int(os.environ.get("CHAOS_AT_ONCE", "1"))
+"""So many files are damaged while their process is down, each of another plan."""
+TENANT = "-1234"
+"""Whose plans they are: the folders of plans lie in one of this name."""
 DATABASE = ("manager.db", "manager.db-wal", "manager.db-shm", "manager.db.last")
 NOTED = ("unreadable", "could not be read again")
 """Words of the alerts about events that were lost."""
+
+TALLY: Counter[str] = Counter()
+"""How many files were damaged, by what they belong to and in which way."""
 
 Damage = Callable[[Path, random.Random], None]
 
@@ -63,18 +71,33 @@ DAMAGES: Mapping[str, Damage] = {
 }  # fmt: skip
 
 
-def _damaged(files: Sequence[Path], damage: str, chance: random.Random) -> str:
-    if not files:
-        return "nothing, there was no file"
-    file = chance.choice(files)
-    try:
-        DAMAGES[damage](file, chance)
-    except (FileNotFoundError, subprocess.CalledProcessError) as error:
-        return f"nothing: {error}"  # the file has gone, or there is no chattr, or no file system that knows it
-    if damage == "read-only":
+def _damaged(files: Sequence[Path], what: str, damage: str, chance: random.Random) -> str:
+    done, told = [], []
+    for file in _of_different_plans(files, chance):
+        try:
+            DAMAGES[damage](file, chance)
+        except (FileNotFoundError, subprocess.CalledProcessError) as error:
+            told.append(f"nothing: {error}")  # it has gone, or there is no chattr, or no file system that knows it
+        else:
+            done.append(file)
+            told.append(f"{file.parent.name}/{file.name}")
+    TALLY[f"{what} {damage}"] += len(done)
+    if damage == "read-only" and done:
         time.sleep(READ_ONLY_S)
-        _writable(file)
-    return f"{file.parent.name}/{file.name}"
+        for file in done:
+            _writable(file)
+    return ", ".join(told) or "nothing, there was no file"
+
+
+def _of_different_plans(files: Sequence[Path], chance: random.Random) -> list[Path]:
+    """Choose files of at most so many plans, one of each: a plan has copies of what it cannot do without."""
+    by_plan: defaultdict[str, list[Path]] = defaultdict(list)
+    for file in files:
+        by_plan[file.as_posix().partition(f"/{TENANT}/")[2].partition("/")[0]].append(file)
+    if AT_ONCE == 1:
+        return [chance.choice(files)] if files else []
+    plans = chance.sample(sorted(by_plan), min(AT_ONCE, len(by_plan)))
+    return [chance.choice(by_plan[plan]) for plan in plans]
 
 
 def _files(folder: Path) -> list[Path]:
@@ -88,9 +111,16 @@ def _of_worker(part: str, damage: str) -> Do:
         if process is not None:
             kill(process.pid)
             process.wait()
-        return _damaged(_files(system.folder / name / "var" / "cep" / part), damage, chance)
+        return _damaged(_files(system.folder / name / "var" / "cep" / part), part, damage, chance)
 
     return do
+
+
+def _changed_s(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _of_checkpoint(damage: str) -> Do:
@@ -98,8 +128,8 @@ def _of_checkpoint(damage: str) -> Do:
 
     def do(system: ChaosSystem, chance: random.Random) -> str:
         files = _files(system.folder / "checkpoints")
-        newest = sorted(files, key=lambda one: one.stat().st_mtime if one.exists() else 0.0)[-40:]
-        told = _damaged(newest, damage, chance)
+        newest = sorted(files, key=_changed_s)[-40:]
+        told = _damaged(newest, "checkpoint", damage, chance)
         stages = system.stages()
         driver = system.processes["driver"].process
         if driver is not None and chance.random() < 0.3:
@@ -121,7 +151,7 @@ def _of_manager(damage: str) -> Do:
         files = [system.folder / name for name in DATABASE if (system.folder / name).exists()]
         for file in files:
             shutil.copy2(file, copies / file.name)
-        told = _damaged(files, damage, chance)
+        told = _damaged(files, "database", damage, chance)
         if damage != "read-only":
             time.sleep(FOREIGN_S)
             _kill_managers(system)

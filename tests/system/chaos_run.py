@@ -10,6 +10,7 @@ wrong, or came twice where it must not.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
@@ -27,7 +28,7 @@ from typing import Any
 from chaos_clocks import CLOCK_FAULTS
 from chaos_faults import FAULTS, Fault
 from chaos_feeder import Feeder, close_all, merged, require_load
-from chaos_files import FILE_FAULTS, counted_lost, is_alerted
+from chaos_files import FILE_FAULTS, TALLY, counted_lost, is_alerted
 from chaos_ledger import Ledger, Verdict, judge, rates
 from chaos_plans import PLANS, ChaosPlan
 from chaos_progress import Progress
@@ -36,8 +37,8 @@ from two_hosts import Network, two_hosts
 
 from cep_cli.system.local_system import Ports
 
-QUIET_S = (1.0, 4.0)
-"""Between two faults results flow for so long."""
+QUIET_S = (0.0, 1.0)
+"""Faults come at any moment between two checkpoints, beyond the time in which results were seen to flow."""
 RECOVER_S = 180.0
 SETTLE_S = 120.0
 LINGER_S = 2 * CHECKPOINT_MS / 1000
@@ -88,6 +89,10 @@ class Chaos:
     more_settings: dict[str, dict[str, str]] = field(default_factory=dict)
     """By role, what else is in the environment of its processes."""
     times_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    most_s: float = math.inf
+    """No further fault after so long: what was done until then is judged."""
+    done: int = 0
+    """How many faults there were."""
     late_s: float = OFTEN_S
     """A result is late when its event was accepted longer ago, beyond the time that checkpoints take."""
 
@@ -120,9 +125,11 @@ class Chaos:
                 feeder.start()
             progress = self.progress(system, feeders)
             self._measure_calm(progress, feeders)
-            for number in range(self.faults):
+            end_s = time.monotonic() + self.most_s
+            while self.done < self.faults and time.monotonic() < end_s:
                 time.sleep(chance.uniform(*QUIET_S))
-                self._hurt(system, progress, feeders, number, chance)
+                self._hurt(system, progress, feeders, self.done, chance)
+                self.done += 1
             close_all(feeders)
             return self._judge(system, feeders)
 
@@ -225,7 +232,7 @@ class Chaos:
         total = verdicts[0]
         for one in verdicts[1:]:
             total += one
-        return Outcome(self.faults, ticks.sent(), total, self.times_s, self.folder, counted)
+        return Outcome(self.done, ticks.sent(), total, self.times_s, self.folder, counted)
 
     def _settled(self, system: ChaosSystem, ticks: Ledger, both: Ledger) -> list[Verdict]:
         """The verdict on each plan, once nothing has been missing for a while or no more time is granted."""
@@ -270,7 +277,10 @@ def main() -> int:
     prepare()
     folder = Path(tempfile.mkdtemp(prefix="cep-chaos-"))
     say(f"seed={seed} delivery={delivery} folder={folder}")
-    outcome = Chaos(faults, seed, delivery, folder, kinds).run()
+    most_s = 60 * float(os.environ.get("CHAOS_MINUTES", "inf"))
+    outcome = Chaos(faults, seed, delivery, folder, kinds, most_s=most_s).run()
+    if TALLY:
+        say(f"files damaged={TALLY.total()}: {', '.join(f'{kind} {count}' for kind, count in sorted(TALLY.items()))}")
     for line in rates(outcome.times_s):
         print(line)  # noqa: T201
     print(outcome.line())  # noqa: T201

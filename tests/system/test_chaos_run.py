@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import chaos_files
 import chaos_run
 import pytest
 from chaos_faults import FAULTS, of_kinds
@@ -97,3 +100,49 @@ def test_a_run_that_is_told_to_end_leaves_its_contexts(monkeypatch: pytest.Monke
             os.kill(os.getpid(), signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_files_that_are_damaged_at_once_belong_to_different_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [Path(f"/x/wal/worker-1/-1234/P{plan}/S/{name}") for plan in range(4) for name in ("a", "b", "c")]
+    files.append(Path("/x/wal/worker-1/worker.json"))
+    chance = random.Random(1)  # noqa: S311 - repeatable, nothing secret
+    assert chaos_files._of_different_plans([], chance) == []
+    assert len(chaos_files._of_different_plans(files, chance)) == 1
+    monkeypatch.setattr(chaos_files, "AT_ONCE", 3)
+    for _ in range(20):
+        chosen = chaos_files._of_different_plans(files, chance)
+        assert len({one.parts[5:6] for one in chosen}) == 3
+    monkeypatch.setattr(chaos_files, "AT_ONCE", 9)
+    assert len(chaos_files._of_different_plans(files, chance)) == 5
+
+
+def test_what_was_damaged_is_counted_and_what_could_not_be_is_not(tmp_path: Path) -> None:
+    chaos_files.TALLY.clear()
+    file = tmp_path / "log.json"
+    file.write_text("{}")
+    chance = random.Random(1)  # noqa: S311 - repeatable, nothing secret
+    assert chaos_files._damaged([file], "wal", "removed", chance) == f"{tmp_path.name}/log.json"
+    assert "nothing" in chaos_files._damaged([file], "wal", "removed", chance)
+    assert "nothing" in chaos_files._damaged([], "wal", "flipped", chance)
+    assert chaos_files.TALLY == {"wal removed": 1, "wal flipped": 0}
+
+
+def test_no_fault_comes_after_the_time_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chaos = Chaos(5, 1, "exactly-once", tmp_path, plans=(), most_s=0.0)
+    for name in ("_all_connected", "_measure_calm"):
+        monkeypatch.setattr(Chaos, name, lambda *_: True)
+    monkeypatch.setattr(chaos_run, "ChaosSystem", lambda *_, **__: contextlib.nullcontext(StillSystem()))
+    monkeypatch.setattr(Chaos, "_judge", lambda self, *_: self.done)
+    assert chaos.run_at(None) == 0  # type: ignore[arg-type, comparison-overlap]
+
+
+class StillSystem:
+    """Has no workers, and is ready."""
+
+    folder, token = Path(), ""
+
+    def worker_urls(self) -> dict[str, str]:
+        return {}
+
+    def until(self, reached: Any) -> None:
+        assert reached()

@@ -217,6 +217,14 @@ class LinkSender:
             if not send_now(self.socket, encode(BeatLink())):
                 self.state = LinkState.LOST
 
+    def keep_alive(self, now_ms: int) -> None:
+        """Take in what has come and beat, while the owner of the link has no time for it.
+
+        The owner finds refusals, settled bundles and a lost link when it looks the next time.
+        """
+        self.handle()
+        self.tick(now_ms)
+
     def claim(self, now_ms: int) -> bool:
         """Return whether a frame that must be alone in the server's process may be sent now.
 

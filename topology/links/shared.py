@@ -45,6 +45,12 @@ class HostLinks:
             self.workers.tick(now_ms)
         return self._next_ms
 
+    def keep_alive(self, now_ms: int) -> None:
+        """Hand out what has come and beat, while the loop that waits for the sockets has no time for it."""
+        self.receivers.pump(now_ms)
+        self.workers.pump_all()
+        self.tick(now_ms)
+
     def close(self) -> None:
         """Close the port and all connections."""
         self.workers.close()

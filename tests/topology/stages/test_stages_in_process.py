@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
 import sqlite3
 import threading
 import time
@@ -31,6 +33,7 @@ from topology.links.sender import LinkSender, LinkState
 from topology.links.server import FrameArrived, LinkServer
 from topology.model import Topology
 from topology.stages.settings import StageSettings
+from topology.stages.tasks import script_process
 from topology.stages.tasks.task import Task
 
 Context = zmq.Context[zmq.Socket[bytes]]
@@ -590,3 +593,49 @@ def test_a_stopped_call_of_a_script_is_one_error_of_its_stage(launch: Callable[.
     assert {(one.code, one.count) for one in report().failures} == {("events-dropped", 1), ("script-stopped", 1)}
     assert report().errors == 1
     assert report().last_error.startswith("stream A, query calling: ")
+
+
+SCRIPT_AND_PLAIN = """@Plan:name('P') {header}
+@Import('A:1.0.0') define stream A (number long);
+@Import('B:1.0.0') define stream B (number long);
+@Export('Out:1.0.0') define stream Out (number long);
+define function same[python] return long {{ return data[0] }};
+@info(name='first') @dist(execGroup='first') from A select same(number) as number insert into Out;
+@info(name='second') @dist(execGroup='second') from B select number insert into Out;
+"""
+
+
+def test_links_of_a_task_beat_while_it_waits_for_its_scripts(
+    launch: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch of slow calls may take minutes; a peer forgets a link that was silent for a minute."""
+    monkeypatch.setattr(script_process, "WALL_S", 60.0)
+    running = launch(1, text=SCRIPT_AND_PLAIN)
+    running.listen()
+    running.send("A", [(1, 1)])
+    running.until(lambda: len(running.out) == 1)
+    (task,) = running.tasks
+    process_id = task._scripts.process_id
+    assert process_id is not None
+    assert running.outflow is not None
+    os.kill(process_id, signal.SIGSTOP)
+    running.send("A", [(2, 2)])
+    (link,) = running.outflow.links.values()
+    running.until(lambda: running.link("A").outbox.pending)
+    received, beats = link.inbox.received, 0
+    server = running.outflow
+    now_ms = 0
+
+    def beaten() -> bool:
+        nonlocal beats, now_ms
+        now_ms += 1
+        list(server.receive(now_ms))
+        beats += link.heard_ms == now_ms
+        return beats >= 3
+
+    running.drive(lambda: None, beaten, [server.socket], within_ms=20_000)
+    assert link.inbox.received == received, "the script still runs"
+    os.kill(process_id, signal.SIGCONT)
+    running.until(lambda: len(running.out) == 2)
+    assert list(running.outflow.links.values()) == [link]
+    assert running.out == [(1, 1), (2, 2)]

@@ -302,6 +302,8 @@ def test_a_process_has_nothing_of_its_parent_and_can_open_and_start_nothing(
         f"PYTHONPATH={script_process._module_path()}".encode()
     }
     assert sorted(one.name for one in (process / "fd").iterdir()) == ["0", "1", "2"]
+    users = [line.split()[1:] for line in (process / "status").read_text().splitlines() if line.startswith("Uid")]
+    assert "0" not in users[0], "root would have no limit of processes"
     limits = (process / "limits").read_text()
     limit = {line[:25].strip(): line[26:].split()[0] for line in limits.splitlines()[1:]}
     assert limit["Max open files"] == "3", "the three that it has"
@@ -347,6 +349,40 @@ def test_a_process_ends_with_its_parent_even_in_a_call_without_end(tmp_path: Pat
     parent = script_process.subprocess.run([sys.executable, "-c", program], input=b"", check=True)
     assert parent.returncode == 0
     await_end(int(told.read_text()))
+
+
+def test_a_stopped_process_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys\n"
+        "from siddhi.scripts.python import PYTHON\n"
+        "from topology.stages.settings import ScriptProcessSettings\n"
+        "from topology.stages.tasks.script_runner import PlanScripts\n"
+        "scripts = PlanScripts(ScriptProcessSettings())\n"
+        "scripts.function(PYTHON, '\\nreturn 1\\n', 'f')([[0]])\n"
+        "os.kill(scripts._process.id, signal.SIGSTOP)\n"
+        "os.waitid(os.P_PID, scripts._process.id, os.WSTOPPED | os.WNOWAIT)\n"
+        f"open({str(tmp_path / 'id')!r}, 'w').write(str(scripts._process.id))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    parent = script_process.subprocess.run([sys.executable, "-c", program], check=False)
+    assert parent.returncode == -signal.SIGKILL
+    await_end(int((tmp_path / "id").read_text()))
+
+
+def test_what_must_go_on_goes_on_while_scripts_run_and_not_in_a_copy_of_the_process() -> None:
+    times: list[int] = []
+    scripts = PlanScripts(ScriptProcessSettings(cpu_ms=5_000), lambda: times.append(os.getpid()))
+    script = scripts.function(PYTHON, "\nfor i in range(data[0]):\n    pass\nreturn 5\n", "f")
+    try:
+        assert script([[1]]) == [5]
+        times.clear()
+        assert script([[3_000_000]] * 12) == [5] * 12
+        assert len(times) >= 12, "each answer that took long, and each wait"
+        before = len(times)
+        call = ForkedCall.start(lambda: repr((script([[2]]), times[before:])).encode())
+        assert call.result(time.monotonic() + 60) == b"([5], [])"
+    finally:
+        scripts.close()
 
 
 def await_end(process_id: int) -> None:

@@ -130,6 +130,11 @@ class TaskExchange:
         for peer in self._peers.values():
             peer.link.tick(monotonic_ms)
 
+    def keep_alive(self, monotonic_ms: int) -> None:
+        """Beat while the task has no time for its links."""
+        for peer in self._peers.values():
+            peer.link.keep_alive(monotonic_ms)
+
     def close(self) -> None:
         for peer in self._peers.values():
             peer.link.close()

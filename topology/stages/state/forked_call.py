@@ -18,6 +18,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from siddhi.confinement import end_with_parent
+
 PROCESSOR_S = 2
 """CPU time limit of a copy that is not killed from outside."""
 MEMORY_BYTES = 512 * 1024 * 1024
@@ -94,6 +96,7 @@ class ForkedCall:
 
 
 def _limit() -> None:
+    end_with_parent()
     signal.setitimer(signal.ITIMER_REAL, 0)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGXCPU):
         signal.signal(number, signal.SIG_DFL)

@@ -15,10 +15,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from cep_common.process.child_processes import close_pipes, end, last_words
+from cep_common.process.child_processes import start as start_process
 from siddhi.scripts.language import ScriptFailure
 from siddhi.scripts.messages import (
     LARGEST_ANSWERS,
@@ -36,6 +38,8 @@ START_S = 30.0
 """A process that is not ready by then is ended: it takes a tenth of a second, but much more on a busy host."""
 WALL_S = 10.0
 """A call that uses no processor time ends after so long: its process was stopped, or others need all processors."""
+WAITING_S = 0.5
+"""While a process is awaited, what must go on meanwhile is done so often."""
 ENDING_S = 2.0
 """A process that has closed its output ends by then, or is killed."""
 _PIECE = 65_536
@@ -68,8 +72,12 @@ class Answers:
 class ScriptProcess:
     """A process that runs the functions of `start`. One thread at a time may use it."""
 
-    def __init__(self, start: ScriptStart) -> None:
-        """Start the process, and do not wait for it. Raises OSError when the host has no room for it."""
+    def __init__(self, start: ScriptStart, meanwhile: Callable[[], None]) -> None:
+        """Start the process, and do not wait for it; `meanwhile` is called again and again in each wait.
+
+        Raises OSError when the host has no room for it.
+        """
+        self._meanwhile = meanwhile
         self._memory_bytes = start.memory_bytes
         self._ready = False
         self._input = bytearray()
@@ -77,10 +85,10 @@ class ScriptProcess:
         try:
             os.ftruncate(shared, PROGRESS_BYTES)
             self._shared = mmap.mmap(shared, PROGRESS_BYTES)
-            self._process = subprocess.Popen(  # noqa: S603 - a module of ours
+            self._process = start_process(
                 [sys.executable, "-P", "-m", "siddhi.scripts.process", str(shared)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, pass_fds=(shared,), bufsize=0,
-                cwd="/", env={"PYTHONPATH": _module_path()}, start_new_session=True,
+                cwd="/", env={"PYTHONPATH": _module_path()},
             )  # fmt: skip
         except BaseException:
             os.close(self._errors)
@@ -159,7 +167,7 @@ class ScriptProcess:
                 left_s = until_s - time.monotonic()
                 if left_s <= 0:
                     raise self._end("it took no request in time") from None
-                poller.poll(left_s * 1_000)
+                self._poll(poller, left_s)
             except OSError as error:
                 raise self._end(f"it takes no requests: {error.strerror}") from None
 
@@ -177,12 +185,17 @@ class ScriptProcess:
                 left_s = until_s - time.monotonic()
                 if left_s <= 0:
                     raise self._end("it did not answer in time") from None
-                poller.poll(left_s * 1_000)
+                self._poll(poller, left_s)
             else:
                 if not piece:
                     raise self._end("it ended", request, closed=True)
                 self._input += piece
         return message
+
+    def _poll(self, poller: select.poll, left_s: float) -> None:
+        """Wait, for a short time at most."""
+        self._meanwhile()
+        poller.poll(min(left_s, WAITING_S) * 1_000)
 
     def _message(self) -> bytes | None:
         """Return the next message if all of it has come."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -41,6 +41,10 @@ MOST_STARTS = 3
 """If no process can be started in so many attempts, the plan's task ends; it starts again and loses nothing."""
 _SCALARS = frozenset({bool, float, type(None)})
 _INT64 = 2**63
+
+
+def _nothing() -> None:
+    """Do nothing: the default of what is done while scripts run."""
 
 
 class _Batch:
@@ -95,9 +99,14 @@ class _Batch:
 class PlanScripts:
     """The functions of a plan in one task, and the process that runs them. The task's loop calls it."""
 
-    def __init__(self, settings: ScriptProcessSettings) -> None:
-        """Run functions within `settings`."""
+    def __init__(self, settings: ScriptProcessSettings, meanwhile: Callable[[], None] = _nothing) -> None:
+        """Run functions within `settings`.
+
+        The calls of a batch may take minutes together, and their caller waits: `meanwhile` is called again and again.
+        A forked copy of this process does not call it.
+        """
         self._settings = settings
+        self._meanwhile = meanwhile
         self._functions: dict[FunctionSource, int] = {}
         self._process: ScriptProcess | None = None
         self._owner = os.getpid()
@@ -177,6 +186,7 @@ class PlanScripts:
                 found = process.answers(request, first + len(request.calls) - batch.done)
                 batch.size += found.size
                 batch.answers += found.answers
+                self._meanwhile()
         except ProcessEndedError as ended:
             self._process = None
             self._after_end(batch, first, ended, name)
@@ -211,7 +221,7 @@ class PlanScripts:
         """
         if self._owner != os.getpid():
             self.close()
-            self._owner = os.getpid()
+            self._owner, self._meanwhile = os.getpid(), _nothing
         reason = ""
         for _ in range(MOST_STARTS):
             try:
@@ -225,7 +235,8 @@ class PlanScripts:
 
     def _started(self) -> ScriptProcess:
         settings = self._settings
-        return ScriptProcess(ScriptStart(tuple(self._functions), settings.memory_bytes, settings.idle_ms))
+        start = ScriptStart(tuple(self._functions), settings.memory_bytes, settings.idle_ms)
+        return ScriptProcess(start, self._meanwhile)
 
 
 def _source(language: ScriptLanguage, body: str) -> FunctionSource:

@@ -28,6 +28,7 @@ from cep_common.sockets.wakeup import Wakeup
 from siddhi.errors import SnapshotError
 from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.events.bundle import Bundle
+from topology.links.sender import BEAT_MS
 from topology.links.shared import HostLinks
 from topology.model import Topology
 from topology.stages.contract import NO_STATE, Parts
@@ -149,7 +150,8 @@ class Task:
         """What of the events is shown; its orders and what it has seen belong to the control thread."""
         self._logs = TaskLogs(topology, index, settings.sync_log, self._enqueue, self._wakeup.ring)
         self.exchange = TaskExchange(topology, index, context, settings.host, settings.ports, self._deliver)
-        self._scripts = PlanScripts(settings.script_process)
+        self._links, self._beat_ms = links, 0
+        self._scripts = PlanScripts(settings.script_process, self._keep_links)
         self._instances = self._place(
             InstanceContext(
                 settings=settings,
@@ -497,6 +499,19 @@ class Task:
             self._instances.measure(self._level, changed=changes != self._measured)
             self._measured = changes
         self._counted = self._instances.reports(), monotonic_ms
+
+    def _keep_links(self) -> None:
+        """Beat on links while scripts run, which may take minutes for a batch: peers would take the task for lost."""
+        monotonic_ms = self._clock.monotonic_ms()
+        if monotonic_ms < self._beat_ms:
+            return
+        self._beat_ms = monotonic_ms + BEAT_MS
+        if self._links is not None:
+            self._links.keep_alive(monotonic_ms)
+        for publisher in self.publishers:
+            if publisher.link is not None:
+                publisher.link.keep_alive(monotonic_ms)
+        self.exchange.keep_alive(monotonic_ms)
 
     def _note_stopped(self, function: str, count: int, reason: str, now_ms: int) -> None:
         """Record calls of `function` that were stopped at the stage that calls it; their events count as errors."""

@@ -1,0 +1,54 @@
+"""What a process that runs plans' own code gives up: life beyond its parent, and the rights of root.
+
+Both are of Linux. The kernel forgets that a process ends with its parent when its user changes, so `leave_root` comes
+first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+"""The option of prctl(2) for the signal that a process gets when the thread that started it ends."""
+UNPRIVILEGED = 65_534
+"""The number of the user and group `nobody`."""
+_NEEDED = 1 << 5 | 1 << 6 | 1 << 7
+"""CAP_KILL, CAP_SETGID and CAP_SETUID: without the first, a parent that is root could not end such a process."""
+
+
+def end_with_parent(number: int = signal.SIGKILL) -> None:
+    """Let the kernel send this process a signal when its parent ends, even if this process is stopped.
+
+    The kernel means the thread that started the process (see `cep_common.process.child_processes.start`), and does not
+    tell a process whose parent has already ended.
+    """
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
+
+
+def leave_root() -> bool:
+    """Continue as the user `nobody` if this is root, who has no limit of processes; return whether this is not root.
+
+    Files and modules of root can no longer be read afterwards. Where the process may not change its user, as in some
+    containers, or its parent could not end it then, it remains root.
+    """
+    if os.geteuid():
+        return True
+    if _capabilities() & _NEEDED != _NEEDED:
+        return False
+    try:
+        os.setgroups([])
+        os.setresgid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED)
+        os.setresuid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED)
+    except OSError:  # a name space of users without this one
+        return False
+    return True
+
+
+def _capabilities() -> int:
+    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith("CapEff:"):
+            return int(line.split()[1], 16)
+    return 0
