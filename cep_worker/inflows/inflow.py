@@ -84,7 +84,7 @@ class Inflow:
         self._log = log
         self._oldest = OldestAge()
         self._now_ms = now_ms
-        self._former = log.former(plan.epoch) if log is not None else ""
+        self._former = log.notes.former(plan.epoch) if log is not None else ""
         """That to which a link stood last in this epoch."""
         self._watermark = InflowWatermark(config.inflow.idle_ms, config.inflow.out_of_order_ms, now_ms)
         self._opened = False

@@ -54,7 +54,7 @@ class LoggedBacklog:
         self._log = log
         self._most_rows = most_rows
         self._keep_failed = failed
-        self._failed_to = log.failed_to()
+        self._failed_to = log.notes.failed_to()
         self._again: deque[ReadyFrame] = deque()
         self._waiting = BatchingQueue()
         self._mirrored = log.last_position
@@ -80,7 +80,7 @@ class LoggedBacklog:
         self._now_ms = 0
         """The time of the last tick."""
         self.silent_ms = 0
-        self._given_up = log.given_up()
+        self._given_up = log.notes.given_up()
 
     @property
     def log(self) -> str:
@@ -355,7 +355,7 @@ class LoggedBacklog:
             logger.error("events end their topology: stream=%s position=%d given_up=%d one_by_one=%d",
                          log.identity.stream, position, batch.num_rows - alone, alone)  # fmt: skip
         self._given_up |= {position}
-        log.note_given_up(self._given_up)
+        log.notes.note_given_up(self._given_up, log.unneeded)
         self._watch.given_up((end, log.last_position) if log.last_position > end else None)
 
     def _append_again(self, batch: pa.RecordBatch, watermark_ms: int) -> int:
@@ -379,7 +379,7 @@ class LoggedBacklog:
             if lost:
                 self._log.note_lost(lost, f"failed before {position}")
         self._failed_to = position
-        self._log.note_failed(position)
+        self._log.notes.note_failed(position)
 
     def _unreadable(self, rows: int, reason: str, place: str, position: int = 0) -> None:
         self._log.note_lost(rows, place, position)

@@ -29,16 +29,13 @@ from cep_worker.inflows.wal.identity import (
     LastReceiver,
     LogIdentity,
     read_begun,
-    read_failed,
-    read_former,
-    read_given_up,
     read_identity,
     write_begun,
-    write_failed,
     write_former,
-    write_given_up,
     write_identity,
 )
+from cep_worker.inflows.wal.loss_audit import LossAudit
+from cep_worker.inflows.wal.notes import LogNotes
 from cep_worker.inflows.wal.reader import LogReader
 from cep_worker.inflows.wal.recovery import find_segments
 from cep_worker.inflows.wal.recycled_segments import SUFFIX as SPARE_SUFFIX
@@ -54,10 +51,8 @@ from cep_worker.storage.records import (
     SEGMENT_HEADER_BYTES,
     BatchOrigin,
     SegmentHeader,
-    StoredRecord,
     record_bytes,
     record_parts,
-    scan,
 )
 
 logger = logging.getLogger(__name__)
@@ -92,6 +87,7 @@ class StreamLog:
             OSError: that cannot be read.
         """
         self.folder = folder
+        self.notes = LogNotes(folder)
         self.identity = identity
         self.last_position = 0
         """The last position in use."""
@@ -185,32 +181,6 @@ class StreamLog:
         self.identity = msgspec.structs.replace(before, attributes=attributes, earlier=earlier)
         if self._segments:  # else it is written with the first segment
             write_identity(self.folder, self.identity)
-
-    def failed_to(self) -> int:
-        """Return up to which position events that cannot be converted are with the failed events already."""
-        return read_failed(self.folder)
-
-    def note_failed(self, position: int) -> None:
-        """Note that events that cannot be converted are with the failed events up to `position`."""
-        try:
-            write_failed(self.folder, position)
-        except OSError as error:  # a full disk: they may come there twice
-            logger.warning(
-                "cannot save the position of failed events: folder=%s reason=%s", self.folder, error.strerror
-            )
-
-    def given_up(self) -> frozenset[int]:
-        """Return the positions of records that are no longer sent."""
-        return read_given_up(self.folder)
-
-    def note_given_up(self, positions: frozenset[int]) -> None:
-        """Note that the records at these positions are no longer sent."""
-        try:
-            write_given_up(self.folder, [one for one in positions if one > self.unneeded])
-        except OSError as error:  # a full disk: the next process of the worker finds out again
-            logger.warning(
-                "cannot save the positions of skipped events: folder=%s reason=%s", self.folder, error.strerror
-            )
 
     def reserve(self, length: int, origin: BatchOrigin | None = None) -> None:
         """Reserve room for a body of `length` bytes and its `origin`.
@@ -354,10 +324,6 @@ class StreamLog:
         with self._lock:
             return os.dup(self._writer.descriptor) if self._writer is not None else None
 
-    def former(self, epoch: int) -> str:
-        """Return the receiver instance of the last link in `epoch`, or an empty text."""
-        return read_former(self.folder, epoch)
-
     def keep_former(self, former: LastReceiver) -> None:
         """Save the receiver for the next process of the worker.
 
@@ -411,7 +377,7 @@ class StreamLog:
     # ---- files ------------------------------------------------------------------------------------------------------
 
     def _begin_segment(self) -> SegmentWriter:
-        """Return a new segment follows the others.
+        """Return a new segment, which follows the others.
 
         Raises WalFullError.
         """
@@ -503,7 +469,8 @@ class StreamLog:
         self._segments, damaged = find_segments(self.folder, self.identity.log)
         # Only the last segment can end in an unfinished record; the others were sealed before the next one was begun.
         found = self._recover_last() if self._segments else None
-        self._note_missing(found, damaged)
+        audit = LossAudit(self.folder, self._segments, found, self.secured, self._losses)
+        audit.count(self._tally, damaged, self.identity.format)
         if found is not None:
             self.last_position = max(self.last_position, found.last_position)
             self._origins.note_all(found.origins)
@@ -529,53 +496,6 @@ class StreamLog:
         # Continue the last file rather than begin another one: a worker that restarts often would otherwise fill the
         # folder with small segments.
         self._writer = SegmentWriter.reopen(self._segments[-1])
-
-    def _note_missing(self, found: RecoveredSegment | None, damaged: list[Path]) -> None:
-        """Count accepted rows that are in no segment.
-
-        Rows missing within segments, or between two, are counted when they are read.
-        """
-        missing = self._tally.missing(self._segments, found)
-        if missing is None:  # an earlier version has written the log, or its counts are lost, too
-            before = self.lost_rows
-            for aside in damaged:
-                self._note_quarantined(aside)
-            if self.identity.format >= COUNTED_FORMAT and not self._tally.are_known:
-                self._note_uncounted(found, counted=self.lost_rows > before)
-            return
-        first = self._segments[0].header.first_position if self._segments else 0
-        last = found.last_position if found is not None else self.secured
-        for rows, place in ((missing.before, f"before {first}"), (missing.behind, f"behind {last}")):
-            if rows:
-                logger.error("accepted events lost, no file of the log has them: folder=%s events=%d place=%s",
-                             self.folder, rows, place)  # fmt: skip
-                self.note_lost(rows, place)
-
-    def _note_uncounted(self, found: RecoveredSegment | None, *, counted: bool) -> None:
-        """Count one event at least where the counts are lost together with files, or with ends of files.
-
-        `counted` tells whether some of what is missing was counted otherwise.
-        """
-        is_cut = found is None or found.torn_bytes > 0 or found.damaged_bytes > 0
-        logger.error("both counts of a log are lost%s: folder=%s",
-                     ", and accepted events: their number is unknown" if is_cut else "", self.folder)  # fmt: skip
-        if is_cut and not counted:
-            self.note_lost(1, f"with its counts, after {read_begun(self.folder)}")
-        self._tally.prepare()
-
-    def _note_quarantined(self, aside: Path) -> None:
-        """Count the events in a file whose header is damaged, as far as they are known.
-
-        Events between two segments are counted when they are read.
-        """
-        first = [segment.header.first_position for segment in self._segments]
-        if first and aside.stem.isdecimal() and first[0] < int(aside.stem) < first[-1]:
-            return
-        records = (one for one in scan(memoryview(aside.read_bytes())) if isinstance(one, StoredRecord))
-        rows = sum(record.rows for record in records if record.position > self.secured)
-        if rows:
-            logger.error("accepted events lost, their file is damaged: file=%s events=%d", aside, rows)
-            self.note_lost(rows, aside.name)
 
     def _recover_last(self) -> RecoveredSegment:
         last = self._segments[-1]
