@@ -1,6 +1,6 @@
 """Which destinations plans may access from this worker.
 
-The configured lists allow destinations. Some resources of the system stay closed whatever the lists allow.
+The configured lists allow destinations. Some resources of the system are refused in any case.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class ReplayTargets(Protocol):
 class ReplayAttempt:
     """One attempt of a sink to deliver the events of an entry.
 
-    `outcome` is set when the attempt has ended: None, or the reason why the entry stays.
+    `outcome` is set after the attempt: None, or the reason why the entry remains.
     """
 
     def __init__(self, store: FailedEventStore, entry: FailedEventEntry, ended: Callable[[], None]) -> None:

@@ -53,7 +53,7 @@ def source_keys(given: Mapping[str, str], schema: StreamSchema, where: str) -> K
 
 
 def published(given: Mapping[str, str], schema: StreamSchema, where: str) -> KeyValueReader | None:
-    """Return what a sink gives under the keys of its `@payload`; None: all attributes under their names.
+    """Return what a sink writes under the keys of its `@payload`; None writes all attributes under their names.
 
     Raises:
         ConfigError: the `@payload` cannot be used.

@@ -39,8 +39,8 @@ _MOST_SHOWN = 40
 class TextColumns:
     """Makes batches of `schema` from texts, a column per attribute.
 
-    `timestamp` is the attribute that holds the event's time; None: `_timestamp` if that is an attribute of type long,
-    and events are of now in which it is null, or else events are of now. InputError when it is no such attribute.
+    `timestamp` is the attribute that holds the event's time; None uses `_timestamp` if that is an attribute of type
+    long and not null, and the present otherwise. InputError when it is no such attribute.
     """
 
     def __init__(self, schema: StreamSchema, timestamp: str | None = None) -> None:

@@ -59,7 +59,7 @@ class Gateway(Protocol):
         """Offer `batch` to the stream's inflows, once if it has an `origin`."""
 
     def answered(self) -> AnsweredRequests:
-        """Return the answers of requests that may come again."""
+        """Return the answers of requests that may be repeated."""
 
     def http_source(self, path: str) -> HttpSource | None:
         """Return the source that is declared for `path`, if there is one."""

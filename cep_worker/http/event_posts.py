@@ -45,7 +45,7 @@ class HttpSource:
         """Return the reader of its bodies.
 
         Raises:
-            InputError: the time attribute cannot hold a time.
+            InputError: the time attribute cannot be used as the time of events.
         """
         return _reader(self.form, self.body(), self.timestamp_key)
 

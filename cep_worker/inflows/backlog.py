@@ -73,9 +73,9 @@ class Backlog(Protocol):
     ) -> None:
         """Continue on a new link whose server has taken the log up to `position`.
 
-        A server that `secures` says itself what need not be kept; otherwise everything that it acknowledges can go. One
-        that `goes_back` needs what follows even if that was secured. `attempt` is the topology's attempt,
-        no event can have ended those that are `cleared`, and the ends of `doubtful` ones prove little.
+        A server that `secures` reports itself what need not be kept; otherwise everything that it acknowledges is
+        dropped. One that `goes_back` needs the following events even if they were secured. `attempt` is the topology's
+        attempt; events cannot have ended the attempts in `cleared`, and the ends of `doubtful` ones prove little.
         """
 
     @property

@@ -37,8 +37,8 @@ class ReadyFrame:
     """The contents of one frame.
 
     An Arrow IPC body of `rows` rows, the watermark after them, and the position of the last ones in the log (0: in
-    none). `again` means that it was sent before, over a link that broke. `accepted` says which watermarks so many rows
-    each had, unless all had the same.
+    none). `again` means that it was sent before, over a link that broke. `accepted` lists watermarks and how many rows
+    each applies to, unless all rows have the same.
     """
 
     body: Any

@@ -85,7 +85,7 @@ class Inflow:
         self._oldest = OldestAge()
         self._now_ms = now_ms
         self._former = log.notes.former(plan.epoch) if log is not None else ""
-        """That to which a link stood last in this epoch."""
+        """The peer of the last link in this epoch."""
         self._watermark = InflowWatermark(config.inflow.idle_ms, config.inflow.out_of_order_ms, now_ms)
         self._opened = False
         """Whether a link to a receiver was ever established; before that no receiver waits for this inflow."""
@@ -208,7 +208,7 @@ class Inflow:
             self._promise()
 
     def leave(self, source: Hashable) -> None:
-        """`source` is gone."""
+        """Forget the watermark of `source`, which has ended."""
         self._stir()
         if self.playback:
             self._watermark.leave(source)

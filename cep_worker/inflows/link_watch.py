@@ -1,11 +1,11 @@
-"""What the times of a link show about its server: how far its clock is ahead, and whether it takes anything. Pure."""
+"""What the times of a link show about its server: how far its clock is ahead, and whether it accepts anything. Pure."""
 
 from __future__ import annotations
 
 SET_MS = 1_000
 """A clock was set if it has advanced by this much more or less than the monotonic time."""
 STALLED_MS = 2_000
-"""How long the server may take nothing out of a full window before accepted events go to the log only."""
+"""How long a server with a full window may accept nothing before accepted events are only written to the log."""
 
 
 class ServerClock:

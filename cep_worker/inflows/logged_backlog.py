@@ -36,8 +36,10 @@ KeepFailed = Callable[[pa.RecordBatch, str], int]
 """Keeps events for that reason where people find them; gives how many could not be kept."""
 
 ACCEPTED_SHARE = 2
-"""While events on disk are being sent, one event is accepted for this many that are sent: the backlog shrinks, and
-sources are slowed rather than stopped."""
+"""While events on disk are being sent, one event is accepted for this many that are sent.
+
+The backlog shrinks, and sources are slowed rather than stopped.
+"""
 
 _LONGEST_TICK_MS = 500
 
@@ -45,8 +47,8 @@ _LONGEST_TICK_MS = 500
 class LoggedBacklog:
     """A `Backlog` that outlives the process.
 
-    At most `most_rows` rows wait in memory; as many as the log can hold wait on disk while there is no link. Belongs to
-    the log's thread.
+    At most `most_rows` rows wait in memory; without a link, as many as fit into the log wait on disk. Belongs to the
+    log's thread.
     """
 
     def __init__(self, log: StreamLog, most_rows: int, failed: KeepFailed) -> None:
@@ -62,7 +64,7 @@ class LoggedBacklog:
         self.wake: Callable[[], None] = lambda: None
         """Called when more may be sent."""
         self._before = log.secured
-        """What is at hand (`_again`, then `_waiting`) follows this position …"""
+        """The records in memory (`_again`, then `_waiting`) follow this position …"""
         self._at_hand = log.secured
         """… and ends here; the rest waits on disk only."""
         self._disk_rows = log.rows_waiting()
@@ -76,7 +78,7 @@ class LoggedBacklog:
         self._secures = False
         self._watch = PoisonPillDetector()
         self._is_open = False
-        """The topology has said where it continues since the last link was given up."""
+        """Whether the topology has reported where it continues since the last link ended."""
         self._now_ms = 0
         """The time of the last tick."""
         self.silent_ms = 0
@@ -161,7 +163,7 @@ class LoggedBacklog:
 
     @property
     def is_isolated(self) -> bool:
-        # What follows a record that is under way alone waits for it, also behind the last one of a zone.
+        # What follows a record that is sent alone waits for it, even after the last one of a zone.
         watch, sent = self._watch, self._sent
         return watch.is_isolated(self._before) or bool(sent and watch.is_isolated(sent[-1][1] - 1))
 
@@ -183,7 +185,7 @@ class LoggedBacklog:
         self._credit = 0
         if poison := self._watch.link_established(position, attempt, cleared, doubtful):
             self._give_up(poison)
-        # Read again from the log: frames at hand join several records, of which a suspicious one must be sent alone.
+        # Read again from the log: frames in memory join several records, but a suspicious one must be sent alone.
         if self._watch.zones:
             self._go_to(position)  # what was joined into one frame goes one by one now
             return
@@ -359,7 +361,7 @@ class LoggedBacklog:
         self._watch.given_up((end, log.last_position) if log.last_position > end else None)
 
     def _append_again(self, batch: pa.RecordBatch, watermark_ms: int) -> int:
-        """Append each event of `batch` by itself; return how many had room."""
+        """Append each event of `batch` separately, and return how many fitted."""
         for row in range(batch.num_rows):
             body = encode_batch(batch.slice(row, 1))
             length = memoryview(body).nbytes

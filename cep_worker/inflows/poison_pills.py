@@ -4,22 +4,23 @@
                                                   under way when the topology ends again ─▶ 2: the same ─▶ 3: it is
                                                   given up
 
-A record is given up after three ends only where all point at it: it was among the first that were not acknowledged when
-the topology ended first, and it was under way alone when that ended twice again. An operator's `kill -9` looks exactly
-like an event that ends its process, so an innocent event needs three of them, the last two within the milliseconds in
-which it is under way alone. Ends that prove less count less:
+A record is dropped after three ends only if all of them point at it: it was among the first unacknowledged ones when
+the topology ended for the first time, and the only one in flight when that ended twice again. An operator's `kill -9`
+looks exactly like an event that ends its process, so an innocent event would need three of them, the last two within
+the milliseconds in which it is the only one in flight. Ends that prove less count less:
 
-- An end that the driver knows to have another cause (it moved the topology, or lost an executor) does not count.
-- A process that was stopped, as all processes of a frozen host are, ends by no fault of what was under way. Such ends
-  must come three times before records go one by one, and then three times for each. The same holds where a whole
-  executor was killed, as happens when memory runs out: other plans, or other programs, may have taken it.
-- A record far behind the first one was hardly worked on yet. It must be under way alone at three ends.
+- An end that the driver attributes to another cause (it moved the topology, or lost an executor) does not count.
+- The end of a process that was stopped, as all processes of a frozen host are, is not the fault of events in flight.
+  Such ends must come three times before records go one by one, and then three times for each. The same holds where a
+  whole executor was killed, as happens when memory runs out: other plans, or other programs, may have used it up.
+- A record far behind the first one has hardly been processed. It must be the only one in flight at three ends.
 
-Where many records were under way, they go in groups first: one by one they would keep a topology that was merely killed
-busy for minutes. The group that is under way at the next end goes one by one; its culprit costs one end more.
+If many records were in flight, they are sent in groups first, because sending them one by one would keep a topology
+that was merely killed busy for minutes. The group in flight at the next end is sent one by one, which costs one more
+end.
 
-A record is dropped alone: everything before and behind it continues. Events that were accepted together are appended
-one by one first, so that those beside the culprit continue as well.
+Only that record is dropped; all others continue. Events that were accepted together are first appended one by one, so
+that the others of their batch continue as well.
 """
 
 from __future__ import annotations
@@ -30,15 +31,19 @@ from dataclasses import dataclass, field
 from cep_worker.inflows.wal.log import RESTART_GAP
 
 RESTARTS = 3
-"""How many attempts in a row must end at the same position in ways that prove little, before records are sent one by
-one."""
+"""How many attempts in a row must end at the same position without proof before records are sent one by one."""
 STRIKES, SUSPECT_STRIKES = 3, 2
-"""How many times a topology must end while a record is the only one in flight, before that record is dropped: a record
-against which the ends prove little, and a suspect."""
+"""How many times a topology must end while a record is the only one in flight, before that record is dropped.
+
+First for a record against which the ends prove little, then for a suspect.
+"""
 FIRST_FRAMES = 8
-"""The number of frames that a topology processes at a time. Acknowledgements come in order, a few milliseconds late."""
+"""The number of frames that a topology processes at a time. Acknowledgements arrive in order, slightly late."""
 FEW_RECORDS = 256
-"""As many go one by one at once, a second or so at some milliseconds each; more go in groups first."""
+"""This many are sent one by one at once, which takes about a second at a few milliseconds each.
+
+More are sent in groups first.
+"""
 GROUP_RECORDS = 64
 
 
@@ -54,11 +59,11 @@ class PoisonPillDetector:
     """
 
     zones: list[Zone] = field(default_factory=list)
-    """Where records go alone, one by one or in groups."""
+    """The positions where records are sent alone, one by one or in groups."""
     grouped: list[Zone] = field(default_factory=list)
-    """Those of `zones` where they go in groups, unless another zone within has them one by one."""
+    """Those of `zones` with groups, unless a zone within them sends one by one."""
     suspects: list[Zone] = field(default_factory=list)
-    """Where `SUSPECT_STRIKES` are enough to give a record up."""
+    """The positions at which `SUSPECT_STRIKES` suffice to drop a record."""
     _attempt: int = -1
     _began: int = -1
     _ends: int = 0

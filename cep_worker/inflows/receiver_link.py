@@ -61,11 +61,11 @@ class ReceiverLink:
 
     Belongs to the data thread.
 
-    Where the opening `tells_time`, batches have the time at which they were accepted for their watermark, by the clock
-    `wall_ms`, and the server learns when nothing waits any more.
+    If the opening `tells_time`, the watermark of batches is the time at which they were accepted, by the clock
+    `wall_ms`, and the server is notified when nothing waits any more.
 
-    `changed` is called when the link comes to stand or breaks, `room` when there is room after there was none, and
-    `stir` whenever something happens: until then an idle link need not be ticked often.
+    `changed` is called when the link is established or breaks, `room` when there is room again, and `stir` whenever
+    something happens: until then an idle link need not be ticked often.
     """
 
     def __init__(

@@ -77,7 +77,7 @@ class InflowWatermark:
                 self.watermark_ms = max(self.watermark_ms, HEARD_OF)
 
     def leave(self, source: Hashable) -> None:
-        """`source` is gone."""
+        """Forget the watermark of `source`, which has ended."""
         if self._sources.pop(source, None) is not None:
             self._update()
             self.idle = self.idle or not self._sources
@@ -101,7 +101,7 @@ class InflowWatermark:
                 entry.heard_ms = now_ms
 
     def restart(self, now_ms: int) -> None:
-        """Start event time over: forget the promises of sources that have gone and keep those of the present ones."""
+        """Start event time over: forget the watermarks of sources that have ended and keep those of the others."""
         self.created_ms = now_ms
         self.watermark_ms = NO_WATERMARK
         self.idle = False

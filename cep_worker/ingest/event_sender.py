@@ -30,7 +30,7 @@ from topology.links.refusals import refusal_error
 from topology.links.sender import LinkSender, LinkState
 
 LOOK_EVERY_MS = 10
-"""While there is room, a sender takes in answers only so often."""
+"""While there is room, a sender reads answers only this often."""
 
 STEP_MS = 100
 """How often a waiting call checks the link's health."""
@@ -38,25 +38,25 @@ STEP_MS = 100
 MOST_SCHEMA_BYTES = 2**20
 
 NO_KEYS = SecurityConfig()
-"""Of a client of a worker that has no keys either."""
+"""The settings of a client of a worker without keys."""
 
 
 class EventSender:
     """A link into a worker's ingress for events of one stream.
 
     It belongs to the thread that created it, which also does its work: there is no background thread, so call `flush`
-    before a long pause. As a context manager it flushes at the end of a block that did not raise.
+    before a long pause. As a context manager, it flushes at the end of a block that did not raise.
 
     All methods raise InputError when the worker refuses the stream or events, and PeerError when the worker does not
     respond or shuts down, or the connection is lost: connect again, to the same or to another worker. Events beyond
-    `acknowledged_rows` may or may not have been taken over then.
+    `acknowledged_rows` may or may not have been accepted then.
 
     Attributes:
         schema: The stream's schema.
         arrow_schema: The schema of the batches to send: `_timestamp` (int64 ms), `_kind` (int8), then the attributes in
             order.
         sent_rows: Events sent so far.
-        acknowledged_rows: Events that the worker has taken over, which are in its log where it keeps one.
+        acknowledged_rows: Events that the worker has accepted, and written to its log if it has one.
     """
 
     def __init__(
@@ -131,29 +131,29 @@ class EventSender:
         self._link.mark_idle()
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Wait until the worker has taken over everything that was sent.
+        """Wait until the worker has accepted all events sent.
 
         Args:
-            timeout_ms: How long to wait; None: until the connection is lost.
+            timeout_ms: How long to wait; None waits until the connection is lost.
 
         Raises:
             InputError: the worker has refused events.
-            PeerError: the worker is gone, or `timeout_ms` have passed.
+            PeerError: the worker has ended, or `timeout_ms` have passed.
         """
         self._wait(lambda: not self._link.outbox.pending, timeout_ms)
 
     def poll(self, timeout_ms: int = 0) -> int:
-        """Take in answers of the worker, which also keeps the link alive between batches.
+        """Read answers of the worker, which also keeps the link alive between batches.
 
         Args:
-            timeout_ms: How long to wait for an answer; 0: take in those that are there.
+            timeout_ms: How long to wait for an answer; 0 only reads those that have arrived.
 
         Returns:
             `acknowledged_rows`.
 
         Raises:
             InputError: the worker has refused events.
-            PeerError: the worker is gone.
+            PeerError: the worker has ended.
         """
         self._poller.poll(timeout_ms)
         self._look()

@@ -32,14 +32,15 @@ from topology.links.server import FrameArrived, IncomingLink, LinkArrived, LinkG
 logger = logging.getLogger(__name__)
 
 KEY_SHARE = 4
-"""One key of a client with bounds has a fourth of all links at most."""
+"""One key of a client with limits has at most a quarter of all links."""
 JUDGE_MS = 1_000
 PARKED_BYTES, ALL_PARKED_BYTES = 64 * 1024 * 1024, 256 * 1024 * 1024
-"""What waits here of one link, and of all, while there is no room for it: the window counts rows, which may be huge."""
+"""How much may wait here of one link, and of all, while there is no room: the window counts rows, which may be large.
+"""
 SHARE_BYTES = 1024 * 1024
-"""So much of each link waits even where the others take all."""
+"""How much of each link may wait even if the others use up the total."""
 FRAME_BYTES = 512
-"""What a waiting frame takes beside its body."""
+"""The size of a waiting frame without its body."""
 
 Resolve = Callable[[str, int], EventStream]
 """The event stream that a tenant's client means by a name; InputError otherwise."""
@@ -160,7 +161,7 @@ class LinkIngress:
         for offered in opening.streams:
             reason = refusal_of(self._context, user, "send", opening.tenant, offered.stream)
             if not reason and ":" in user:
-                # A source has its plan's streams, whatever tenant a client names.
+                # A source belongs to the tenant of its plan's stream, whatever tenant a client names.
                 with suppress(InputError):
                     owner = self._resolve(offered.stream, opening.tenant).tenant()
                     reason = refusal_of(self._context, user, "send", owner, offered.stream)
@@ -262,7 +263,7 @@ class LinkIngress:
         self._parked_bytes += size
 
     def _refuse_more(self, client: _IngressClient) -> None:
-        """End a link that sends more than can wait; its client has what was not acknowledged."""
+        """End a link that sends more than can wait; its client keeps the events that were not acknowledged."""
         reason = f"{client.parked_bytes} bytes are already waiting for room; send the unacknowledged events again later"
         logger.warning("client exceeds its limit of waiting bytes: sender=%s bytes=%d", client.link.opening.sender,
                        client.parked_bytes)  # fmt: skip

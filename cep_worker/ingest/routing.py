@@ -18,9 +18,9 @@ from topology.events.conversion import conversion_problem
 class Route:
     """Passes batches with the attributes `offered` to `inflows`, with the columns in the order of each inflow.
 
-    Either every inflow takes a batch or none does, so that a source can wait or retry. `limit` is the
-    rate limit of the tenant that owns all the inflows. What was read just before an edit gave its stream other
-    attributes is converted.
+    Either every inflow takes a batch or none does, so that a source can wait or retry. `limit` is the rate limit of the
+    tenant that owns all the inflows. Events read just before an edit changed the attributes of the stream are
+    converted.
     """
 
     def __init__(self, source: Hashable, offered: Attributes, inflows: Sequence[Inflow], limit: RateLimit) -> None:

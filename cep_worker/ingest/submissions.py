@@ -91,7 +91,7 @@ class SubmissionQueue:
         self._tell(source, stream, lambda route: route.join(self._monotonic_ms()))
 
     def leave(self, source: Hashable, stream: EventStream) -> None:
-        """`source` is gone.
+        """Forget `source`, which has ended.
 
         Any thread may call it.
         """

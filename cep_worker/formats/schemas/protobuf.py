@@ -31,8 +31,10 @@ _FITTING: Mapping[str, frozenset[str]] = {
     "bool": frozenset({"bool"}),
     "object": frozenset({"message", "bytes", "repeated"}),
 }
-"""The field types that can hold the values of an attribute type; the library refuses a negative one for an unsigned
-field."""
+"""The field types that can represent the values of an attribute type.
+
+The library refuses negative values for unsigned fields.
+"""
 
 
 def protobuf_decoder(schema: RegisteredSchema, message: str, framed: bool) -> Callable[[bytes], Any]:

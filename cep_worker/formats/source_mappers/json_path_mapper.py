@@ -55,7 +55,7 @@ class JsonFormat:
         """Return what reads the events of `schema`.
 
         Raises:
-            InputError: `timestamp` cannot hold their time.
+            InputError: `timestamp` cannot be used as the time of events.
         """
         if self.mapping is None:
             return JsonEvents(schema, timestamp, self.lenient)

@@ -60,7 +60,7 @@ class SchemaFormat:
         """Return what reads the events of `schema`.
 
         Raises:
-            InputError: `timestamp` cannot hold their time.
+            InputError: `timestamp` cannot be used as the time of events.
         """
         return SchemaReader(self, schema, timestamp)
 
@@ -109,7 +109,7 @@ class SchemaReader:
         """Make the reader of a stream's events.
 
         Raises:
-            InputError: `timestamp` cannot hold their time.
+            InputError: `timestamp` cannot be used as the time of events.
         """
         self._form = form
         self._framed = form.options.framed()

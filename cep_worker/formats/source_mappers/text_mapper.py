@@ -49,7 +49,7 @@ class TextFormat:
         """Return what reads the events of `schema`.
 
         Raises:
-            InputError: `timestamp` cannot hold their time.
+            InputError: `timestamp` cannot be used as the time of events.
         """
         return MatchedEvents(self, schema, timestamp) if self.patterns else TextEvents(self, schema, timestamp)
 

@@ -49,7 +49,7 @@ class XmlFormat:
         """Return what reads the events of `schema`.
 
         Raises:
-            InputError: `timestamp` cannot hold their time.
+            InputError: `timestamp` cannot be used as the time of events.
         """
         return XPathEvents(self, schema, timestamp) if self.paths else XmlEvents(self, schema, timestamp)
 

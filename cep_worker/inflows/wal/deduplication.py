@@ -11,11 +11,15 @@ from collections.abc import Iterable
 from cep_worker.storage.records import KEYED, BatchOrigin
 
 MOST_SOURCES = 4_096
-"""The number of most recent sources that are remembered; what comes again of others counts twice. Each run of a plan
-that feeds this one has some, and does not come again once it is over."""
+"""The number of most recent sources that are remembered; repeated batches of others are counted twice.
+
+Each run of a plan that feeds this one has some, and sends nothing more after its end.
+"""
 MOST_KEYS = 4_096
-"""The number of newest keys of single requests that are remembered. They have a place of their own: many requests with
-keys must not make a source unknown."""
+"""The number of newest keys of single requests that are remembered.
+
+They have a place of their own: many requests with keys must not make a source unknown.
+"""
 
 
 class SeenOrigins:
@@ -46,7 +50,7 @@ class SeenOrigins:
             if len(self._keys) > MOST_KEYS:
                 del self._keys[next(iter(self._keys))]
             return
-        # Removed and inserted again, so that the dictionary is in order of use and its first key is the one to forget.
+        # Removed and inserted again, so that the dictionary is in order of use and its first key is the next to remove.
         self._newest.pop(origin.source, None)
         self._newest[origin.source] = origin.number
         if len(self._newest) > MOST_SOURCES:
@@ -58,6 +62,6 @@ class SeenOrigins:
             self.note(origin)
 
     def newest(self, most_keys: int = MOST_KEYS) -> tuple[BatchOrigin, ...]:
-        """Return the newest batch of each source, of which something came last at the end, and the newest keys."""
+        """Return the newest batch of each source, the most recently used last, and the newest keys."""
         keys = (BatchOrigin(key, KEYED) for key in list(self._keys)[-most_keys:])
         return (*keys, *(BatchOrigin(source, number) for source, number in self._newest.items()))

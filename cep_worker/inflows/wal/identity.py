@@ -82,7 +82,7 @@ class SkippedRecords(msgspec.Struct, frozen=True):
 
 
 def new_identity(key: PlanKey, binding: StreamBinding, deployed_ms: int = 0, log: str = "") -> LogIdentity:
-    """Return that of a log that begins now, or whose files are of `log` and say nothing else any more."""
+    """Return the identity of a log that is new, or whose files only show that they belong to `log`."""
     return LogIdentity(
         log or uuid.uuid4().hex, key.tenant, key.plan, binding.stream, binding.attributes, plan_id=key.id,
         deployed_ms=deployed_ms,
@@ -90,7 +90,7 @@ def new_identity(key: PlanKey, binding: StreamBinding, deployed_ms: int = 0, log
 
 
 def read_identity(folder: Path) -> LogIdentity | None:
-    """Return the identity of the log in `folder`; None when there is none that can be read."""
+    """Return the identity of the log in `folder`; None if there is no readable one."""
     return read_checked(folder / IDENTITY_FILE, LogIdentity)
 
 

@@ -62,8 +62,10 @@ Attributes = tuple[tuple[str, str], ...]
 KEYS_SHARE, KEYS_AT_LEAST = 4, 16
 """Share of a segment that idempotency keys may take, and the number of them that is always recorded."""
 RESTART_GAP = 2**32
-"""A log that is opened again continues at the next multiple of this: positions that were given out, and whose events
-were lost with the machine before they were on its disk, are never given out twice."""
+"""A log that is opened again continues at the next multiple of this.
+
+Positions that were used for events that a crash of the machine lost before they were on disk are never reused.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +96,13 @@ class StreamLog:
         self.secured = 0
         """Everything up to here was taken over and is not needed again."""
         self.unneeded = 0
-        """Nothing up to here is stored any longer: what lies between may be asked for again, when a checkpoint is
-        damaged."""
+        """Nothing up to here is stored any longer. Events after it may be requested again if a checkpoint is damaged.
+        """
         self.rows_ever = 0
         self.problem = ""
         """Why nothing can be stored now, or nothing."""
         self.unsynced = False
-        """Whether something was written that may not be on disk yet; who syncs it resets this first."""
+        """Whether data was written that may not be on disk yet; reset before each sync."""
         self._losses = Losses(folder)
         self._origins = SeenOrigins()
         self._limits = limits
@@ -111,7 +113,7 @@ class StreamLog:
         self._writer: SegmentWriter | None = None
         self._next_position = 1
         self._begun = True
-        """What reopening must know of the positions that are about to be given out is on the disk."""
+        """Whether the disk has what reopening must know about the positions that are about to be used."""
         self._tally = RowCounts(folder)
         self._lock = threading.Lock()
         if folder.is_dir():
@@ -214,9 +216,11 @@ class StreamLog:
         return self._origins.newest_of(source)
 
     def append(self, body: Any, length: int, rows: int, watermark_ms: int, origin: BatchOrigin | None = None) -> int:
-        """`body`, for whose `length` bytes there is room, is stored and outlives this process; gives its position.
+        """Store `body`, which outlives this process, and return its position.
 
-        One that may come again has an `origin`, which is newer than any of its source.
+        Room for its `length` bytes must be reserved.
+
+        A batch that may be repeated has an `origin`, which is newer than any of its source.
         """
         # Reserving and appending are separate so that several logs can reserve for one batch before any of them takes
         # it.
@@ -394,7 +398,7 @@ class StreamLog:
             if spare is not None:
                 self._disk_sync.deleted(spare)
             raise WalFullError(f"{self.folder} cannot be written: {error.strerror}") from error
-        # Deduplication must survive the deletion of older segments, so each segment starts with what is known so far.
+        # Deduplication must survive the deletion of older segments, so each segment starts with the current origins.
         self._tell_origins(writer)
         with self._lock:
             self._writer = writer
@@ -435,8 +439,8 @@ class StreamLog:
     def _free_last(self) -> None:
         """Free the last segment, which is no longer needed.
 
-        Where origins are to be remembered another segment takes its place; on a full disk it is the lesser evil that
-        something may be counted twice.
+        If origins must be remembered, another segment replaces it; on a full disk, counting something twice is the
+        lesser evil.
         """
         if self._origins:
             try:
@@ -460,8 +464,7 @@ class StreamLog:
 
     def _recover(self) -> None:
         self._tally.read()
-        # Secured positions come first: segments up to there may be gone rightly, and nothing before them counts as
-        # missing.
+        # Secured positions come first: segments up to there may have been deleted, and do not count as missing.
         self.secured = self.last_position = self._tally.secured.position
         self.unneeded = self._tally.unneeded
         for path in self.folder.glob(f"*{SPARE_SUFFIX}"):
@@ -476,7 +479,7 @@ class StreamLog:
             self._origins.note_all(found.origins)
         else:
             self.rows_ever = max(0, self._tally.accepted.rows, self._tally.secured.rows)
-        # Of what was given out since the log was opened last, nothing need have got to the disk.
+        # Of the positions used since the log was last opened, none need be on disk.
         newest = max(self.last_position, self._tally.accepted.position, read_begun(self.folder))
         # A receiver may know positions that were sent but never synced. Reusing them would make it drop new events as
         # duplicates.

@@ -26,9 +26,9 @@ class LogReader:
 
     Belongs to the log's thread.
 
-    `segments` gives those of the log as they are now: it may grow, and lose its oldest ones, meanwhile. `lost` is
-    called with the number of rows that turn out to be missing, where, and the position of the record behind them, 0
-    when a whole end of a file is missing. Raises OSError if an existing file cannot be opened.
+    `segments` returns the current segments of the log, which may grow and lose its oldest ones meanwhile. `lost` is
+    called with the number of missing rows, their place, and the position of the record behind them, 0 if a whole end of
+    a file is missing. Raises OSError if an existing file cannot be opened.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class LogReader:
         self._seed = 0
         self._offset = 0
         self._rows = 0
-        """Rows of the present segment that were read, skipped or told to be lost."""
+        """Rows of the current segment that were read, skipped or reported as lost."""
         self._start = after
         self._rows_to_start = rows_to_after
         self._skipped = 0
-        """Those of them that are not behind `after`."""
+        """Those of them up to `after`."""
         self._prepared: list[StoredRecord] = []
 
     def rows_left(self, rows_ever: int) -> int:
@@ -95,7 +95,7 @@ class LogReader:
         """Return the segment that holds what follows `after`."""
         chosen = None
         for segment in self._segments():
-            # The last segment that begins early enough; the first one if all begin later, for the rest is gone.
+            # The last segment that begins early enough; the first one if all begin later, because the rest is lost.
             if chosen is None or segment.header.first_position <= self._after + 1:
                 chosen = segment
         return chosen
@@ -158,7 +158,7 @@ class LogReader:
         return following is not None and following.header.rows_before == segment.header.rows_before + self._rows
 
     def _scan_large(self, rest: int) -> list[StoredRecord]:
-        """Return the next record, when its header says that it is longer than a chunk."""
+        """Return the next record if its header says that it is longer than a chunk."""
         assert self._descriptor is not None  # noqa: S101 - asked by _chunk
         beginning = os.pread(self._descriptor, RECORD_HEADER_BYTES, self._offset)
         length = RECORD_HEADER_BYTES + missing_bytes(memoryview(beginning), 0, self._seed)
@@ -179,7 +179,7 @@ class LogReader:
                              self._segment.path if self._segment else "", begin + found.start,
                              found.end - found.start)  # fmt: skip
                 continue
-            # Reported with the first intact record behind the damage, whose position tells whether the lost one was
+            # Reported with the first intact record behind the damage, whose position shows whether the lost one was
             # still needed.
             if lost and found.position > self._after:
                 self._tell(

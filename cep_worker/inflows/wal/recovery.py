@@ -35,7 +35,7 @@ def find_segments(folder: Path, log: str) -> tuple[list[Segment], list[Path]]:
 
 def log_of_segments(folder: Path) -> str:
     """Return the identity of the log that most segments in `folder` name; empty when none does."""
-    # By majority, since the file with the log's identity is lost and single segments may be strays of another log.
+    # By majority, because the file with the log's identity is lost and single segments may belong to another log.
     named: Counter[str] = Counter()
     for path in folder.glob(f"*{SUFFIX}") if folder.is_dir() else ():
         with path.open("rb") as file:
@@ -54,13 +54,13 @@ def _take(path: Path, log: str) -> Segment | Path | None:
     except FileNotFoundError:  # secured, and deleted in this moment
         return None
     header = decode_segment_header(beginning)
-    # The identity in the header decides, not the file's name: a restored backup may hold files of another log under
+    # The identity in the header decides, not the file's name: a restored backup may contain files of another log under
     # valid names.
     ours = header is not None and header.log == log
     named = segment_path(path.parent, header.first_position) if header is not None else path
     if header is not None and ours and named == path:
         return Segment(path, header, size)
-    # Set aside rather than deleted: the file may hold accepted events that a person can still recover.
+    # Set aside rather than deleted: the file may contain accepted events that an operator can still recover.
     if any(beginning) and not (ours and named < path):
         aside = quarantine(path)
         logger.error("segment does not belong to this log, set aside: file=%s bytes=%d", aside, size)

@@ -23,8 +23,8 @@ IDLE_MS = 300_000
 class RecycledSegments:
     """The spare files of one log.
 
-    It makes new files only when there is no spare one, so both together never take more than the log may hold. Belongs
-    to the log's thread.
+    New files are only created if there is no spare one, so that both together never exceed the limit of the log.
+    Belongs to the log's thread.
     """
 
     def __init__(self, maximum_bytes: int, segment_bytes: int, delete: Callable[[Path], None]) -> None:
@@ -49,7 +49,7 @@ class RecycledSegments:
         self.size_bytes += segment.size
 
     def take(self) -> Path | None:
-        """Return the newest spare file, which the caller owns then; None when there is none."""
+        """Return the newest spare file, which the caller then owns; None if there is none."""
         while self._files:
             # The newest: its pages are most likely still cached, and the oldest can age and go.
             path, size = self._files.pop()

@@ -1,7 +1,7 @@
 """How many rows a log has accepted, and how many of them are secured.
 
-Two files beside the segments hold these counts. At the next start they show which rows the segments should hold, even
-if segments were truncated or deleted.
+Two files beside the segments hold these counts. At the next start they show how many rows the segments should have,
+even if segments were truncated or deleted.
 
 rows     0 ────────── secured ───────────────── accepted
 segments      (gone)     │ first │ … │ last │
@@ -38,7 +38,7 @@ UNKNOWN = -1
 
 
 class PositionCount(NamedTuple):
-    """Up to `position` there are so many `rows`, `UNKNOWN` where an earlier version noted the position alone."""
+    """The number of `rows` up to `position`; `UNKNOWN` if an earlier version recorded only the position."""
 
     position: int = 0
     rows: int = UNKNOWN
@@ -63,7 +63,7 @@ class CountFile:
         self._descriptor: int | None = None
 
     def read(self) -> StoredCounts | None:
-        """Return the last record; None when nothing can be read.
+        """Return the last record; None if nothing can be read.
 
         Raises OSError.
         """

@@ -1,4 +1,4 @@
-"""One file of a log: written at its end, read from anywhere, deleted or used again as a whole."""
+"""One file of a log: appended to, read from any position, deleted or reused as a whole."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ from cep_worker.storage.records import (
 
 SUFFIX = ".segment"
 RESERVED_BYTES = 1_048_576
-"""Space is taken from the disk in pieces of this size, ahead of what is written: so the disk is found to be full before
-any source learns that events were accepted."""
+"""Space is taken from the disk in pieces of this size, ahead of what is written.
+
+So the disk is found to be full before any source learns that events were accepted.
+"""
 
 
 @dataclass(slots=True)
 class Segment:
     """A file of records.
 
-    `size` is the end of the last one; the file may be longer while it is written. So many `readers` have it open.
+    `size` is the end of the last one; the file may be longer while it is written. `readers` is how many readers have it
+    open.
     """
 
     path: Path
@@ -86,7 +89,7 @@ def recover(data: bytes, header: SegmentHeader, secured: int = 0) -> RecoveredSe
         else:
             damaged += found.end - found.start
     # A new file is zeros behind its records, so any other byte there is part of an unfinished record. A recycled file
-    # is full of old records instead, which the seed tells from new ones.
+    # is full of old records instead, which the seed distinguishes from new ones.
     torn = unfinished_bytes(view, size, seed) if header.recycled else len(data[size:].rstrip(b"\0"))
     return RecoveredSegment(last_position, rows, size, torn, damaged, tuple(origins), rows - kept, tuple(positions))
 

@@ -96,7 +96,7 @@ class WalStore:
             identity = self._identity_in(folder, key, binding, deployed_ms)
             log = StreamLog(folder, identity, self._limits, disk_sync)
             with contextlib.ExitStack() as opened:
-                # From here on the log holds files: whatever fails must close them.
+                # From here on the log has open files, which any failure must close.
                 opened.callback(log.close)
                 log.rename(key)
                 log.define(binding.attributes)
@@ -120,11 +120,11 @@ class WalStore:
         failed: KeepFailed | None = None,
         served: Mapping[PlanKey, int] = MappingProxyType({}),
     ) -> None:
-        """Leave logs of `wanted` streams, and of plans that are kept as a `whole`, where they are.
+        """Keep logs of `wanted` streams, and of plans that are kept as a `whole`.
 
-        Logs of plans that people have undeployed are deleted, those of missing plans are set aside. What was not
-        processed of a stream that a plan does not import any more, which is `served` and was deployed at that time, is
-        given to `failed`.
+        Logs of plans that users have undeployed are deleted, those of missing plans are set aside. Events that were not
+        processed of a stream that a plan no longer imports, if it is `served` and was deployed at that time, are given
+        to `failed`.
         """
         # By folder rather than by identity: a log whose identity cannot be read must not be deleted either.
         kept = {self._folder_of(key, stream) for key, stream in wanted}
@@ -162,7 +162,7 @@ class WalStore:
     def _settle_place(self, folder: Path, key: PlanKey, stream: str, deployed_ms: int, disk_sync: DiskSync) -> None:
         """Make sure that a log at `folder` belongs to the plan.
 
-        The log of another plan of the name is removed, and an orphaned log of this plan comes back.
+        The log of another plan with this name is removed, and an orphaned log of this plan is used again.
 
         Raises:
             OSError: the disk fails.
@@ -178,7 +178,7 @@ class WalStore:
             self.orphans.take_back(key, deployed_ms, folder, stream)
 
     def _identity_in(self, folder: Path, key: PlanKey, binding: StreamBinding, deployed_ms: int) -> LogIdentity:
-        """Return the identity of the log in `folder`: where its file is gone or damaged its segments tell it.
+        """Return the identity of the log in `folder`; if its file is lost or damaged, the segments show it.
 
         Raises OSError.
         """
@@ -197,13 +197,13 @@ class WalStore:
         return identity
 
     def _clear(self, folder: Path, served_ms: int | None, disk_sync: DiskSync, failed: KeepFailed | None) -> None:
-        """Delete a log that no stream wants, set it aside, or move what waits in it to the failed events.
+        """Delete a log that no stream needs, set it aside, or move its events to the failed events.
 
-        `served_ms` says when the plan of its name that is served was deployed.
+        `served_ms` is the deployment time of the served plan of its name.
         """
         identity = read_identity(folder)
         if identity is None:
-            # Segments without an owner may hold accepted events, so they are set aside for a person to judge.
+            # Segments without an owner may contain accepted events, so they are set aside for an operator to judge.
             if any(folder.glob(f"*{SEGMENT_SUFFIX}")):
                 self._orphan_list(folder, None, 0, "its plan cannot be identified")
             else:
@@ -219,8 +219,8 @@ class WalStore:
                 self._delete(folder, disk_sync)
         # Deleted only on evidence that this very plan was undeployed; a plan that is merely missing keeps its events.
         elif (key, identity.deployed_ms) in self._removed:
-            # What came since the last checkpoint still counts as waiting here when a plan has been drained: it takes no
-            # further one.
+            # Events since the last checkpoint still count as waiting here after a plan has been drained, because it
+            # takes no further one.
             if waiting and not self._removed[key, identity.deployed_ms]:
                 logger.error("accepted events are dropped, their plan was undeployed: folder=%s events=%d",
                              folder, waiting)  # fmt: skip
@@ -275,7 +275,8 @@ def safe_component(name: str) -> str:
     if quoted.startswith("."):
         quoted = f"%2E{quoted[1:]}"
     if len(quoted) > LONGEST_COMPONENT:
-        # `%` followed by hex digits cannot come from quoting at this length, so shortened names never meet others.
+        # `%` followed by hex digits cannot result from quoting at this length, so shortened names never collide with
+        # others.
         quoted = f"{quoted[:LONGEST_COMPONENT]}%{hashlib.sha256(name.encode()).hexdigest()[:16]}"
     return quoted
 
