@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from per_row import limiter_by_row
+from random_examples import FULL_LENGTH
 
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp
@@ -106,13 +107,14 @@ def combinations() -> list[tuple[str, str, str, str]]:
     found = []
     for number, rate in enumerate(RATES):
         for turn in range(len(INPUTS) * len(PLACES)):
-            if not SEEDS and (turn + 3 * number) % 9:
+            if not SEEDS and not FULL_LENGTH and (turn + 3 * number) % 9:
                 continue
             source, place = INPUTS[turn % len(INPUTS)], list(PLACES)[turn // len(INPUTS)]
             found.append((source, SELECTIONS[(turn + number) % len(SELECTIONS)], rate, place))
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rate", RATES)
 def test_limiters_for_n_keys_give_what_those_by_row_give(rate: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for source, selection, other, place in combinations():

@@ -143,6 +143,7 @@ def plan(request: pytest.FixtureRequest) -> tuple[str, AnalysedApp]:
     return request.param, app_of(QUERIES[request.param])
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=event_lists, data=st.data())
 def test_any_split_and_a_snapshot_anywhere_give_the_same_output(

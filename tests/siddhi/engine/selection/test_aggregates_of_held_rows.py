@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
@@ -192,6 +193,6 @@ def check(seed: int) -> None:
             assert alike(row[f"a{place}"], right), (seed, text, number, call, row, values)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(examples(40)))
 def test_aggregates_are_those_of_the_rows_held(seed: int) -> None:
     check(seed)

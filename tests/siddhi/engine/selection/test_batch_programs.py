@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from random_examples import examples
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
@@ -73,7 +74,7 @@ def _item(draw: random.Random, name: str, nulls: float) -> object:
     return None if draw.random() < nulls else draw.choice(EDGES[name])
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(examples(40)))
 def test_a_program_gives_what_numpy_gives(seed: int) -> None:
     draw = random.Random(seed)  # noqa: S311 - no secret
     texts = [number(draw, 3) for _ in range(6)] + [truth(draw, 3) for _ in range(6)]
