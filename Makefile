@@ -40,8 +40,9 @@ test: $(READY)   ## all tests, those with real processes and a real Spark includ
 	$(BIN)/pytest $(SPREAD)
 
 check: $(READY)  ## what needs no process of its own: style, types, layers, fast tests
-	@$(MAKE) --no-print-directory -j2 --output-sync=target lint collected
-	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory collected
+	@{ $(MAKE) --no-print-directory lint >$(VENV)/lint 2>&1 || { cat $(VENV)/lint; exit 1; }; } & lint=$$!; \
+	$(MAKE) --no-print-directory unit; unit=$$?; wait $$lint && echo "lint: no findings" && exit $$unit
 
 tour: $(READY) programs ## walk through the console of a running system in a browser, every step checked (TOUR_PICTURES=var/tour)
 	$(BIN)/python tests/system/tour_run.py

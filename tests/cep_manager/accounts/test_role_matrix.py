@@ -106,6 +106,7 @@ def test_nobody_may_anything_but_what_is_open(accounts_at_work: AccountWorld) ->
     assert world.view.deployed == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("asked", ["", f"tenant={SUPER_TENANT}", "tenant=8"])
 def test_a_tenant_sees_and_changes_nothing_of_another(accounts_at_work: AccountWorld, asked: str) -> None:
     world = accounts_at_work

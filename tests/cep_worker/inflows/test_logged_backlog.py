@@ -470,6 +470,7 @@ def test_no_event_ends_its_topology_more_than_three_times(
     assert [count for count, _ in desk.failed] == [1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("poison", [0, 63, 64, 700, 999])
 @pytest.mark.parametrize("runs", [True, False])
 def test_many_records_go_in_groups_until_one_of_these_ends_the_topology(

@@ -103,6 +103,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", list(CHANGES))
 @settings(max_examples=examples(40), deadline=None)
 @given(condition=CONDITIONS, steps=STEPS)

@@ -179,6 +179,7 @@ def test_a_call_that_takes_too_much_fails_and_the_next_one_does_not(body: str, w
     assert script([False]) == 5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("body", "words"),
     [

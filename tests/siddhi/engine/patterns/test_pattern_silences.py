@@ -179,6 +179,7 @@ def _after_silences(events: list[Event], waiting_ms: int, *, sequence: bool) -> 
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [build_state_machine, EventMachineOperator])
 @pytest.mark.parametrize("sequence", [False, True])
 def test_late_events_and_cuts_take_no_silence_away(make: Make, *, sequence: bool) -> None:

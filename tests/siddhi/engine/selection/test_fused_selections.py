@@ -128,6 +128,7 @@ def test_fused_and_one_after_the_other_give_the_same_in_any_cut(text: str, one_a
     assert answers(text, parts, saved=len(parts) // 2) == answers(text, [records])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("moves", [2, 3, 7, None])
 @pytest.mark.parametrize("grouping", ["", " group by k", " group by k, b"])
 @pytest.mark.parametrize(

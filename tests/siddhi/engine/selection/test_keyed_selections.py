@@ -138,6 +138,7 @@ def fused_ones(runtime: AppRuntime) -> list[KeyedSlidingSelection]:
     return [one.fused for one in runtime.state.queries if isinstance(one.fused, KeyedSlidingSelection)]
 
 
+@pytest.mark.thorough
 @FEW_OR_MANY
 @pytest.mark.parametrize("name", QUERIES)
 def test_one_operator_for_all_instances_answers_as_one_for_each_in_any_cut(
