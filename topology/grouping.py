@@ -1,4 +1,4 @@
-"""Which instances of a stage take which rows: shuffle, by key or origin, all, or the only one."""
+"""Which instances of a stage receive which rows: shuffle, by key or origin, all, or a single one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ NULL_HASH: Final = zlib.crc32(b"null")
 
 BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
 KeySharer = Callable[[pa.RecordBatch, int], Iterable[tuple[int, BoolArray]]]
-"""Distributes the rows of a batch to a number of instances by a computed key: for each instance that gets rows, a mask
-of them."""
+"""Distributes the rows of a batch to a number of instances by a computed key.
+
+It returns a mask of the rows of each instance that gets some.
+"""
 NO_KEYS: Final[Mapping[str, KeySharer]] = {}
 
 
@@ -34,11 +36,11 @@ def split(
 ) -> list[Bundle | None]:
     """Return the bundle for each instance of a consumer that takes `groupings`' streams, None for no bundle.
 
-    `keys` share out the streams that are grouped by an expression or by ranges.
+    `keys` divide the streams that are grouped by an expression or by ranges.
 
-    With `every_instance` each of them gets every ticket, possibly without rows, so that each can put the tickets in
-    order by itself. Without it, a stage that shares everything by shuffle gets each ticket in one instance, in turn,
-    and one that shares by origin gets all tickets of an origin in the same.
+    With `every_instance` each of them gets every ticket, possibly without rows, so that each can order the tickets by
+    itself. Without it, each ticket of a shuffled stage goes to one instance, in turn, and a stage grouped by origin
+    sends all tickets of an origin to the same instance.
     """
     batches = tuple(pair for pair in bundle.batches if pair[0] in groupings)
     whole = bundle if len(batches) == len(bundle.batches) else bundle.with_batches(batches)

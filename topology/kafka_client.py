@@ -103,7 +103,8 @@ def callback(call: Callable[..., None]) -> Callable[..., None]:
     """Return `call` as a callback of a consumer, whose errors reach the caller of `poll` as exceptions.
 
     The library passes a KafkaException that one of its own functions raised on as a bare KafkaError, which is no
-    exception: no `except` of Python takes that, and the thread ends. One that Python has seen is passed on whole.
+    exception: no `except` of Python takes that, and the thread ends. An error that Python has seen is passed on as it
+    is.
     """
     kafka = library()
 

@@ -1,8 +1,8 @@
 """Assigns the instances of a topology to tasks. Pure.
 
-First of all the work is spread: instances of one stage stand in as many tasks as there are, and then the stages with
-fewer instances than that are shared out so that no task has much more of them than another. Within these bounds an
-instance goes to the task that most of its events come from, so that they need not leave the process.
+First, the work is spread: the instances of one stage are placed in as many tasks as possible, and then stages with
+fewer instances are distributed so that no task has many more of them than another. Within these bounds an instance is
+placed in the task from which most of its events come, so that they need not leave the process.
 """
 
 from __future__ import annotations

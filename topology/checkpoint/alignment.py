@@ -19,7 +19,7 @@ from topology.events.bundle import Bundle
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """The markers of `checkpoint` have come from all producers: the time of the snapshot."""
+    """The markers of `checkpoint` have arrived from all producers, which is the time of the snapshot."""
 
     checkpoint: int
 

@@ -86,7 +86,7 @@ class Manifest(msgspec.Struct, frozen=True):
         return fingerprint(self.query_plan)
 
     def state(self, instance: str) -> StoredState | None:
-        """Return the state of `instance`; None when it had none."""
+        """Return the state of `instance`; None if it had none."""
         return next((state for state in self.states if state.instance == instance), None)
 
 
@@ -156,7 +156,7 @@ def new_pack(pack: StoredPack) -> Pack:
 
 
 def needed_packs(states: Iterable[StoredState], packs: Iterable[Pack]) -> tuple[Pack, ...]:
-    """Return those of `packs` that hold chunks of `states`, each needed chunk in one pack only.
+    """Return those of `packs` that contain chunks of `states`, each needed chunk in one pack only.
 
     Raises:
         CheckpointUnreadableError: When no pack holds a chunk.

@@ -28,7 +28,7 @@ class OrderFence:
         return not self.foreign
 
     def admits(self, token: int) -> bool:
-        """Return whether the order comes from the current leader; from now on, refuse every lower token."""
+        """Return whether the order comes from the current leader, and refuse every lower token from now on."""
         if token < self.token:
             return False
         self.token = token

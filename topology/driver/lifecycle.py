@@ -8,11 +8,10 @@
                                                              (one that runs may take a last checkpoint before)
                                                              a fault of the plan itself: FAILED
 
-A plan has one topology, but for the time of a change: a newer epoch may be started beside the older one, which
-continues until it is killed. A newer epoch that was not submitted to run beside the older ones ends them, and starts
-after them.
+A plan has one topology, except during a change: a newer epoch may be started beside the older one, which continues
+until it is killed. A newer epoch that was not submitted to run beside the older ones ends them, and starts after them.
 
-A topology needs all its slots at once, and is given them by one decision: two that fit alone but not together never
+A topology needs all its slots at once, and one decision grants them: two that fit separately but not together never
 hold a part each. Waiting topologies are admitted in order of arrival: a small one does not overtake a large one that
 waits, so none of them waits forever. Only one that needs more slots than the cluster has is skipped, until executors
 join. When a topology ends for another one of its plan, that one comes first: the slots were its plan's.
@@ -24,11 +23,11 @@ A slot is one core of an executor. A task that asks for several takes them on on
 Spark's choice, so a topology that was admitted may find its slots in pieces: when its tasks have not started in time,
 its job is cancelled, and it waits again behind the others. The time-out starts when the job is submitted to Spark:
 before, the checkpoint store is asked what the topology starts from, and takes as long as it takes. A stage host starts
-its plans one after the other: however many there are, none of them is late as long as the host is heard.
+its plans one after another: however many there are, none of them is late as long as the host sends heartbeats.
 
 Spark ends the jobs of a lost executor before it reports the loss. So after a job has ended unexpectedly nothing is
-admitted until the executors have been looked up again; and a topology whose slots are lost before its tasks have
-started is taken back soon, since Spark would let its job wait without a word.
+admitted until the executors have been looked up again; a topology whose slots are lost before its tasks have started is
+recalled soon, because Spark would let its job wait silently.
 """
 
 from __future__ import annotations
@@ -158,7 +157,7 @@ class TopologyRun:
 
     @property
     def shared(self) -> bool:
-        """Whether its task runs in a stage host, with those of other plans."""
+        """Whether its task runs in a stage host, together with tasks of other plans."""
         return self.submission.host == "shared" and not self.alone
 
     @property
@@ -175,8 +174,8 @@ RunId = tuple[PlanKey, int]
 class SlotUse:
     """The slots that the topologies of a driver need.
 
-    They hold `held` slots of their own, `tenants` have plans in stage hosts, and some topology waits for slots if
-    `wanted`. While one `moves`, its state may change by itself.
+    They hold `held` slots of their own, `tenants` have plans in stage hosts, and a topology waits for slots if
+    `wanted`. While one `moves`, its state may change without an order.
     """
 
     held: int
@@ -228,7 +227,7 @@ class TopologyRuns:
         self.runs = {(run.submission.key, epoch): run for (_, epoch), run in self.runs.items()}
 
     def kill(self, key: PlanKey, epoch: int = 0, drain: bool = False) -> list[Instruction]:
-        """End the plan's topology of `epoch` (0: all) for good; a missing one is ignored.
+        """End the plan's topology of `epoch` (0 for all) permanently; a missing one is ignored.
 
         With `drain`, a running topology continues until `drained`.
         """
@@ -394,7 +393,7 @@ class TopologyRuns:
 
     @property
     def slots_wanted(self) -> bool:
-        """Whether a topology waits for slots that would be there if nothing ran."""
+        """Whether a topology waits for slots that would be available if nothing ran."""
         return any(
             run.state == "waiting" and not run.shared and self._could_fit(run.submission) for run in self.runs.values()
         )

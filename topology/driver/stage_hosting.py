@@ -31,8 +31,11 @@ HEARTBEAT_MS = 1_000
 LEASE_MS = 6_000
 """A host is ended after this silence; later while heartbeats are seen to be late (`cep_common.lease`)."""
 LOADING_STARTS = 3
-"""How many times the start time-out a host may take once Spark has started its process: on a busy machine Python and
-the libraries take a minute to load. Without a process the time-out holds, since Spark has no slot for it."""
+"""The factor by which a host whose process Spark has started may exceed the start time-out.
+
+On a busy machine Python and the libraries take a minute to load. Without a process the time-out applies, because Spark
+has no slot for it.
+"""
 END_MS = 40_000
 """How long a task may take to end after its order: longer than its host waits for a turn before it ends itself."""
 END_STARTING_MS = 180_000
@@ -89,7 +92,10 @@ HOST_TRANSITIONS: dict[tuple[HostState, HostMove], HostState | None] = {
     (HostState.UP, HostMove.ENDED): None,
     (HostState.LEAVING, HostMove.ENDED): None,
 }
-"""Every legal move, None: the host is gone; anything else is ignored, since it speaks of what is over."""
+"""Every legal transition; None means that the host has ended.
+
+Any other event is ignored, because it refers to a former state.
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -173,7 +179,7 @@ class StageHosts:
     """Tasks that wait for a host that can be started, and since when."""
     _started: int = 0
     _late: int = 0
-    """How many hosts in a row failed to start in time; those that started at the same time count once."""
+    """How many hosts in a row failed to start in time; hosts that started at the same time count once."""
     _strikes: dict[PlanKey, list[int]] = field(default_factory=dict)
     _blamed: set[str] = field(default_factory=set)
     _lease: AdaptiveLease = field(default_factory=lambda: AdaptiveLease(LEASE_MS, HEARTBEAT_MS))
@@ -329,7 +335,7 @@ class StageHosts:
         self._strikes.pop(key, None)
 
     def _host_for(self, tenant: int, slots_total: int) -> Host | None:
-        """Return where a plan of the tenant goes; None: into another host, if there is a slot for it."""
+        """Return the host for a plan of the tenant; None requests another host, if there is a slot for it."""
         mine = self._open(tenant)
         if mine and len(self.hosts) * HOSTS_PART >= slots_total:
             return self._emptiest(tenant)

@@ -33,7 +33,7 @@ class PartFate(msgspec.Struct, frozen=True):
 
 
 class EditFates(msgspec.Struct, frozen=True, tag="fates"):
-    """Every part of the former plan that may hold something, stage for stage."""
+    """Every part of the former plan that may have state, by stage."""
 
     parts: tuple[PartFate, ...]
 

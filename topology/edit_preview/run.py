@@ -64,7 +64,7 @@ def _followed(
     states: Mapping[str, Parts],
     scripts: ScriptPolicy,
 ) -> dict[PartName, tuple[bool, str]]:
-    """Of each part of `stage` whether `heir` keeps it, and how or why not."""
+    """Return, for each part of `stage`, whether `heir` keeps it, and how or why not."""
     if heir is None:
         return {}
     as_many = replace(heir, parallel=stage.parallel)

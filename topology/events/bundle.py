@@ -1,4 +1,4 @@
-"""What one component instance hands another: the batches that came of one piece of input, numbered by a ticket."""
+"""What component instances pass to each other: the batches from one piece of input, numbered by a ticket."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ NO_TICKET = -1
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Batches of one or several streams in the order in which they came to be; possibly none.
+    """Batches of one or several streams in the order of their creation; possibly none.
 
     `origin` numbered the `ticket`s, from 0 without gaps: instances of a stateless parallel stage pass both on, so that
     their consumer can put everything back into the origin's order. `channel` names whose promise `watermark_ms` is
     (later rows of the channel have timestamps of at least that; `idle`: do not wait for it) and `streams` the streams
     that it may carry; both are empty when the bundle is only there to account for its ticket.
 
-    Under the system clock the promise is one of processing time, and `idle` says that the channel has nothing older
-    than now. Every row has the processing time `clock_ms`, unless its batch has one for each row: its last column,
-    `topology.events.frames.CLOCK`.
+    Under the system clock the watermark is one of processing time, and `idle` says that the channel has nothing older
+    than the present. Every row has the processing time `clock_ms`, unless its batch has one for each row: its last
+    column, `topology.events.frames.CLOCK`.
 
     With a `checkpoint` it is the marker that `source` sends for it, and nothing else. With a `position` its rows are in
     the topic of a log (`topology.sync_log`), from that offset on. `full`: the window of the channel's sender is full,

@@ -18,7 +18,7 @@ WIDER: Mapping[str, frozenset[str]] = {
     "long": frozenset({"float", "double"}),
     "float": frozenset({"double"}),
 }
-"""The types that hold the values of a type, as Java widens them."""
+"""The types that can represent the values of a type, as Java widens them."""
 
 _KINDS = {kind: name for name, kind in ARROW_TYPES_BY_NAME.items()}
 

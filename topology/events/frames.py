@@ -21,8 +21,10 @@ CURRENT = 0
 """`_kind` of an ordinary event; the others stay inside the engine."""
 
 CLOCK = "`clock`"
-"""A column that batches may have between the stages of a plan under the system clock: the processing time of each row,
-in milliseconds. No attribute can be called so."""
+"""A column that batches may have between the stages of a plan under the system clock.
+
+It has the processing time of each row, in milliseconds. No attribute can have its name.
+"""
 CLOCK_FIELD = pa.field(CLOCK, pa.int64())
 
 
@@ -39,10 +41,10 @@ def encode_batch(batch: pa.RecordBatch) -> pa.Buffer:
 
 
 def decode_batch(body: Any, schema: pa.Schema, rows: int, trusted: bool = True) -> pa.RecordBatch:
-    """Return the batch in `body`, which must hold `rows` rows of `schema`.
+    """Return the batch in `body`, which must contain `rows` rows of `schema`.
 
     `trusted` False is for bodies from outside the system: every offset and every UTF-8 string is checked, and
-    compressed bodies are refused, since a small one may hold any amount.
+    compressed bodies are refused, because a small one may expand to any size.
 
     Raises:
         DecodeError: For anything that is not such a batch.

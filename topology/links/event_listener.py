@@ -31,7 +31,7 @@ STEP_MS = 100
 """How often a waiting call checks the link's health."""
 
 NO_KEYS = SecurityConfig()
-"""Of a client of a worker that has no keys either."""
+"""The settings of a client of a worker without keys."""
 
 
 class EventListener:
@@ -89,7 +89,7 @@ class EventListener:
         """Return the next batch, and acknowledge the one before it.
 
         Args:
-            timeout_ms: How long to wait; None: until a batch comes.
+            timeout_ms: How long to wait; None waits until a batch arrives.
 
         Returns:
             The batch, or None if none came in time.

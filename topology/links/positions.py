@@ -1,4 +1,4 @@
-"""How far a topology has got with what workers send: for each link's log the position that was taken last. Pure.
+"""How far a topology has read what workers send: for each link's log, the last accepted position. Pure.
 
 Positions outlive links, and with checkpoints the topology's tasks: a sender that reconnects learns where to continue.
 """
@@ -26,7 +26,7 @@ _DECODER = msgspec.msgpack.Decoder(dict[str, LogPosition])
 
 @dataclass(slots=True)
 class Positions:
-    """The positions of the channels (sender and stream) that one receiver knows, and those that checkpoints hold.
+    """The positions of the channels (sender and stream) that one receiver knows, and those that checkpoints contain.
 
     Each is stored under its log and channel: when a log was recreated, other receivers may know the former log.
     """
@@ -34,15 +34,15 @@ class Positions:
     taken: dict[str, LogPosition] = field(default_factory=dict)
     secured: dict[str, LogPosition] = field(default_factory=dict)
     unneeded: dict[str, LogPosition] = field(default_factory=dict)
-    """What every checkpoint holds that a topology may go back to; nothing is known of those of former attempts."""
+    """What every checkpoint contains to which a topology may return; nothing is known of those of former attempts."""
     _marked: dict[int, dict[str, LogPosition]] = field(default_factory=dict)
 
     @classmethod
     def restored(cls, states: Iterable[bytes], secured: Iterable[bytes] | None = None) -> Positions:
-        """Return what any of several receivers had taken.
+        """Return the positions that any of several receivers had accepted.
 
         For a log that several receivers know, this is the farthest position. `secured` is the part that a checkpoint
-        contains; None: all of it.
+        contains; None means all of it.
 
         Raises:
             TopologyError: When a state is invalid.
@@ -82,7 +82,7 @@ class Positions:
         return _ENCODER.encode(self.taken)
 
     def secured_snapshot(self) -> bytes:
-        """Return what checkpoints hold of it, as `restored` reads it."""
+        """Return the part that checkpoints contain, as `restored` reads it."""
         return _ENCODER.encode(self.secured)
 
     def mark(self, checkpoint: int) -> None:
@@ -90,9 +90,9 @@ class Positions:
         self._marked[checkpoint] = dict(self.taken)
 
     def complete(self, checkpoint: int, oldest: int = 0) -> None:
-        """Record that `checkpoint` is complete, which secures what it holds.
+        """Record that `checkpoint` is complete, which secures its contents.
 
-        What the `oldest` retained checkpoint holds need not be kept by senders.
+        Senders need not keep what the `oldest` retained checkpoint contains.
         """
         self.secured.update(self._marked.get(checkpoint, {}))
         self.unneeded.update(self._marked.get(oldest, {}))
@@ -130,8 +130,8 @@ def _farthest(states: Iterable[bytes]) -> dict[str, LogPosition]:
             raise TopologyError(STATE_UNREADABLE, reason) from error
         for place, position in positions.items():
             known = found.get(place)
-            # After a change of the number of receivers several may know a log; whatever any of them took is in the
-            # state.
+            # After a change of the number of receivers several may know a log; the state contains whatever any of them
+            # accepted.
             if known is None or known.position < position.position:
                 found[place] = position
     return found

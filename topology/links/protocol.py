@@ -42,9 +42,9 @@ class PendingFrame:
 
 @dataclass(slots=True)
 class Outbox:
-    """What a sender may send and must remember: frames stay until they are acknowledged.
+    """The frames that a sender may send and must remember until they are acknowledged.
 
-    `window_rows` None means that the link is not open yet. One frame may always be in flight, however large.
+    `window_rows` None means that the link is not open yet. One frame may always be in flight, whatever its size.
     """
 
     window_rows: int | None = None

@@ -84,17 +84,17 @@ class LinkSender:
         self.settled: list[int] = []
         """Sequence numbers of bundles that were settled, until the owner clears them."""
         self.position = 0
-        """What the server had of the sender's log when the link was opened: continue after it."""
+        """What the server had of the sender's log when the link was opened; continue after it."""
         self.secures = False
         """The server reports what is secured; otherwise what is acknowledged need not be kept."""
         self.server_ms = 0
         """The server's time of day when the link was opened; 0: it did not report it."""
         self.goes_back = False
-        """What follows `position` is wanted even if it was secured."""
+        """Whether the events after `position` are needed even if they were secured."""
         self.cleared: tuple[int, ...] = ()
         """Earlier attempts of the server's topology that no event can have ended."""
         self.doubtful: tuple[int, ...] = ()
-        """Those whose ends prove little against events."""
+        """The attempts whose ends prove little against events."""
         self.secured = self.unneeded = 0
         """The newest checkpoint holds the sender's log up to here; every one that is retained up to there."""
         self._since_ms = now_ms
@@ -103,12 +103,14 @@ class LinkSender:
         self._unanswered_ms: int | None = None
         """When the first beat since the server's last answer was sent."""
         self.silent = False
-        """The link seems to be connected, but its server does not respond: there may be another one by now, which the
-        manager knows."""
+        """The link seems to be connected, but its server does not respond.
+
+        There may be another one by now, which the manager knows.
+        """
         self.socket: zmq.Socket[bytes] | SharedLink
         self._monitor: zmq.Socket[bytes] | None = None
         self._connection: Connection | None = None
-        """That which this link alone uses, to a process that listens once for all."""
+        """The connection that only this link uses, to a process that listens once for all."""
         if endpoint.channel and shared is not None:
             self.socket = shared.open(endpoint)
         elif endpoint.channel:

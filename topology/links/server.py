@@ -37,8 +37,11 @@ paced_logger = PacedLog(logger)
 
 ACKNOWLEDGE_WITHIN_MS = 3
 LINK_LEASE_MS = 10_000
-"""A server removes a sender that has been silent for this long and whose connection was lost. ZeroMQ's own threads keep
-up connections, so a sender that works longer than this in one call, and cannot beat meanwhile, keeps its link."""
+"""A server removes a sender that has been silent for this long and whose connection was lost.
+
+ZeroMQ's own threads keep up connections, so a sender that works longer than this in one call, and cannot beat
+meanwhile, keeps its link.
+"""
 
 HUNG_MS = 60_000
 """A sender whose connection is up and that has been silent for this long counts as hung, and is forgotten, too."""
@@ -107,7 +110,7 @@ Permit = Callable[[str, OpenLink], Rejected | None]
 """Decides whether a peer, known by its key, may open a link: a refusal, or None."""
 
 Resume = Callable[[OpenLink], tuple[int, bool]]
-"""What the server has of a sender's log already, and whether it goes back to that from a later place."""
+"""What the server already has of a sender's log, and whether it returns to that from a later position."""
 
 
 @dataclass(slots=True)
@@ -131,7 +134,7 @@ class LinkServer:
     cleared: tuple[int, ...] = ()
     """Earlier attempts of the topology that no event can have ended; sent to senders when a link opens."""
     doubtful: tuple[int, ...] = ()
-    """Those whose ends prove little against events; sent likewise."""
+    """The attempts whose ends prove little against events; sent likewise."""
     links: dict[bytes, IncomingLink] = field(default_factory=dict)
     _due: dict[bytes, IncomingLink] = field(default_factory=dict)
     _due_since_ms: int | None = None
@@ -351,7 +354,8 @@ class LinkServer:
             self._refuse(link.peer, "frame-unexpected", f"a {message.TYPE} is not expected here")
             return
         try:
-            # Before the batch is decoded: a gap or an overrun window breaks the protocol, whatever the frame holds.
+            # Before the batch is decoded: a gap or an exceeded window violates the protocol, whatever the frame
+            # contains.
             link.inbox.arrived(sequence, _rows(message))
         except InputError as error:
             yield from self._break(link.peer, link, error.reason_code, str(error))

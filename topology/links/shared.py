@@ -12,7 +12,7 @@ from cep_common.sockets.ready_sockets import ReadySockets
 from topology.links.sender import BEAT_MS
 
 STALLED_MS = 3 * BEAT_MS
-"""A sender is waited for in processing time that has not even beaten for so long."""
+"""For how long processing time waits for a sender without a heartbeat."""
 
 
 class HostLinks:

@@ -1,1 +1,4 @@
-"""Where topologies meet Spark: the driver process and the tasks of its barrier jobs. Nothing else imports pyspark."""
+"""The connection of topologies to Spark: the driver process and the tasks of its barrier jobs.
+
+Nothing else imports pyspark.
+"""

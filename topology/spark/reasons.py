@@ -24,8 +24,10 @@ _KILLED = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: exit)? (?:code|status)|Exit status):? ?(?P<code>137|52|-103|-104)\b"
     r"|OOM ?Killed|OutOfMemory|exceeding (?:physical|virtual) memory limits"
 )
-"""What the standalone cluster, YARN and Kubernetes say of an executor whose process was killed, or which was out of
-memory: 137 is SIGKILL, 52 Spark's own code for a heap that is full, the others are YARN's."""
+"""How the standalone cluster, YARN and Kubernetes report an executor that was killed, or ran out of memory.
+
+137 is SIGKILL, 52 Spark's own code for a full heap, the others are YARN's.
+"""
 EXECUTOR_LOST, EXECUTOR_KILLED, SLOTS_LOST = "executor-lost", "executor-killed", "slots-lost"
 NO_EVENT_ENDS = frozenset({EXECUTOR_LOST, SLOTS_LOST})
 """Codes of endings that no event of the topology can have caused."""
@@ -58,7 +60,10 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 def describe_place(instance: str, task: int, host: str, process_id: int) -> str:
-    """Where a task failed, as `read_ending` finds it in the text of the error; no `instance`: in none of them."""
+    """Return where a task failed, in the form in which `read_ending` finds it in the text of the error.
+
+    Without `instance`, in none of them.
+    """
     which = f"instance {instance} of " if instance else ""
     return f"failed in {which}task {task} on {host} (process {process_id})"
 

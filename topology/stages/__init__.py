@@ -1,1 +1,1 @@
-"""What runs inside a topology's tasks: the stages' instances and the loop that moves bundles between them."""
+"""What runs in the tasks of a topology: the instances of stages and the loop that moves bundles between them."""

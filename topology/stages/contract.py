@@ -26,7 +26,7 @@ Emit = Callable[[Bundle], None]
 Of = TypeVar("Of", str, int)
 
 Parts = Mapping[str, bytes]
-"""The state of an instance, by the names of its parts: those that can be split or matched by themselves."""
+"""The state of an instance, by the names of its parts: those that can be split or matched separately."""
 NO_STATE: Parts = {}
 
 
@@ -47,7 +47,7 @@ class StageInstance(Protocol):
         """Process a bundle and make sure that it is settled, now or when its rows have been passed on."""
 
     def on_time(self, now_ms: int) -> None:
-        """Do what is due; called when `next_deadline_ms` has come."""
+        """Do everything that is due; called at `next_deadline_ms`."""
 
     def next_deadline_ms(self) -> int | None:
         """Return when `on_time` must be called next, or None."""
@@ -72,7 +72,7 @@ def _none() -> Counts[Of]:
 
 @dataclass(slots=True)
 class QueryWork:
-    """What one query has done while the level was `detail`."""
+    """The work of one query while the level was `detail`."""
 
     events: int = 0
     busy_ns: int = 0
@@ -100,7 +100,7 @@ class InstanceStatistics:
     emitted: Counts[str] = field(default_factory=_none)
     dropped_events: int = 0
     late: Mapping[str, int] = field(default_factory=dict)
-    """By stream: events that came behind the clock."""
+    """By stream, the number of events behind the clock."""
     awaits: tuple[str, ...] = ()
     """What time waits for: streams without a first event, or channels that have not been served."""
     behind_ms: int = 0

@@ -45,9 +45,9 @@ class RunStart(msgspec.Struct, frozen=True):
     """The starting point of a run.
 
     It starts from the manifest with `reference`, or without state when that is empty; `number` is that checkpoint's. If
-    the newest checkpoint belongs to another plan of the name, or to another version, it has become the savepoint `kept`
-    (empty: there was none). A run that `goes_back` starts from an older checkpoint, or from nothing since none can be
-    read: it needs the replay of all events that its starting point does not include.
+    the newest checkpoint belongs to another plan of the same name, or to another version, it has become the savepoint
+    `kept` (empty if there was none). A run that `goes_back` starts from an older checkpoint, or without state because
+    none is readable: it needs the replay of all events that its starting point does not include.
     """
 
     opening: Opening
@@ -103,7 +103,8 @@ class Archive:
         elif (run.epoch, run.attempt) < lineage.newest() or (
             (run.epoch, run.attempt) == lineage.newest() and self._begun.get(run.key) != run
         ):
-            # One of the same number that somebody else began: workers may have results of it, and could not tell.
+            # One with the same number that another process began: workers may have results of it without being able to
+            # distinguish them.
             raise CheckpointError(later_has_begun(run, lineage))
         self._begun[run.key] = run
         begun_before = any(span.epoch >= requested_under for span in lineage.spans)

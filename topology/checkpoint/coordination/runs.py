@@ -71,7 +71,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class RunId:
-    """One attempt of a topology. Its plan was first deployed at `deployed_ms`; 0: unknown."""
+    """One attempt of a topology. Its plan was first deployed at `deployed_ms`; 0 if unknown."""
 
     key: PlanKey
     epoch: int
@@ -119,7 +119,7 @@ class TaskSeen:
 
 @dataclass(slots=True)
 class CheckpointedRun:
-    """One attempt of a topology that works in `tasks` tasks."""
+    """One attempt of a topology that runs in `tasks` tasks."""
 
     id: RunId
     tasks: int

@@ -24,7 +24,7 @@ _Name = tuple[PlanKey, str]
 
 
 class Savepoints:
-    """The known savepoints of all plans. Not thread-safe: all calls come from the thread that `storing` answers to."""
+    """The known savepoints of all plans. Not thread-safe: all calls come from the thread that `storing` notifies."""
 
     def __init__(self, storing: Storing) -> None:
         self._storing = storing

@@ -1,10 +1,12 @@
-"""Where a state is cut into chunks: where its content says so, so that what was there before is the same chunk again.
+"""Content-defined chunks of a state.
 
-A rolling hash over the last 64 bytes runs along; a chunk ends where it is 0 in some of its bits. So a cut depends on
-the bytes right before it and on the cut before, and nothing else: what is put in, taken out or changed somewhere leaves
-all cuts but the next one or two as they were. Below the usual size the hash must be 0 in more bits, above it in fewer,
-which keeps sizes close together (FastCDC). Where no place is good enough, as in columns of few different values, the
-best there is becomes the end: that too follows from the content.
+The content determines the cuts, so that unchanged parts result in the same chunks.
+
+A rolling hash over the last 64 bytes runs along; a chunk ends where it is 0 in some of its bits. A cut therefore
+depends only on the bytes right before it and on the previous cut: an insertion, removal or change leaves all cuts
+except the next one or two as they were. Below the usual size the hash must be 0 in more bits, above it in fewer, which
+keeps sizes close together (FastCDC). If no position qualifies, as in columns of few distinct values, the best one is
+used, which also depends only on the content.
 
     before   ──────────┤─────────────┤───────┤────────────┤──────
     after    ───┤++++──┤─────────────┤───────┤────────────┤──────       ++ put in

@@ -49,7 +49,7 @@ def open_objects(location: str, shown: str) -> ObjectBlobs:
             location = f"{location}{joint}retry_limit_seconds={GCS_RETRIES.total_seconds():.0f}"
         system, folder = FileSystem.from_uri(location)
     except (ArrowException, OSError, ValueError) as error:
-        # What the URL holds may be secret, and pyarrow cites it: its error is not kept as the cause either.
+        # The URL may contain secrets, and pyarrow quotes it, so its error is not kept as the cause either.
         reason = str(error).replace(location, shown)
         raise StoreUnreachableError(f"checkpoint.location: {shown} cannot be used: {reason}") from None
     return ObjectBlobs(system, folder, shown)

@@ -52,7 +52,7 @@ class ManifestName(msgspec.Struct, frozen=True, order=True):
 
 
 class Savepoint(msgspec.Struct, frozen=True):
-    """A savepoint in the store; without a manifest it is of another version, and `problem` says so."""
+    """A savepoint in the store; one without a manifest has another version, as `problem` says."""
 
     key: PlanKey
     name: str
@@ -171,7 +171,7 @@ class CheckpointStore:
         return f"{_folder(key)}/checkpoints/{taken.name()}"
 
     def newest(self, key: PlanKey, lineage: Lineage, warn: Warn) -> tuple[str, Manifest] | None:
-        """Return the newest checkpoint that counts and can be read, with its reference; None if there is none.
+        """Return the newest valid and readable checkpoint, with its reference; None if there is none.
 
         `warn` is called for each damaged one.
 
@@ -349,7 +349,7 @@ def shown_location(location: str) -> str:
     scheme, _, rest = location.partition(":")
     rest = rest.removeprefix("//")
     before, at, after = rest.rpartition("@")
-    # A / or ? that was not written as %2F or %3F ends the user's part too early for who reads the URL by its rules.
+    # A / or ? that is not written as %2F or %3F ends the user part too early for standard URL parsers.
     if at and (":" in before or "/" not in before):
         rest = after
     return f"{scheme}://{re.split('[?#]', rest, maxsplit=1)[0]}"

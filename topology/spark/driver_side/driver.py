@@ -67,8 +67,10 @@ QUIET_TURN_MS = 500
 """How long it waits while none does: messages, endings and events of checkpoints wake it."""
 
 RETRY_MS = 500
-"""Time between a registration that no manager accepted and the next attempt, in which the driver serves its
-topologies."""
+"""Time after a registration that no manager accepted until the next one.
+
+The driver serves its topologies meanwhile.
+"""
 
 LEAVE_MS = 2_000
 """How long a cancelled job may take to end when the driver shuts down."""
@@ -79,8 +81,10 @@ EXECUTORS_WITHIN_MS = 15_000
 REPLACED = "driver-replaced"
 
 NEWS_REST = 2
-"""The next registration with news waits this many times as long as the last one took: while a thousand plans start
-there is always news, and the manager looks at all plans after each registration."""
+"""The next registration with news waits this many times as long as the last one took.
+
+While a thousand plans start there is always news, and the manager looks at all plans after each registration.
+"""
 
 MOVED = "it has ended its stage host twice: it runs in a task of its own now"
 
@@ -97,7 +101,10 @@ class JobEnded(msgspec.Struct, frozen=True):
 
 
 class Driver:
-    """`run` returns after `stop`. Orders come from the manager, endings from the jobs' threads; one thread decides."""
+    """`run` returns after `stop`.
+
+    Orders come from the manager, endings from the threads of the jobs; one thread decides.
+    """
 
     def __init__(self, config: DriverConfig, clock: Clock, insight: Inspection | None = None) -> None:
         """Create a driver; managers may read what `insight` holds."""
@@ -133,7 +140,7 @@ class Driver:
             self._slots(), restart.first_backoff_ms, restart.longest_backoff_ms, restart.start_timeout_ms
         )
         self._use: SlotUse | None = None
-        """What the topologies need; None when something may have happened to one since."""
+        """The slots that the topologies need; None if one of them may have changed."""
         self._slots_seen: object = None
         """The executors and stage hosts of the last turn."""
         self._reported: object = None
@@ -145,7 +152,7 @@ class Driver:
         self._last_reports: tuple[TopologyReport, ...] = ()
         self._moved = True
         self._news_waits = False
-        """Something was not told yet: the last registration took so long that the next one rests."""
+        """Whether a report is pending because the last registration took so long that the next one waits."""
         self._answered = True
         self._fence = OrderFence()
         self._managers = config.manager_endpoints()
@@ -201,7 +208,7 @@ class Driver:
         until_ms = self._clock.monotonic_ms() + self._config.checkpoint.drain_ms + LEAVE_MS
         while self._runs.runs and self._clock.monotonic_ms() < until_ms:
             self._turn(client)
-        # What has not ended by now ends with the session: until then the process must be fenced with its node.
+        # Jobs that have not ended by now end with the session; until then the process must be fenced with its node.
         if not self._runs.runs:
             self.drained()
 
@@ -224,7 +231,7 @@ class Driver:
         self._follow_checkpoints(now_ms)
         self._see_executors()
         slots = self._runs.executors, self._hosts.tenants()
-        # Nothing has happened, and nothing can by itself: a thousand topologies need not be looked at.
+        # Nothing has happened, and nothing can without an order: a thousand topologies need not be checked.
         quiet = self._use is not None and not (self._stirred or self._use.moves or slots != self._slots_seen)
         self._slots_seen = slots
         if not quiet:
@@ -284,7 +291,7 @@ class Driver:
         """Return the report of each topology; those of the last turn as long as nothing has happened."""
         version = self._checkpoints.view_version  # before the reports: they may be newer than it says, not older
         moves = self._needs().moves
-        # One turn longer than they move: the last report said that they do.
+        # One turn longer than they move, because the last report said that they do.
         moved, self._moved = self._moved, moves
         if self._stirred or moves or moved or version != self._view_version:
             self._view_version = version
@@ -472,11 +479,11 @@ class Driver:
         self._warming.see(self._watch.executors, self._clock.monotonic_ms())
 
     def _slots(self) -> tuple[int, ...]:
-        """Return the slots of each executor; those of the configuration count as one executor's."""
+        """Return the slots of each executor; those of the configuration count as one executor."""
         return (self._config.spark.slots,) if self._config.spark.slots else self._watch.slots()
 
     def _await_executors(self) -> None:
-        """There are executors, or none came in time."""
+        """Wait until there are executors, or the time is up."""
         since_ms = self._clock.monotonic_ms()
         while not self._watch.slots() and self._watch.lost is None and not self._stopping.wait(TURN_MS / 1000):
             if self._clock.monotonic_ms() - since_ms >= EXECUTORS_WITHIN_MS:

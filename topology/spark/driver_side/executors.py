@@ -50,7 +50,7 @@ def read_executors(context: SparkContext) -> tuple[Executor, ...]:
 
 
 def _described(summary: Any) -> Executor:
-    """Of one of Java's org.apache.spark.status.api.v1.ExecutorSummary."""
+    """Convert one of Java's org.apache.spark.status.api.v1.ExecutorSummary."""
     host, _, port = summary.hostPort().rpartition(":")
     if not port.isdecimal() or (":" in host and not host.endswith("]")):
         host = ""  # there is no port, and it gets no tasks, until the executor is ready

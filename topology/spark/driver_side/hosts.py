@@ -86,7 +86,7 @@ class Hosts:
         self._places: dict[str, tuple[str, int]] = {}
         """The machine and the process of each host that has registered."""
         self._died: dict[str, Ending] = {}
-        """How the host ended whose tasks are being told of."""
+        """How the host ended whose tasks are being reported."""
         self._endings: queue.SimpleQueue[tuple[str, Ending]] = queue.SimpleQueue()
         self.socket = listening_socket(context, SocketKind.HOSTS, config.host, MAXIMUM_DATA_BYTES)
         ports = (config.checkpoint.first_port, config.checkpoint.last_port)

@@ -1,8 +1,8 @@
-"""How the Java of Spark's processes starts: soon, since a killed driver or executor shall be back soon.
+"""Options for a quick start of Spark's Java processes, so that a killed driver or executor is back soon.
 
 A large part of what a driver or an executor does until it can work is reading classes out of hundreds of jars. Java can
 write those that a process has loaded to an archive when it ends, and map them from there the next time (dynamic class
-data sharing). A process whose archive is not there, or was made of other jars or by another Java, starts without it.
+data sharing). A process whose archive is missing, or was made from other jars or by another Java, starts without it.
 
 `python -m topology.spark.driver_side.java_options` makes the archive for this Python environment;
 setting it up does so.
@@ -22,8 +22,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 PLAIN_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Events never pass through Java. What it does is done once, at the start, which is a third shorter without the second
-compiler and with the plain collector; and it holds less memory so."""
+"""Events never pass through Java.
+
+Its work is done once, at the start, which takes a third less time without the second compiler and with the plain
+collector, and also takes less memory.
+"""
 
 ARCHIVE = Path(sys.prefix) / "share" / "cep" / "spark-classes.jsa"
 """It belongs to the jars of this environment."""

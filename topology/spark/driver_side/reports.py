@@ -46,7 +46,7 @@ def _report(run_id: RunId, content: tuple[RunState, str, int, int, CheckpointsVi
 
 @dataclass(frozen=True, slots=True)
 class RegistrationReport:
-    """What a registration says of topologies and savepoints; see `RegisterDriver`."""
+    """The topologies and savepoints of a registration; see `RegisterDriver`."""
 
     number: int
     topologies: tuple[TopologyReport, ...] = ()
@@ -64,11 +64,11 @@ class IncrementalReports:
         self._number = 0
         self._topologies: tuple[TopologyReport, ...] = ()
         self._savepoints: tuple[SavepointReport, ...] = ()
-        """What was reported last, under that number."""
+        """The savepoints reported last, under that number."""
         self._known_number = 0
         self._known: dict[RunId, TopologyReport] = {}
         self._known_savepoints: tuple[SavepointReport, ...] = ()
-        """What the manager has, and the number of it; 0: nothing."""
+        """The savepoints that the manager has, and their number; 0 if none."""
 
     def part(
         self, topologies: tuple[TopologyReport, ...], savepoints: tuple[SavepointReport, ...]

@@ -30,7 +30,7 @@ BASE_CONF = {
     "spark.python.task.killTimeout": "500ms",  # a stage that hangs is killed so soon after its job was cancelled
     "spark.task.maxFailures": "1",
     # The web page of Spark has no authentication: it is served only where `spark.conf` asks for it, and can then kill
-    # nothing. What the driver reads of tasks and executors it has from Spark's status store, which needs no page.
+    # nothing. The driver reads tasks and executors from Spark's status store, which needs no page.
     "spark.ui.enabled": "false",
     "spark.ui.killEnabled": "false",
     "spark.ui.showConsoleProgress": "false",

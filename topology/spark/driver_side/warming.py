@@ -29,9 +29,9 @@ def run_a_task_on_each(context: SparkContext, executors: int) -> None:
 class Warming:
     """Runs a task on each new executor, so that plans need not wait there until Python has started.
 
-    That matters when plans are moved after a driver or an executor has died. Spark lists an executor somewhat before
-    it gives tasks to it, so that one round of tasks may miss it: more follow, at growing distances, until a task has
-    begun there.
+    This matters when plans are moved after a driver or an executor has died. Spark lists an executor somewhat before it
+    gives tasks to it, so that one round of tasks may miss it: more follow, at growing distances, until a task has begun
+    there.
     """
 
     def __init__(self, run_tasks: Callable[[int], None]) -> None:

@@ -1,1 +1,1 @@
-"""What runs on Spark executors: the Python daemon, tasks, stage hosts and the monitor that ends hung processes."""
+"""The executors' side of Spark: the Python daemon, tasks, stage hosts and the monitor that ends hung processes."""

@@ -23,10 +23,10 @@ SHARED = (
 
 
 def without_archives(path: list[str]) -> list[str]:
-    """`path` for imports without Spark's archives of its own Python sources, where these are of an installed pyspark.
+    """Return `path` without the archives of Spark's own Python sources, if these belong to an installed pyspark.
 
-    Executors put them in front of all else, and Python compiles what it finds in an archive again each time, which is
-    most of what there is to do until an executor's first stage can run.
+    Executors put them in front of everything else, and Python compiles modules of an archive again each time, which
+    takes most of the time until an executor can run its first stage.
     """
     installed = PathFinder.find_spec("pyspark", [entry for entry in path if not entry.endswith(".zip")])
     if installed is None or installed.origin is None:

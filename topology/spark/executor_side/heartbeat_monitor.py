@@ -3,10 +3,10 @@
     daemon ──forks──▶ monitor ◀──a pipe── beats ── stage, stage, …       silent for longer than its lease: SIGKILL
        └─────forks──▶ stage, stage, …
 
-The driver takes a silent task for lost and has its topology start again. But Spark looks only every other second
-whether the job of a task was cancelled, and as long as a process that hangs is there, its slot is taken: where no
-other is free, the topology waits. The monitor is a small process of each daemon of an executor; it reads beats, and
-nothing can keep it but what keeps the whole host.
+The driver takes a silent task for lost and has its topology start again. But Spark checks only every other second
+whether the job of a task was cancelled, and a hung process occupies its slot as long as it exists: if no other slot is
+free, the topology waits. The monitor is a small process of each daemon of an executor; it reads heartbeats, and only
+what stops the whole host can stop it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ logger = logging.getLogger(__name__)
 LOOK_MS = 100
 """Interval at which the monitor checks for silent processes."""
 GRACE_MS = 500
-"""So much longer than the driver the monitor waits: the driver reports what happened."""
+"""How much longer than the driver the monitor waits, because the driver reports the cause."""
 NAME_AT = Path("/proc/self/comm")
-"""Where a process writes what lists of processes call it (proc(5))."""
+"""The file to which a process writes its name for lists of processes (proc(5))."""
 _BEAT = struct.Struct("=qq")
 """Process id, and for how many milliseconds it may be silent from now on: 0 when it leaves."""
 
@@ -157,7 +157,7 @@ class HeartbeatMonitor:
 
 
 HEARTBEAT_MONITOR = HeartbeatMonitor()
-"""That of this process; what it forks inherits it."""
+"""The monitor of this process; child processes inherit it."""
 
 
 class _Guard:

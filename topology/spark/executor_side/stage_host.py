@@ -5,8 +5,8 @@
     control         registers all tasks at the manager
     driver          checkpoints of all tasks, orders and registrations of the host, and the watch over the main thread
 
-A plan that fails ends alone. What cannot be ended alone ends with the process, such as a turn that does not come back.
-Each plan then begins again from its checkpoint, and the one that was at work has a strike.
+A plan that fails ends alone. A failure that cannot be isolated, such as a turn that does not return, ends the process.
+Each plan then starts again from its checkpoint, and the one that was running gets a strike.
 """
 
 from __future__ import annotations
@@ -63,8 +63,10 @@ paced_logger = PacedLog(logger)
 FIRST_HEARTBEAT_MS = 100
 """Interval at which the host registers until the driver has answered."""
 HANG_MS = 30_000
-"""A turn that takes this long ends the host, if other plans wait for theirs. Reading a large state, or compiling on a
-busy machine, takes some seconds."""
+"""A turn that takes this long ends the host, if other plans wait for theirs.
+
+Reading a large state, or compiling on a busy machine, takes some seconds.
+"""
 TRACE_MS = 1_000
 """Interval at which the host checks for dead hosts on its machine."""
 
@@ -270,7 +272,7 @@ class StageHost:
         self._note_change()
 
     def _each_turn(self, readable: set[zmq.Socket[bytes]]) -> int:
-        """Do what is due, and return when something is due again."""
+        """Do everything that is due, and return the time of the next due work."""
         if self._socket in readable:
             while (frames := receive_now(self._socket)) is not None:
                 try:
@@ -360,7 +362,7 @@ class StageHost:
         return one.ended or HostedTask(*task_id, state)
 
     def _watch(self, now_ms: int) -> None:
-        """End the process when its main thread does not come back, and the largest plan when memory runs out."""
+        """End the process if its main thread does not return, and the largest plan when memory runs out."""
         if self._exit_ms is not None and now_ms >= self._exit_ms:
             os._exit(FENCED_EXIT_CODE)
         busy = self._loop.busy

@@ -1,4 +1,7 @@
-"""What the driver hands to Spark's tasks: names the code of a task without loading it, since only executors run it."""
+"""What the driver passes to Spark's tasks.
+
+It is the name of the code of a task: only executors load and run it.
+"""
 
 from __future__ import annotations
 
