@@ -19,6 +19,7 @@ VERBS = {
     "activate": "cep_cli.plan_commands.plans:activate_command",
     "deactivate": "cep_cli.plan_commands.plans:deactivate_command",
     "rebalance": "cep_cli.plan_commands.plans:rebalance_command",
+    "scaling": "cep_cli.monitor.scaling:scaling_command",
     "rename": "cep_cli.plan_commands.plans:rename_command",
     "restart": "cep_cli.plan_commands.plans:restart_command",
     "trace": "cep_cli.plan_commands.plans:trace_command",

@@ -94,6 +94,26 @@ class TopologyConfig(msgspec.Struct, frozen=True):
     host: PlanHost = "shared"
 
 
+class ScalingConfig(msgspec.Struct, frozen=True):
+    """When stages with `parallel='auto'` get more or fewer instances; loads are measured every `interval_ms`.
+
+    A stage grows when its busiest instance has spent more than `grow_above` of the last `grow_after_ms` working, and
+    shrinks when fewer instances would have had at most `target` to do in all of `shrink_after_ms`. It rests for
+    `rest_ms` after each change.
+    """
+
+    interval_ms: Annotated[int, Meta(ge=100)] = 5_000
+    grow_above: Annotated[float, Meta(gt=0, le=1)] = 0.8
+    target: Annotated[float, Meta(gt=0, le=1)] = 0.65
+    grow_after_ms: Annotated[int, Meta(ge=100)] = 30_000
+    shrink_after_ms: Annotated[int, Meta(ge=100)] = 300_000
+    rest_ms: Count = 60_000
+
+    def __post_init__(self) -> None:
+        if self.target >= self.grow_above:
+            raise ValueError("target: must be below grow_above, or stages would grow and shrink in turn")
+
+
 class TrialConfig(msgspec.Struct, frozen=True):
     """Trials of plans before deployment; `at_once` 0 disables them."""
 
@@ -204,6 +224,7 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     accounts: AccountsConfig = AccountsConfig()
     election: ElectionConfig = ElectionConfig()
     topology: TopologyConfig = TopologyConfig()
+    scaling: ScalingConfig = ScalingConfig()
     trial: TrialConfig = TrialConfig()
     compile: CompileConfig = CompileConfig()
     tail: TailConfig = TailConfig()

@@ -22,6 +22,7 @@ from cep_manager.commands.plan_changes import PlanChanges
 from cep_manager.commands.plan_commands import PlanCommands
 from cep_manager.commands.rule_set_commands import RuleSetCommands
 from cep_manager.commands.sample_commands import SampleCommands
+from cep_manager.commands.scaling import PlanScaler
 from cep_manager.commands.settings_commands import SettingsCommands
 from cep_manager.commands.worker_store_commands import WorkerStoreCommands
 from cep_manager.config import ManagerConfig
@@ -109,6 +110,8 @@ class ManagerFacade:
         self.file_plans = FilePlanCommands(changes)
         self.folder = PlanFolderWatch(config.plan_folder, self.file_plans)
         self.sweeper = TopicSweeper(changes)
+        self.scaler = PlanScaler(changes, config.scaling, clock)
+        self.scaling = self.scaler.view
         self.recorder = MetricRecorder(config.metrics.tables, service.led, clock)
 
     def plans(self, tenant: int, only: Collection[PlanKey] | None = None) -> tuple[PlanSummary, ...]:

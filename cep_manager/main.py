@@ -79,6 +79,8 @@ class ManagerProcess:
             self.service.start()
             stack.callback(self.manager.recorder.close)
             self.manager.recorder.start()
+            stack.callback(self.manager.scaler.close)
+            self.manager.scaler.start()
             if config.kafka.servers:
                 stack.callback(self.manager.sweeper.close)
                 self.manager.sweeper.start()

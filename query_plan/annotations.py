@@ -33,6 +33,8 @@ MOST_INSTANCES = 1_024
 """So many instances a stage, and a plan in all, has at most: no cluster of this kind places more, and the manager keeps
 each of them, with what connects it, in its pictures and status."""
 LONGEST_COUNT = 6
+DIST_KEYS = ("execGroup", "parallel", "state", "sync", "min", "max")
+"""What `@dist` of a query or partition says."""
 SNAPSHOT_MINUTES = "siddhi.persistence.snapshot.time.interval.minutes"
 SNAPSHOTS_KEPT = "siddhi.persistence.snapshot.revisions.to.keep"
 MOST_KEPT = 1_000
@@ -101,6 +103,28 @@ class Distribution:
     parallel: AnnotationValue | None
     state: AnnotationValue | None = None
     sync: AnnotationValue | None = None
+    least: AnnotationValue | None = None
+    most: AnnotationValue | None = None
+
+    @property
+    def scales(self) -> bool:
+        """Whether the number of instances follows the load (`parallel='auto'`)."""
+        return is_auto(self.parallel)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The smallest and the largest number of instances; the same number twice unless it follows the load."""
+        if not self.scales:
+            number = positive(self.parallel) or 1
+            return number, number
+        least = positive(self.least) or 1
+        return least, max(least, positive(self.most) or 1)
+
+    @property
+    def written(self) -> str:
+        """The number of instances as `@dist` says it."""
+        least, most = self.bounds
+        return f"parallel='auto', min='{least}', max='{most}'" if self.scales else f"parallel='{least}'"
 
     @property
     def shares_state(self) -> bool:
@@ -189,7 +213,7 @@ def _statistics(annotation: ast.Annotation) -> AnnotationValue:
 def read_distribution(annotations: tuple[ast.Annotation, ...]) -> Distribution:
     """Read the `@dist` annotations of a query or partition."""
     dist = tuple(named(annotations, "dist"))
-    return Distribution(bool(dist), *(first(dist, key) for key in ("execGroup", "parallel", "state", "sync")))
+    return Distribution(bool(dist), *(first(dist, key) for key in DIST_KEYS))
 
 
 def written_name(annotations: tuple[ast.Annotation, ...]) -> AnnotationValue | None:
@@ -206,6 +230,11 @@ def positive(value: AnnotationValue | None) -> int | None:
         return None
     number = int(text)
     return number if 1 <= number <= MOST_INSTANCES else None
+
+
+def is_auto(value: AnnotationValue | None) -> bool:
+    """Return whether `value` leaves the number of instances to the load."""
+    return value is not None and value.text.strip().casefold() == "auto"
 
 
 def minutes_of(value: AnnotationValue | None) -> int | None:

@@ -11,6 +11,7 @@ from query_plan.errors import QueryPlanXmlError
 from query_plan.findings import Finding, Severity
 from query_plan.model import QueryPlan
 from query_plan.planning.carried_streams import CarriedStream
+from query_plan.planning.groups import ExecutionGroup
 from query_plan.planning.survey import survey
 from query_plan.validation import findings_of, findings_of_syntax, in_order
 from query_plan.xml import write_xml
@@ -25,13 +26,17 @@ from siddhi.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A plan without errors: its analysis, its query plan, that as XML, its ties to the world, what Kafka carries."""
+    """A plan without errors: its analysis, its query plan, that as XML, its ties to the world, what Kafka carries.
+
+    `groups` are its execution groups, as they were planned.
+    """
 
     app: AnalysedApp
     plan: QueryPlan
     xml: str
     bindings: PlanBindings
     carried: tuple[CarriedStream, ...] = ()
+    groups: tuple[ExecutionGroup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,9 @@ def examine(
     plan = build_surveyed(surveyed)
     try:
         return Examination(
-            findings, syntax, Compiled(app, plan, write_xml(plan), surveyed.all_bindings, surveyed.carried)
+            findings,
+            syntax,
+            Compiled(app, plan, write_xml(plan), surveyed.all_bindings, surveyed.carried, surveyed.groups),
         )
     except QueryPlanXmlError as refused:
         return Examination(in_order((*_errors(refused.problems), *findings)), syntax)

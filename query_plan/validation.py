@@ -17,6 +17,7 @@ from query_plan.checks import (
     patterns,
     rates,
     resources,
+    scaling,
     shared_state,
     stores,
 )
@@ -46,6 +47,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     SyntaxCheck(header.plan_has_a_name, (header.NAME_MISSING,)),
     SyntaxCheck(header.plan_name_is_usable, (header.NAME_EMPTY, header.NAME_INVALID)),
     SyntaxCheck(header.parallel_is_a_positive_integer, (header.NOT_POSITIVE,)),
+    SyntaxCheck(scaling.bounds_are_usable, (scaling.BOUNDS,)),
     SyntaxCheck(header.delivery_is_known, (header.DELIVERY_UNKNOWN,)),
     SyntaxCheck(shared_state.modes_are_usable, (shared_state.MODE_UNKNOWN,)),
     SyntaxCheck(header.transport_is_known, (header.TRANSPORT_UNKNOWN,)),
@@ -100,6 +102,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     PlanCheck(groups.stage_names_are_unique, (groups.DUPLICATE_NAME,)),
     PlanCheck(groups.groups_agree_on_parallel, (groups.PARALLEL_DIFFERS,)),
     PlanCheck(groups.parallel_groups_can_be_parallel, OBSTACLES),
+    PlanCheck(scaling.scaled_groups_share_the_load, (scaling.SHARED,)),
     PlanCheck(shared_state.shared_state_is_known, (shared_state.STATE_UNKNOWN, shared_state.STATE_DIFFERS)),
     PlanCheck(shared_state.shared_state_stays_equal, (shared_state.STATE_STORED, shared_state.STATE_RANDOM)),
     PlanCheck(shared_state.stages_of_shared_state_have_names, (shared_state.STATE_NAME_TAKEN,)),

@@ -7,7 +7,7 @@ Reading trusts nothing: the text is bounded, document types and entities are ref
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import TypeVar, cast
@@ -70,6 +70,10 @@ def write_xml(plan: QueryPlan) -> str:
             )
         ) from refused
     etree.indent(root, "    ")
+    return _document(root)
+
+
+def _document(root: etree._Element) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + etree.tostring(root, encoding="unicode") + "\n"
 
 
@@ -165,6 +169,16 @@ def read_checkpoints_kept(text: str) -> int | None:
     return int(found[1]) if found is not None else None
 
 
+def with_instances(text: str, instances: Mapping[str, int]) -> str:
+    """Return the query plan that `write_xml` has written, with other numbers of instances of these processors."""
+    root = etree.fromstring(text.encode(), _parser())
+    for element in root.findall("event-processor"):
+        number = instances.get(element.get("name", ""))
+        if number is not None:
+            element.set("parallel", str(number))
+    return _document(root)
+
+
 def partition_text(grouping: Grouping) -> str | None:
     """Return the text of the key of a grouping, or None when events are not shared by content.
 
@@ -248,11 +262,8 @@ def _schema() -> etree.XMLSchema:
 def _validated(text: str) -> etree._Element:
     if len(text) > MAXIMUM_CHARACTERS:
         raise _refused("xml-too-large", f"the text has more than {MAXIMUM_CHARACTERS} characters", "shorten the plan")
-    parser = etree.XMLParser(
-        encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
-    )
     try:
-        root = etree.fromstring(text.encode("utf-8", "surrogatepass"), parser)
+        root = etree.fromstring(text.encode("utf-8", "surrogatepass"), _parser())
     except etree.XMLSyntaxError as refused:
         raise _refused("xml-malformed", f"the text is not XML: {refused.msg}", None, refused.lineno) from refused
     if root.getroottree().docinfo.internalDTD is not None:
@@ -266,6 +277,12 @@ def _validated(text: str) -> etree._Element:
             ]
         )
     return root
+
+
+def _parser() -> etree.XMLParser:
+    return etree.XMLParser(
+        encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
+    )
 
 
 def _read_processor(element: etree._Element) -> ProcessingStage:

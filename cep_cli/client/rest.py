@@ -196,6 +196,14 @@ class ManagerClient:
         body = msgspec.json.encode({"query": query, "limit": limit})
         return self._connection.call("POST", f"/plans/{quote(plan)}/query", body=body)
 
+    def scaling(self, plan: str) -> Any:
+        """Return the plan's stages whose number of instances follows the load, and their history.
+
+        Args:
+            plan: Name of the plan.
+        """
+        return self._connection.call("GET", f"/plans/{quote(plan)}/scaling")
+
     def checkpoints(self, plan: str) -> Any:
         """Return the plan's newest checkpoints.
 

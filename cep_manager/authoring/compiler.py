@@ -13,7 +13,7 @@ from cep_common.protocol.registry import StreamBinding
 from cep_manager.authoring.model import Validation
 from cep_manager.authoring.scope import scope_of
 from cep_manager.errors import BadRequestError, PlanInvalidError, PlanProblem
-from cep_manager.plans.compiled_plan import CarriedTopic, CompiledPlan, PlannedComponent, PlannedQuery
+from cep_manager.plans.compiled_plan import CarriedTopic, CompiledPlan, PlannedComponent, PlannedQuery, ScaledStage
 from query_plan.annotations import host_of, of_header, read_header, statistics_of
 from query_plan.checks.reach import UNKNOWN, WorkerReach
 from query_plan.components import bindings
@@ -142,6 +142,7 @@ def compiled_plan(compiled: Compiled) -> CompiledPlan:
         creates_topics=header.creates_topics,
         distributed=header.shares_state,
         digest=hashlib.sha256(print_app(app.syntax).encode()).hexdigest(),
+        scaled=tuple(ScaledStage(one.name, one.parallel, one.most) for one in compiled.groups if one.scales),
     )
 
 

@@ -41,6 +41,7 @@ ANNOTATIONS = (
     ("@map(type='')", "format of the events in the external system"),
     ("@info(name='')", "the query's name"),
     ("@dist(execGroup='', parallel='')", "stage that the query runs in, and its number of instances"),
+    ("@dist(execGroup='', parallel='auto', min='', max='')", "stage whose number of instances follows the load"),
     ("@PrimaryKey('')", "attributes that identify a row of the table"),
     ("@Index('')", "attributes with an index for fast look-ups of the table's rows"),
     ("@OnError(action='')", "action for events that fail"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
@@ -35,7 +35,7 @@ from cep_manager.plans.outcomes import Outcome, Undeployed, outcome_of
 from cep_manager.plans.quotas import check_plans, check_workers, room_for_change
 from cep_manager.plans.record import PlanRecord, PlanToRun, new_record, with_stored
 from cep_manager.plans.state import ChangeKind, PlanState
-from cep_manager.plans.store import PlanStore
+from cep_manager.plans.store import NO_INSTANCES, PlanStore
 from cep_manager.plans.stored_plan import SettingsPatch
 from cep_manager.topics.keeper import NeededTopics, TopicKeeper
 
@@ -129,7 +129,7 @@ class PlanChanges:
         """Deploy a plan of a name that no plan has."""
         check_plans(self._quotas.of(key.tenant), key, self.snapshot().plans)
         self._check_paths(key, compiled)
-        self._check_workers(key, compiled.workers, compiled.cores)
+        self._check_workers(key, compiled.workers_for(None, self._default_workers), compiled.cores)
         self._prepare_topics(key, compiled)
         # Whatever a former plan of this name may have left behind is none of this one's.
         stored = self.store.add(key, text, self.clock.now_ms(), restore=restore or NO_SAVEPOINT)
@@ -144,7 +144,7 @@ class PlanChanges:
             return self._deploy_same(before, text, compiled, restore)
         self._check_paths(before.key, compiled)
         workers, host = _workers_after_edit(before, compiled), _host_after_edit(before, compiled)
-        return self.change(before, "update", text, compiled, workers, restore, host)
+        return self.change(before, "update", text, compiled, workers, restore, host, before.target_instances())
 
     def _deploy_same(self, record: PlanRecord, text: str, compiled: CompiledPlan, restore: str) -> Outcome:
         name = record.key.plan
@@ -154,7 +154,9 @@ class PlanChanges:
             return outcome_of(record.key, record.epoch, f"{name} is being updated to that text; nothing was changed")
         if record.compiled is None:
             stored = record.stored
-            return self.change(record, "update", text, compiled, stored.workers, host=stored.host)
+            return self.change(
+                record, "update", text, compiled, stored.workers, host=stored.host, instances=stored.instances
+            )
         if record.state is PlanState.FAILED:
             return self.restart(record, f"{name} was deployed again")
         return outcome_of(record.key, record.epoch, f"{name} is deployed with the same text; nothing was changed")
@@ -168,21 +170,24 @@ class PlanChanges:
         workers: int | None,
         restore: str = "",
         host: PlanHost | None = None,
+        instances: Mapping[str, int] = NO_INSTANCES,
     ) -> Outcome:
-        """Let another text, another number of workers or another host take the place of the plan once it runs."""
+        """Let another text, number of workers, host or number of instances take the place of the plan once it runs."""
         key = record.key
         self._require_beginning(record, restore)
         restore, restore_epoch = _order(record, restore)
-        self._check_workers(key, workers or compiled.workers, compiled.cores)
+        compiled = compiled.with_instances(instances)
+        tasks = compiled.workers_for(workers, self._default_workers)
+        self._check_workers(key, tasks, compiled.cores)
         self._prepare_topics(key, compiled)
         former = former_of(record) if record.change() is not None or record.has_run() else None
         kept = former.as_stored() if former is not None else None
-        stored = self.store.change(key, kind, text, workers, kept, self.clock.now_ms(), restore, restore_epoch, host)
+        now_ms = self.clock.now_ms()
+        stored = self.store.change(key, kind, text, workers, kept, now_ms, restore, restore_epoch, host, instances)
         if stored is None:
             raise unknown_plan(key)
         self.service.put_plan(PlanToRun(stored, compiled))
         done = "updated" if kind == "update" else "rebalanced"
-        tasks = workers or compiled.workers or self._default_workers
         runs_in = self.host_for(compiled, tasks, host)  # where it was moved to, unless it needs more than that has
         if kind == "rebalance" and host is not None and runs_in != record.target_host():
             done = f"moved {MOVED_TO[runs_in]}"
@@ -216,7 +221,9 @@ class PlanChanges:
         """Give the plan the name that `text` has, and then, if it differs otherwise, the text."""
         before = self.record(key)
         refuse_during(before, "update", "rebalance")
-        self._check_workers(key, _workers_after_edit(before, compiled) or compiled.workers, compiled.cores)
+        after = compiled.with_instances(before.target_instances())
+        tasks = after.workers_for(_workers_after_edit(before, compiled), self._default_workers)
+        self._check_workers(key, tasks, compiled.cores)
         if compiled.topics or (before.compiled is not None and before.compiled.topics):
             raise ChangeUnderWayError(
                 f"Kafka carries streams of {before.key.plan} by topics with its name, so it cannot be renamed: "
@@ -268,8 +275,20 @@ class PlanChanges:
         self.service.restart_plan(record.key, stored.epoch, stored.restore, stored.restore_epoch)
         return outcome_of(record.key, stored.epoch, f"{message}; {_state_from(stored.restore)}", changed=True)
 
-    def _check_workers(self, key: PlanKey, workers: int | None, cores: int) -> None:
-        check_workers(self._quotas.of(key.tenant), key, workers or self._default_workers, cores)
+    def scale(self, key: PlanKey, epoch: int, instances: Mapping[str, int]) -> Outcome:
+        """Give the scaled stages of the plan other numbers of instances, unless it has changed since `epoch`."""
+        with self.one_at_a_time:
+            record = self.record(key)
+            refuse_during(record, "update", "rebalance")
+            if record.compiled is None or record.epoch != epoch:
+                raise ChangeUnderWayError(f"{key.plan} was changed in the meantime")
+            stored = record.stored
+            return self.change(
+                record, "rebalance", stored.text, record.compiled, stored.workers, host=stored.host, instances=instances
+            )
+
+    def _check_workers(self, key: PlanKey, workers: int, cores: int) -> None:
+        check_workers(self._quotas.of(key.tenant), key, workers, cores)
 
     def _prepare_topics(self, key: PlanKey, compiled: CompiledPlan) -> None:
         """Make the topics of a plan whose streams Kafka carries, within `as_one_change` once the rest is good.

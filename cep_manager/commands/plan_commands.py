@@ -128,7 +128,10 @@ class PlanCommands:
                 )
             before = version.workers_asked if version is not None else stored.workers
             asked_workers = workers if workers is not None else before
-            return self._changes.change(record, "rebalance", now.text, compiled, asked_workers, host=asked)
+            instances = record.target_instances()
+            return self._changes.change(
+                record, "rebalance", now.text, compiled, asked_workers, host=asked, instances=instances
+            )
 
 
 def _workers(number: int) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 
 import sqlalchemy
-from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaData, String, Table, Text, text
+from sqlalchemy import BigInteger, Boolean, Column, Connection, Float, Integer, MetaData, String, Table, Text, text
 
 from cep_manager.persistence.account_schema import ACCOUNTS
 
-SCHEMA_VERSION = 15
+SCHEMA_VERSION = 16
 
 METADATA = MetaData()
 VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -42,6 +42,8 @@ PLANS = Table(
     Column("plan_id", String(128), nullable=False, server_default=""),
     # Names that it had before and no plan has now, as a JSON list.
     Column("former_names", Text, nullable=False, server_default="[]"),
+    # The numbers of instances that its scaled stages have grown to, by stage, as a JSON object.
+    Column("instances", Text, nullable=False, server_default="{}"),
 )
 
 # What a plan was before a change, for as long as it is not certain that the change works; `name` is its id.
@@ -56,6 +58,23 @@ FORMER = Table(
     Column("epoch", BigInteger, nullable=False),
     Column("workers", Integer),
     Column("host", String(8)),
+    Column("instances", Text, nullable=False, server_default="{}"),
+)
+
+# Changes of the number of instances of scaled stages, and why they were made; `name` is the plan's id.
+SCALINGS = Table(
+    "cep_scalings",
+    METADATA,
+    Column("tenant", Integer, primary_key=True, autoincrement=False),
+    Column("name", String(128), primary_key=True),
+    Column("at_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("stage", String(128), primary_key=True),
+    Column("instances_before", Integer, nullable=False),
+    Column("instances_after", Integer, nullable=False),
+    Column("events_per_s", Float, nullable=False),
+    Column("reason", Text, nullable=False),
+    # Why the plan has kept its former instances; empty: it has not.
+    Column("problem", Text, nullable=False),
 )
 
 # Epochs outlive their plans: a plan that is deployed again must not meet leftovers of its former self under its epoch.
@@ -208,11 +227,19 @@ def _add_since_3(connection: Connection, version: int) -> None:
         NODES.create(connection)
     if version < 12:
         TOPICS.create(connection)
+    tables = (PLANS, FORMER) if version > 1 else (PLANS,)  # the other one was made just now
     if version < 13:
-        for table in (PLANS, FORMER) if version > 1 else (PLANS,):  # the other one was made just now
-            connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN host VARCHAR(8)"))
+        _add_column(connection, tables, "host VARCHAR(8)")
+    if version < 16:
+        SCALINGS.create(connection)
+        _add_column(connection, tables, "instances TEXT NOT NULL DEFAULT '{}'")
     NODE_ORDERS.drop(connection, checkfirst=True)  # the age of an order of version 14 is unknown
     NODE_ORDERS.create(connection)
+
+
+def _add_column(connection: Connection, tables: tuple[Table, ...], column: str) -> None:
+    for table in tables:
+        connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {column}"))
 
 
 def system_identity(connection: Connection) -> str:

@@ -14,13 +14,14 @@ from sqlalchemy import Connection, Table, bindparam
 from sqlalchemy.pool import StaticPool
 
 from cep_manager.errors import ChangeUnderWayError
-from cep_manager.persistence.schema import EPOCHS, FORMER, METADATA, PLANS, REMOVED
+from cep_manager.persistence.schema import EPOCHS, FORMER, METADATA, PLANS, REMOVED, SCALINGS
 
 KEYS = {
     PLANS: ("tenant", "plan_id"),
     FORMER: ("tenant", "name"),
     EPOCHS: ("tenant", "name"),
     REMOVED: ("tenant", "name", "created_ms"),
+    SCALINGS: ("tenant", "name", "at_ms", "stage"),
 }
 """The tables that change, and the columns that identify their rows; a plan keeps its id when it is renamed."""
 

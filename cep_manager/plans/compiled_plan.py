@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -10,6 +11,7 @@ from cep_common.ids import PlanKey, instance_name
 from cep_common.protocol.drivers import PlanHost, SubmitTopology
 from cep_common.protocol.registry import Connector, Delivery, StreamBinding
 from cep_common.protocol.tasks import ComponentKind, StatisticsLevel
+from query_plan.xml import with_instances
 
 
 class PlannedQuery(msgspec.Struct, frozen=True):
@@ -47,6 +49,18 @@ class PlannedComponent(msgspec.Struct, frozen=True):
         return dict(zip(self.inputs, self.groupings, strict=False)).get(stream, "")
 
 
+class ScaledStage(msgspec.Struct, frozen=True):
+    """A stage whose number of instances follows the load, between `least` and `most`."""
+
+    name: str
+    least: int
+    most: int
+
+    def within(self, instances: int) -> int:
+        """Return the nearest number of instances that it may have."""
+        return min(self.most, max(self.least, instances))
+
+
 class CarriedTopic(msgspec.Struct, frozen=True):
     """A topic that the planner made up for a stream; the manager creates it with this number of partitions.
 
@@ -69,7 +83,8 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     two plans with the same digest, one can continue with the state of the other. `scripts`: the plan defines functions
     in a script language. `topics` carry streams between its groups and beyond; without `creates_topics` they must be
     there already. `distributed`: it asks for CEP 2.0's distributed processing, for which all nodes have the same plan.
-    `digest` is that of the text without comments and layout.
+    `digest` is that of the text without comments and layout. The number of instances of each of the `scaled` stages
+    follows the load.
     """
 
     name: str
@@ -95,6 +110,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     creates_topics: bool = True
     distributed: bool = False
     digest: str = ""
+    scaled: tuple[ScaledStage, ...] = ()
 
     def submission(
         self,
@@ -132,14 +148,39 @@ class CompiledPlan(msgspec.Struct, frozen=True):
         """Return where a topology of `workers` workers runs.
 
         Where it was moved to on demand, `asked`, or else the plan's text decides. Otherwise it is `default`, unless the
-        plan asks for more than its share of a stage host or runs scripts, which may keep the whole host busy.
+        plan asks for more than its share of a stage host, scales, or runs scripts, which may keep the whole host busy.
         """
-        if workers > 1 or self.cores > 1 or self.memory_bytes or self.labels:
+        if workers > 1 or self.cores > 1 or self.memory_bytes or self.labels or self.scaled:
             return "own"
         host = asked or self.host
         if host is None and (self.scripts or any(component.parallel > 1 for component in self.components)):
             return "own"
         return host or default
+
+    def with_instances(self, wanted: Mapping[str, int]) -> CompiledPlan:
+        """Return the plan with these numbers of instances of its scaled stages, within their bounds.
+
+        A stage that is not among `wanted` has its smallest number.
+        """
+        numbers = {one.name: one.within(wanted.get(one.name, one.least)) for one in self.scaled}
+        components = tuple(
+            msgspec.structs.replace(one, parallel=numbers[one.name]) if one.name in numbers else one
+            for one in self.components
+        )
+        if components == self.components:
+            return self
+        query_plan = with_instances(self.query_plan, numbers)
+        return msgspec.structs.replace(self, components=components, query_plan=query_plan)
+
+    def workers_for(self, asked: int | None, default: int) -> int:
+        """Return the number of workers of its topology: as `asked`, as in its text, or else by default.
+
+        A plan that scales gets a worker for each instance of its largest scaled stage: more instances in one process
+        would not do more.
+        """
+        names = {one.name for one in self.scaled}
+        largest = max((one.parallel for one in self.components if one.name in names), default=0)
+        return asked or self.workers or max(default, largest)
 
     def instances(self) -> tuple[str, ...]:
         """Return the names of all component instances, in order of flow."""

@@ -50,7 +50,7 @@ class PlanVersion(msgspec.Struct, frozen=True):
     """A plan's text, compiled, and the topology that it is to run as.
 
     `workers_asked` is the number of workers that the plan was rebalanced to, and `host_asked` where it was moved to,
-    None when text and configuration decide.
+    None when text and configuration decide. `instances` are those of its scaled stages, by stage.
     """
 
     text: str
@@ -61,6 +61,7 @@ class PlanVersion(msgspec.Struct, frozen=True):
     workers_asked: int | None = None
     host: PlanHost = "own"
     host_asked: PlanHost | None = None
+    instances: dict[str, int] = {}
 
     @property
     def slots(self) -> int:
@@ -69,7 +70,9 @@ class PlanVersion(msgspec.Struct, frozen=True):
 
     def as_stored(self) -> StoredVersion:
         """Return what the plan store keeps of it."""
-        return StoredVersion(self.text, self.updated_ms, self.epoch, self.workers_asked, self.host_asked)
+        return StoredVersion(
+            self.text, self.updated_ms, self.epoch, self.workers_asked, self.host_asked, self.instances
+        )
 
 
 class ChangeTrial(msgspec.Struct, frozen=True):
@@ -190,6 +193,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
             stored.workers,
             self.host,
             stored.host,
+            stored.instances,
         )
 
     def to_submit(self, compiled: CompiledPlan) -> SubmitTopology:
@@ -216,6 +220,10 @@ class PlanRecord(msgspec.Struct, frozen=True):
     def target_host(self) -> PlanHost:
         """Return where the plan runs, or will after the change in progress."""
         return self.trial.version.host if self.trial is not None else self.host
+
+    def target_instances(self) -> dict[str, int]:
+        """Return the instances of its scaled stages, or those that they will have after the change in progress."""
+        return self.trial.version.instances if self.trial is not None else self.stored.instances
 
     def has_run(self) -> bool:
         """Return whether the plan may have run in its present form.
@@ -261,9 +269,9 @@ def new_record(plan: PlanToRun, default_workers: int, now_ms: int, default_host:
     asks for nothing more.
     """
     stored = plan.stored
-    compiled = None if isinstance(plan.compiled, str) else plan.compiled
+    compiled = None if isinstance(plan.compiled, str) else plan.compiled.with_instances(stored.instances)
     unusable = plan.compiled if isinstance(plan.compiled, str) else ""
-    workers = stored.workers or (compiled.workers if compiled else None) or default_workers
+    workers = compiled.workers_for(stored.workers, default_workers) if compiled else stored.workers or default_workers
     return PlanRecord(
         stored=msgspec.structs.replace(stored, counted=max(stored.epoch, stored.counted)),
         compiled=compiled,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -23,8 +24,9 @@ from cep_manager.errors import NotLeaderError, PlanExistsError
 from cep_manager.persistence.database import Database
 from cep_manager.persistence.database_note import contents_of
 from cep_manager.persistence.lease import hold_lease
-from cep_manager.persistence.schema import EPOCHS, FORMER, PLANS, REMOVED, system_identity
+from cep_manager.persistence.schema import EPOCHS, FORMER, PLANS, REMOVED, SCALINGS, system_identity
 from cep_manager.plans.batch import PlanBatch
+from cep_manager.plans.scaling import Scaling
 from cep_manager.plans.state import ChangeKind
 from cep_manager.plans.stored_plan import PlanSettings, SettingsPatch, StoredPlan, StoredVersion
 
@@ -32,8 +34,14 @@ REMOVED_KNOWN_MS = 90 * 24 * 3_600_000
 """How long a removed plan is remembered."""
 MOST_REMOVED = 1_000
 """How many of the newest removed plans workers are informed of."""
+MOST_SCALINGS = 200
+"""How many changes of a stage's number of instances are remembered."""
 LONGEST_STEM = 118
 """So much of a name is in the id that another plan's first name has made longer: the tables have room for ten more."""
+
+
+NO_INSTANCES: Mapping[str, int] = MappingProxyType({})
+"""No stage has grown."""
 
 
 class WriteRight(msgspec.Struct, frozen=True):
@@ -109,8 +117,11 @@ class PlanStore:
         restore: str = "",
         restore_epoch: int = 0,
         host: PlanHost | None = None,
+        instances: Mapping[str, int] = NO_INSTANCES,
     ) -> StoredPlan | None:
-        """Store another text, number of workers or host under a new epoch, and return the plan; None: there is none.
+        """Store another text, number of workers, host or instances under a new epoch, and return the plan.
+
+        None: there is none.
 
         `former` is kept until the change is settled; None when there is nothing to go back to. The plan starts from
         what `restore` says, as ordered under `restore_epoch` (0: now).
@@ -123,6 +134,7 @@ class PlanStore:
                 "text": text,
                 "workers": workers,
                 "host": host,
+                "instances": _instances(instances),
                 "epoch": epoch,
                 "changed_epoch": epoch,
                 "updated_ms": now_ms,
@@ -131,7 +143,7 @@ class PlanStore:
             connection.execute(PLANS.update().where(_is_plan(key)).values(changed))
             connection.execute(FORMER.delete().where(_is(FORMER, key)))
             if former is not None:
-                row = {"tenant": key.tenant, "name": key.identity, "change": kind, **msgspec.structs.asdict(former)}
+                row = {"tenant": key.tenant, "name": key.identity, "change": kind, **_columns(former)}
                 connection.execute(FORMER.insert().values(row))
             return _read(connection, key)
 
@@ -145,7 +157,7 @@ class PlanStore:
             row = connection.execute(sqlalchemy.select(PLANS).where(_is_plan(key))).first()
             if row is None:
                 return
-            version = msgspec.structs.asdict(in_force)
+            version = _columns(in_force)
             if row.changed_epoch > epoch:
                 connection.execute(FORMER.update().where(_is(FORMER, key)).values(version))
                 return
@@ -245,6 +257,30 @@ class PlanStore:
         problem, note = self._database.note.problem(), self._database.note.where()
         return f"{problem}; this is reported until {note} is removed" if problem else ""
 
+    def note_scalings(self, key: PlanKey, scalings: Sequence[Scaling]) -> None:
+        """Record changes of the numbers of instances; of each stage the newest `MOST_SCALINGS` are kept."""
+        with self._writing() as connection:
+            for one in scalings:
+                row = {"tenant": key.tenant, "name": key.identity, **msgspec.structs.asdict(one)}
+                connection.execute(SCALINGS.insert().values(row))
+                of_stage = sqlalchemy.and_(_is(SCALINGS, key), SCALINGS.c.stage == one.stage)
+                newest = sqlalchemy.select(SCALINGS.c.at_ms).where(of_stage).order_by(SCALINGS.c.at_ms.desc())
+                oldest_ms = connection.scalar(newest.offset(MOST_SCALINGS - 1).limit(1))
+                if oldest_ms is not None:
+                    connection.execute(SCALINGS.delete().where(of_stage, SCALINGS.c.at_ms < oldest_ms))
+
+    def note_scaling_problem(self, key: PlanKey, at_ms: int, problem: str) -> None:
+        """Record why the changes that were ordered at `at_ms` did not take effect."""
+        with self._writing() as connection:
+            at = sqlalchemy.and_(_is(SCALINGS, key), SCALINGS.c.at_ms == at_ms)
+            connection.execute(SCALINGS.update().where(at).values(problem=problem))
+
+    def scalings(self, key: PlanKey) -> tuple[Scaling, ...]:
+        """Return the recorded changes of the plan's numbers of instances, oldest first."""
+        with self._database.reading() as connection:
+            rows = sqlalchemy.select(SCALINGS).where(_is(SCALINGS, key)).order_by(SCALINGS.c.at_ms, SCALINGS.c.stage)
+            return tuple(_scaling(row) for row in connection.execute(rows))
+
     def system(self) -> str:
         """Return the identity of the database, which was drawn by chance when it was made."""
         with self._database.reading() as connection:
@@ -338,6 +374,7 @@ def _insert(connection: Connection, plan: StoredPlan) -> None:
         "changed_epoch": plan.epoch,
         "workers": plan.workers,
         "host": plan.host,
+        "instances": _instances(plan.instances),
         **msgspec.structs.asdict(plan.settings),
         "restore": plan.restore,
         "restore_epoch": plan.restore_epoch,
@@ -389,6 +426,18 @@ def _call(connection: Connection, key: PlanKey) -> None:
             connection.execute(PLANS.update().where(_is_plan(other)).values(former_names=kept))
 
 
+def _scaling(row: sqlalchemy.Row[Any]) -> Scaling:
+    return Scaling(
+        at_ms=row.at_ms,
+        stage=row.stage,
+        instances_before=row.instances_before,
+        instances_after=row.instances_after,
+        events_per_s=row.events_per_s,
+        reason=row.reason,
+        problem=row.problem,
+    )
+
+
 def _names(names: Iterable[str]) -> str:
     return msgspec.json.encode(list(names)).decode()
 
@@ -413,6 +462,7 @@ def _note_removed(connection: Connection, key: PlanKey, now_ms: int) -> None:
 
 def _remove(connection: Connection, key: PlanKey) -> bool:
     connection.execute(FORMER.delete().where(_is(FORMER, key)))
+    connection.execute(SCALINGS.delete().where(_is(SCALINGS, key)))
     return connection.execute(PLANS.delete().where(_is_plan(key))).rowcount > 0
 
 
@@ -425,6 +475,19 @@ def _is_plan(key: PlanKey) -> sqlalchemy.ColumnElement[bool]:
     return sqlalchemy.and_(PLANS.c.tenant == key.tenant, PLANS.c.plan_id == key.identity)
 
 
+def _columns(version: StoredVersion) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(version), "instances": _instances(version.instances)}
+
+
+def _instances(instances: Mapping[str, int]) -> str:
+    return msgspec.json.encode(dict(instances), order="sorted").decode()
+
+
+def _version(row: sqlalchemy.Row[Any]) -> StoredVersion:
+    instances = msgspec.json.decode(row.instances, type=dict[str, int])
+    return StoredVersion(row.text, row.updated_ms, row.epoch, row.workers, row.host, instances)
+
+
 def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None, counted: int) -> StoredPlan:
     return StoredPlan(
         key=_key(row.tenant, row.name, row.plan_id),
@@ -435,13 +498,12 @@ def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None, counte
         settings=PlanSettings(row.intake, row.trace, row.statistics, row.origin),
         workers=row.workers,
         host=row.host,
+        instances=msgspec.json.decode(row.instances, type=dict[str, int]),
         restore=row.restore,
         restore_epoch=row.restore_epoch,
         counted=counted,
         former_names=msgspec.json.decode(row.former_names, type=tuple[str, ...]),
         draining=None if row.draining is None else msgspec.json.decode(row.draining, type=tuple[str, ...]),
         change=former.change if former is not None else None,
-        former=StoredVersion(former.text, former.updated_ms, former.epoch, former.workers, former.host)
-        if former is not None
-        else None,
+        former=_version(former) if former is not None else None,
     )

@@ -45,6 +45,7 @@ class StoredVersion(msgspec.Struct, frozen=True):
     """A plan's text and the size of its topology.
 
     `workers` is the number asked for, and `host` where it was moved to; None leaves it to text and configuration.
+    `instances` are the numbers of instances that its scaled stages have grown to, by stage.
     """
 
     text: str
@@ -52,6 +53,7 @@ class StoredVersion(msgspec.Struct, frozen=True):
     epoch: int
     workers: int | None = None
     host: PlanHost | None = None
+    instances: dict[str, int] = {}
 
 
 class StoredPlan(msgspec.Struct, frozen=True):
@@ -62,7 +64,8 @@ class StoredPlan(msgspec.Struct, frozen=True):
     runs. `restore` says what the plan starts from, until it has run (see `submit-topology` in the protocol), and
     `restore_epoch` the epoch under which that was ordered, 0 when it was not. `counted` is the newest epoch of it, at
     least `epoch`. While it is being undeployed, `draining` lists the workers that may have had events of it.
-    `former_names` are names that it had before it was renamed, and that no plan has now.
+    `former_names` are names that it had before it was renamed, and that no plan has now. `instances` are the numbers of
+    instances that its scaled stages have grown to, by stage.
     """
 
     key: PlanKey
@@ -80,6 +83,7 @@ class StoredPlan(msgspec.Struct, frozen=True):
     draining: tuple[str, ...] | None = None
     former_names: tuple[str, ...] = ()
     host: PlanHost | None = None
+    instances: dict[str, int] = {}
 
     def in_version(self, version: StoredVersion) -> StoredPlan:
         """Return the plan with the text and size of `version`."""
@@ -90,6 +94,7 @@ class StoredPlan(msgspec.Struct, frozen=True):
             epoch=version.epoch,
             workers=version.workers,
             host=version.host,
+            instances=version.instances,
         )
 
     def before_change(self, former: StoredVersion) -> StoredPlan:

@@ -35,6 +35,7 @@ CALLS: dict[str, Permission] = {
     "api.sample_plan": Permission.OPERATE,
     "api.show_statistics": Permission.SEE,
     "api.show_history": Permission.SEE,
+    "api.show_scaling": Permission.SEE,
     "api.show_event_flow": Permission.SEE,
     "api.list_event_streams": Permission.SEE,
     "api.tail_events": Permission.SEE,

@@ -39,6 +39,7 @@ from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideList, Dis
 from cep_manager.plans.outcomes import Outcome, Undeployed
 from cep_manager.plans.rule_sets.model import RuleFile, RuleSetDetails, RuleSetReport, RuleSetSummary
 from cep_manager.plans.stored_plan import SettingsPatch
+from cep_manager.scaling.model import PlanScaling
 from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
 from siddhi.explanation import PlanExplanation
 from siddhi.trial.messages import TrialResult
@@ -78,6 +79,9 @@ class PlanPort(Protocol):
 
     def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
         """Return the plan's metrics over time; it need not be deployed any longer."""
+
+    def scaling(self, key: PlanKey) -> PlanScaling:
+        """Return the plan's scaled stages and the changes of their numbers of instances. Raises UnknownPlanError."""
 
 
 class PlanChangePort(Protocol):

@@ -142,11 +142,11 @@ def groups_agree_on_parallel(plan: Survey) -> Iterator[Finding]:
     for group in plan.groups:
         named = [member for member in group.members if member.group is not None]
         for member in named[1:]:
-            if member.parallel != named[0].parallel:
+            if member.distribution.bounds != named[0].distribution.bounds:
                 yield PARALLEL_DIFFERS.broken(
-                    f"{member.name} has parallel {member.parallel}, but {named[0].name} of the same group"
-                    f" {group.name} has {named[0].parallel}",
-                    f"write parallel='{named[0].parallel}' on both, or give them different execGroups",
+                    f"{member.name} has {member.parallel_text}, but {named[0].name} of the same group"
+                    f" {group.name} has {named[0].parallel_text}",
+                    f"write {named[0].distribution.written} on both, or give them different execGroups",
                     member.parallel_span,
                 )
         if group.members:
@@ -155,15 +155,15 @@ def groups_agree_on_parallel(plan: Survey) -> Iterator[Finding]:
 
 def _brought_together(group: ExecutionGroup) -> Iterator[Finding]:
     """Members without execGroup that must run with others, because they share something or form a loop."""
-    most = max(group.members, key=lambda member: member.parallel)
+    most = max(group.members, key=lambda member: member.most)
     for member in group.members:
         if group.shares_state and isinstance(member.element, model.AnalysedAggregation):
             continue  # which cannot be annotated, and is in every instance
-        if member.parallel != most.parallel and None in (member.group, most.group):
+        if member.distribution.bounds != most.distribution.bounds and None in (member.group, most.group):
             yield PARALLEL_DIFFERS.broken(
-                f"{most.name} has parallel {most.parallel}, but must run together with {member.name}, which has"
-                f" {member.parallel}: they share state, or feed each other in a cycle",
-                f"take parallel out, or write parallel='{most.parallel}' on both",
+                f"{most.name} has {most.parallel_text}, but must run together with {member.name}, which has"
+                f" {member.parallel_text}: they share state, or feed each other in a cycle",
+                f"take parallel out, or write {most.distribution.written} on both",
                 most.parallel_span,
             )
             return
@@ -174,7 +174,7 @@ def parallel_groups_can_be_parallel(plan: Survey) -> Iterator[Finding]:
     for group in plan.groups:
         if group.shares_state:
             continue  # every instance has the whole state
-        if any(member.parallel > 1 for member in group.members) and not any(_brought_together(group)):
+        if any(member.most > 1 for member in group.members) and not any(_brought_together(group)):
             yield from obstacles(plan, group)
 
 
@@ -263,10 +263,11 @@ def ranges_keep_instances_busy(plan: Survey) -> Iterator[Finding]:
         partitions = [grouping_of(group, stream).partition for stream in group.reads_of]
         ranges = [one for one in partitions if isinstance(one, ast.RangePartition)]
         labels = {label for one in ranges for _, label in one.ranges}
-        if ranges and len(labels) < group.parallel:
+        if ranges and len(labels) < group.most:
+            most = f"{'up to ' if group.scales else ''}{group.most}"
             yield FEW_LABELS.broken(
-                f"group {group.name} has {group.parallel} instances for the {len(labels)} labels of its ranges",
-                f"write parallel='{len(labels)}', or make more ranges",
+                f"group {group.name} has {most} instances for the {len(labels)} labels of its ranges",
+                f"write {'max' if group.scales else 'parallel'}='{len(labels)}', or make more ranges",
                 _parallel_span(group),
             )
 
@@ -317,7 +318,7 @@ def _instances(plan: Survey) -> int:
     ends = (positive(header.receiver_parallel) or source_parallel(plan.app.syntax)) + (
         positive(header.publisher_parallel) or 1
     )
-    groups = (2 * group.parallel + 1 if group.shares_state else group.parallel for group in plan.groups)
+    groups = (2 * group.most + 1 if group.shares_state else group.most for group in plan.groups)
     return ends + sum(groups) + len(plan.app.triggers)
 
 

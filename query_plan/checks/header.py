@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 from query_plan.annotations import (
     DELIVERIES,
+    DIST_KEYS,
     EXPORTING,
     HOSTS,
     IMPORTING,
@@ -15,6 +16,7 @@ from query_plan.annotations import (
     TRANSPORTS,
     AnnotationValue,
     host_of,
+    is_auto,
     named,
     of_header,
     positive,
@@ -102,7 +104,6 @@ STAGE_NAME_INVALID = error_rule(
 )
 
 _STAGE_NAME = re.compile(r"[^#/\\]{1,128}")
-_DIST_KEYS = ("execGroup", "parallel", "state", "sync")
 _PLAN_DIST_KEYS = ("receiverParallelism", "publisherParallelism", "workers")
 
 
@@ -139,7 +140,8 @@ def _as_in(app: ast.App, name: AnnotationValue) -> str:
 def parallel_is_a_positive_integer(app: ast.App) -> Iterator[Finding]:
     """Check that `parallel`, `receiverParallelism`, `publisherParallelism` and `workers` are counts."""
     numbers = [(key, value) for key in _PLAN_DIST_KEYS for value in written(of_header(app, "dist"), key)]
-    numbers += [("parallel", value) for element in app.elements for value in _dist_values(element, "parallel")]
+    asked = [value for element in app.elements for value in _dist_values(element, "parallel")]
+    numbers += [("parallel", value) for value in asked if not is_auto(value)]
     numbers += [("parallel", value) for value in source_parallels(app)]
     for key, value in numbers:
         if positive(value) is None:
@@ -277,7 +279,7 @@ def _dist_values(element: ast.ExecutionElement, key: str) -> tuple[AnnotationVal
 def _dist_annotations(app: ast.App) -> Iterator[tuple[tuple[ast.Annotation, ...], tuple[str, ...]]]:
     yield tuple(of_header(app, "dist")), _PLAN_DIST_KEYS
     for element in app.elements:
-        yield tuple(named(element.annotations, "dist")), _DIST_KEYS
+        yield tuple(named(element.annotations, "dist")), DIST_KEYS
 
 
 def _naming(app: ast.App, name: str) -> str:

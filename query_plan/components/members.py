@@ -13,7 +13,6 @@ from query_plan.annotations import (
     AnnotationValue,
     Distribution,
     Header,
-    positive,
     read_distribution,
     read_header,
 )
@@ -70,8 +69,20 @@ class Member:
 
     @property
     def parallel(self) -> int:
-        """The number of tasks that the plan asks for, at least 1."""
-        return positive(self.distribution.parallel) or 1
+        """The number of instances that the plan asks for at first, at least 1."""
+        return self.distribution.bounds[0]
+
+    @property
+    def most(self) -> int:
+        """The largest number of instances that it may have."""
+        return self.distribution.bounds[1]
+
+    @property
+    def parallel_text(self) -> str:
+        """The number of instances in words."""
+        if not self.distribution.scales:
+            return f"parallel {self.parallel}"
+        return f"parallel auto ({self.parallel} to {self.most})"
 
     @property
     def group(self) -> str | None:

@@ -144,7 +144,7 @@ def _stays_direct(
 
 
 def _carried(app: str, name: str, use: Use, readers: list[ExecutionGroup]) -> CarriedStream:
-    """Return the stream with as many partitions as its readers have instances, where they need no order over all.
+    """Return the stream with as many partitions as its readers may have instances, where they need no order over all.
 
     Readers by one key have the events of each key in order. Where different keys are asked for, or all events in the
     order in which they came, one partition keeps it.
@@ -156,7 +156,7 @@ def _carried(app: str, name: str, use: Use, readers: list[ExecutionGroup]) -> Ca
     if ordered or len(keys) > 1:
         return CarriedStream(name, topic_name(app, name), use)
     key = next(iter(keys), "")
-    partitions = max((group.parallel for group in readers), default=1)
+    partitions = max((group.most for group in readers), default=1)
     return CarriedStream(name, topic_name(app, name, key), use, key, partitions)
 
 

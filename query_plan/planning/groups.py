@@ -30,13 +30,23 @@ class ExecutionGroup:
 
     @property
     def parallel(self) -> int:
-        """The number of tasks of the group, at least 1."""
+        """The number of instances of the group at first, at least 1."""
         return self.members[0].parallel if self.members else 1
+
+    @property
+    def most(self) -> int:
+        """The largest number of instances that it may have."""
+        return self.members[0].most if self.members else 1
+
+    @property
+    def scales(self) -> bool:
+        """Whether its number of instances follows the load."""
+        return any(member.distribution.scales for member in self.members)
 
     @property
     def shares_state(self) -> bool:
         """Whether each of several instances keeps the whole state, and a log keeps them in step."""
-        return self.parallel > 1 and any(member.distribution.shares_state for member in self.members)
+        return self.most > 1 and any(member.distribution.shares_state for member in self.members)
 
     @property
     def logs_to_kafka(self) -> bool:
@@ -106,7 +116,7 @@ def execution_groups(
     keepers = (
         position
         for position, group in enumerate(groups)
-        if group.parallel == 1 and (not distributed or any(member.state for member in group.members))
+        if group.most == 1 and (not distributed or any(member.state for member in group.members))
     )
     keeper = next(keepers, None)
     if keeper is None:

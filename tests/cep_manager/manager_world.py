@@ -108,6 +108,7 @@ from cep_manager.plans.rule_sets.model import (
 )
 from cep_manager.plans.rule_sets.origin import require_rule_set_name
 from cep_manager.plans.stored_plan import SettingsPatch, StoredPlan
+from cep_manager.scaling.model import PlanScaling
 from cep_manager.state_queries.model import QueryableState, StateColumn, StateList, StateQuestion, StateRows
 from cep_manager.web.ports import Validation
 from query_plan.builder import build
@@ -623,6 +624,13 @@ class FakeView:
         self._record(key)
         snapshot = self._look()
         return sample_report(snapshot.samples, key, component, snapshot.now_ms)
+
+    scaled: PlanScaling | None = None
+    """What `scaling` answers, if any stage is to follow the load."""
+
+    def scaling(self, key: PlanKey) -> PlanScaling:
+        self._record(key)
+        return self.scaled or PlanScaling(key.plan, key.tenant, (), ())
 
     def state_list(self, key: PlanKey) -> StateList:
         self._record(key)

@@ -46,6 +46,10 @@ JOIN = "from TI#window.length(9) join R on TI.room == R.room select TI.device, T
     ("text", "topic", "key", "partitions"),
     [
         pytest.param(FILTER, "App.TI", "", 3, id="round robin: as many partitions as instances"),
+        pytest.param(
+            FILTER.replace("parallel='3'", "parallel='auto', min='2', max='6'"),
+            "App.TI", "", 6, id="as many partitions as there may be instances",
+        ),
         pytest.param(partition("g2", 2, "device", MAX), "App.TI.device", "device", 2, id="partition with a window"),
         pytest.param(
             partition("g2", 2, "device", "from every e1=TI, e2=TI[temp > e1.temp] select e1.device insert into Out;"),

@@ -50,6 +50,7 @@ class Posts(threading.Thread):
         self._url = f"{system.worker_http}/events/{PLAN}/Numbers"
         self._closing = threading.Event()
         self._next = 0
+        self.pause_s = 0.01
         self.gate = False
         """The stream has the attribute `gate`."""
 
@@ -62,7 +63,7 @@ class Posts(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        while not self._closing.wait(0.01):
+        while not self._closing.wait(self.pause_s):
             numbers = range(self._next, self._next + BATCH)
             more = {"gate": "A1"} if self.gate else {}
             body = "\n".join(json.dumps({"number": number, **more}) for number in numbers)

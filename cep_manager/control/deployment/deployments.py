@@ -109,8 +109,9 @@ class PlanDeployments:
         self._take_name(plan.key)
         self._renamed.discard(plan.key)  # an equal key, with the name that it had
         self._renamed.add(plan.key)
-        compiled, unusable = (None, plan.compiled) if isinstance(plan.compiled, str) else (plan.compiled, "")
         stored = plan.stored
+        compiled = None if isinstance(plan.compiled, str) else plan.compiled.with_instances(stored.instances)
+        unusable = plan.compiled if isinstance(plan.compiled, str) else ""
         self.plans[plan.key] = with_stored(
             msgspec.structs.replace(record, compiled=compiled, unusable=unusable),
             key=stored.key,

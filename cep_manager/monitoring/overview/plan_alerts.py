@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from cep_common.ids import PlanKey
+from cep_common.ids import PlanKey, instance_name
 from cep_common.protocol.drivers import CheckpointReport, TopologyReport
 from cep_common.protocol.error_records import SCRIPT_STOPPED
 from cep_manager.checkpoints.view import former_savepoint, unreadable_state
@@ -135,9 +135,7 @@ def _load(case: PlanAlertContext) -> Iterator[Alert]:
     for instance, history in picture.snapshot.histories.get(record.key, {}).items():
         metrics = window_metrics(history, CAPACITY_WINDOW_S, picture.snapshot.now_ms)
         if metrics.busy_share() > BUSY and metrics.covered_ms >= COUNTED_MS:
-            what = f"{instance} spends {metrics.busy_share():.0%} of its time working: it is close to its limit"
-            advice = "Rebalance the plan to more workers, or give the stage more instances with @dist(parallel='n')."
-            yield _alert(record.key, AlertSeverity.WARNING, "capacity", what, advice)
+            yield _at_its_limit(record, instance, metrics.busy_share())
     for worker, report in case.reports:
         waiting = [link.instance for link in report.links if link.waits]
         if waiting and not _fails(case, worker.latest.worker):
@@ -161,6 +159,20 @@ def _load(case: PlanAlertContext) -> Iterator[Alert]:
                 "It is slower than its sources; find the busiest stage in the plan's graph, and rebalance the plan."
             )
             yield _alert(record.key, AlertSeverity.NOTICE, "back-pressure", what, advice)
+
+
+def _at_its_limit(record: PlanRecord, instance: str, share: float) -> Alert:
+    what = f"{instance} spends {share:.0%} of its time working: it is close to its limit"
+    scaled = record.compiled.scaled if record.compiled is not None else ()
+    stage = next((one for one in scaled if instance.rpartition("#")[0] == one.name), None)
+    if stage is None:
+        advice = "Rebalance the plan to more workers, or give the stage more instances with @dist(parallel='n')."
+        return _alert(record.key, AlertSeverity.WARNING, "capacity", what, advice)
+    advice = f"cep scaling {record.key.plan} says why it has no more instances."
+    if instance_name(stage.name, stage.most - 1) in record.instances():
+        what += f", and {stage.name} has its maximum of {stage.most} instances"
+        advice = "Raise max in its @dist, or give the cluster more slots first if it has none free."
+    return _alert(record.key, AlertSeverity.WARNING, "scaling-limit", what, advice)
 
 
 def _neighbours(case: PlanAlertContext) -> Iterator[Alert]:

@@ -1,5 +1,7 @@
 """From text to what the manager and the workers are told."""
 
+from dataclasses import replace
+
 import pytest
 from manager_world import FLIGHTS
 
@@ -7,7 +9,8 @@ from cep_common.protocol.registry import Connector
 from cep_manager.authoring.compiler import compile_plan, validate_plan
 from cep_manager.config import ManagerConfig
 from cep_manager.errors import PlanInvalidError
-from cep_manager.plans.compiled_plan import PlannedComponent, PlannedQuery
+from cep_manager.plans.compiled_plan import CompiledPlan, PlannedComponent, PlannedQuery, ScaledStage
+from query_plan.xml import read_xml
 from siddhi.scripts.language import ScriptPolicy
 
 NO_SCRIPTS = ManagerConfig().scripts
@@ -86,6 +89,43 @@ SMALL = "define stream S (v double); from S select v insert into T;"
 def test_a_plan_shares_a_stage_host_unless_it_asks_for_more_or_has_scripts(text: str, workers: int, host: str) -> None:
     compiled = compile_plan(f"@Plan:name('P') {text}", ScriptPolicy())
     assert compiled.host_for(workers, ManagerConfig().topology.host) == host
+
+
+SCALED = """\
+@Plan:name('Scaled') @Import('in:1.0.0') define stream S (key string, a int);
+@Export('out:1.0.0') define stream T (key string, a long);
+@dist(execGroup='perKey', parallel='AUTO', min='2', max='5')
+partition with (key of S) begin from S#window.length(9) select key, sum(a) as a insert into M; end;
+@dist(execGroup='after', parallel='auto', max='3') from M[a > 1] select * insert into T;
+"""
+
+
+def test_a_stage_that_follows_the_load_has_its_smallest_number_until_it_is_given_another() -> None:
+    compiled = compile_plan(SCALED, NO_SCRIPTS)
+    assert compiled.scaled == (ScaledStage("perKey", 2, 5), ScaledStage("after", 1, 3))
+    assert numbers(compiled) == {"perKey": 2, "after": 1}
+    assert (compiled.workers_for(None, 1), compiled.workers_for(None, 3), compiled.workers_for(4, 1)) == (2, 3, 4)
+    assert compiled.host_for(1, "shared", "shared") == "own"
+
+    grown = compiled.with_instances({"perKey": 4, "after": 9, "unknown": 7})
+    assert numbers(grown) == {"perKey": 4, "after": 3}
+    assert grown.workers_for(None, 1) == 4
+    assert read_xml(grown.query_plan) == replace(
+        read_xml(compiled.query_plan),
+        processors=tuple(
+            replace(one, parallel=numbers(grown)[one.name]) for one in read_xml(compiled.query_plan).processors
+        ),
+    )
+    assert (grown.with_instances({"perKey": 1}), grown.state_shape) == (compiled, compiled.state_shape)
+
+
+def test_a_plan_that_gives_numbers_has_them_whatever_is_wanted() -> None:
+    compiled = compile_plan(SCALED.replace("parallel='AUTO', min='2', max='5'", "parallel='2'"), NO_SCRIPTS)
+    assert numbers(compiled.with_instances({"perKey": 4})) == {"perKey": 2, "after": 1}
+
+
+def numbers(compiled: CompiledPlan) -> dict[str, int]:
+    return {one.name: one.parallel for one in compiled.components if one.kind == "processor"}
 
 
 def test_sources_and_sinks_reach_the_workers_with_their_options() -> None:

@@ -17,7 +17,9 @@ from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import Gate
 from cep_manager.plans.compiled_plan import PlannedQuery
+from cep_manager.plans.scaling import Scaling
 from cep_manager.plans.stored_plan import PlanSettings
+from cep_manager.scaling.model import PlanScaling, StageScaling
 from cep_manager.web.app import create_app
 
 
@@ -52,6 +54,24 @@ def test_a_window_that_is_none_is_refused(client: FlaskClient, address: str) -> 
     answer = client.get(f"{address}?window=5m")
     assert answer.status_code == 400
     assert "window must be one of 10m, 3h, 1d, all" in answer.get_data(as_text=True)
+
+
+def test_stages_that_follow_the_load_are_shown_with_each_change_and_its_reason(
+    client: FlaskClient, view: FakeView
+) -> None:
+    assert 'id="scaling"' not in text_of(client, "/plans/Storms")
+    stage = StageScaling("lateness", 2, 1, 4, 0.62, 41_500.0, 120, 2, "busiest instance 62%")
+    grown = Scaling(1_767_225_600_000, "lateness", 1, 2, 30_000.0, "busiest instance 92% for 30 s → 2 instances")
+    failed = msgspec.structs.replace(grown, at_ms=1_767_225_000_000, problem="no <b>slots</b>")
+    view.scaled = PlanScaling(KEY.plan, KEY.tenant, (stage,), (grown, failed))
+    for address in ("/plans/Storms", "/fragments/plans/Storms"):
+        page = text_of(client, address)
+        assert '<td class="number nowrap">1 to 4</td>' in page
+        assert "busiest instance 92% for 30 s → 2 instances" in page
+        assert "no &lt;b&gt;slots" in page
+    answer = client.get("/api/v1/plans/Storms/scaling").get_json()
+    assert (answer["stages"][0]["busiest"], answer["history"][0]["instances_after"]) == (0.62, 2)
+    assert client.get("/api/v1/plans/Nothing/scaling").status_code == 404
 
 
 def test_every_head_of_a_stages_table_says_what_it_means(client: FlaskClient) -> None:

@@ -45,6 +45,7 @@ from cep_manager.monitoring.cluster_model import ElectionView
 from cep_manager.monitoring.overview.alerts import RECENT_MS, Alert, AlertSeverity, in_order, system_alerts
 from cep_manager.monitoring.overview.plan_alerts import BUSY, LASTING_MS, plan_alerts
 from cep_manager.monitoring.status import plan_status
+from cep_manager.plans.compiled_plan import ScaledStage
 from cep_manager.plans.folder import FileProblem
 from cep_manager.plans.state import PlanState
 from query_plan.xml import read_checkpoint_interval
@@ -156,6 +157,25 @@ def test_a_stage_that_cannot_take_more_is_told(world: World, busy: float, told: 
     lived_ms = snapshot.now_ms - history.since_ms
     assert lived_ms == 120_000
     assert ("capacity" in found(picture(world))) is told
+
+
+@pytest.mark.parametrize(("most", "said"), [(2, "has its maximum of 2 instances"), (4, "is close to its limit")])
+def test_a_busy_stage_that_follows_the_load_is_told_with_what_keeps_it_from_growing(most: int, said: str) -> None:
+    world = World()
+    world.put(plan(compiled=msgspec.structs.replace(COMPILED, scaled=(ScaledStage("lateness", 2, most),))))
+    world.hear(driver(), peer=b"driver")
+    world.hear(driver(topology("running")), peer=b"driver")
+    parts = [
+        msgspec.structs.replace(one, busy_ms=119_000) if one.instance == "lateness#1" else one for one in components()
+    ]
+    world.hear(task(attempt=0))
+    world.now_ms += 60_000
+    world.hear(msgspec.structs.replace(task(attempt=1), components=tuple(parts), up_ms=120_000))
+    world.now_ms += 60_000
+    alerts = found(picture(world))
+    assert "capacity" not in alerts
+    assert said in alerts["scaling-limit"].what
+    assert ("Raise max" in alerts["scaling-limit"].advice) is (most == 2)
 
 
 def _waits(world: World) -> dict[str, object]:

@@ -90,7 +90,7 @@ def test_tables_of_another_version_are_refused(path: Path) -> None:
     with sqlite3.connect(path) as other:
         other.execute("UPDATE cep_schema SET version = 99")
     other.close()
-    with pytest.raises(PlanStoreError, match="plan tables of version 99, this manager works with version 15"):
+    with pytest.raises(PlanStoreError, match="plan tables of version 99, this manager works with version 16"):
         open_file(path)
 
 

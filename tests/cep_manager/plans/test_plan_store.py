@@ -13,7 +13,8 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.registry import RemovedPlan
 from cep_manager.errors import NotLeaderError, PlanExistsError
 from cep_manager.persistence.database import Database
-from cep_manager.plans.store import REMOVED_KNOWN_MS, PlanStore
+from cep_manager.plans.scaling import Scaling
+from cep_manager.plans.store import MOST_SCALINGS, REMOVED_KNOWN_MS, PlanStore
 from cep_manager.plans.stored_plan import PlanSettings, SettingsPatch, StoredPlan, StoredVersion
 
 OTHER = PlanKey(KEY.tenant, "Gales")
@@ -140,6 +141,7 @@ def changed_to(store: PlanStore, text: str, former: StoredVersion, workers: int 
 
 
 FIRST = StoredVersion("first", 5, 1)
+SCALED = Scaling(5, "perKey", 1, 2, 1_000.0, "busiest instance 92% for 30 s → 2 instances")
 
 
 def test_a_change_keeps_what_the_plan_was_until_it_is_settled(store: PlanStore) -> None:
@@ -161,6 +163,32 @@ def test_where_a_plan_was_moved_to_is_kept_and_comes_back_with_its_former_form(s
     assert (moved.host, moved.former) == ("shared", former)
     store.settle(KEY, 3, former)
     assert [plan.host for plan in store.plans()] == ["own"]
+
+
+def test_the_instances_of_a_plan_are_kept_and_come_back_with_its_former_form(store: PlanStore) -> None:
+    store.add(KEY, "first", now_ms=5)
+    store.change(KEY, "rebalance", "first", None, None, now_ms=7, instances={"perKey": 2})
+    assert [plan.instances for plan in store.plans()] == [{"perKey": 2}]
+    former = StoredVersion("first", 7, 2, instances={"perKey": 2})
+    store.change(KEY, "rebalance", "first", None, former, now_ms=8, instances={"perKey": 4})
+    (scaled,) = store.plans()
+    assert (scaled.instances, scaled.former) == ({"perKey": 4}, former)
+    store.settle(KEY, 3, former)
+    assert [plan.instances for plan in store.plans()] == [{"perKey": 2}]
+
+
+def test_changes_of_instances_are_recorded_up_to_a_number_and_go_with_their_plan(store: PlanStore) -> None:
+    store.add(KEY, "first", now_ms=5)
+    for at_ms in range(MOST_SCALINGS + 2):
+        store.note_scalings(KEY, [msgspec.structs.replace(SCALED, at_ms=at_ms)])
+    store.note_scaling_problem(KEY, MOST_SCALINGS, "no such host")
+    found = store.scalings(KEY)
+    assert [one.at_ms for one in found] == list(range(2, MOST_SCALINGS + 2))
+    assert [one.problem for one in found if one.problem] == ["no such host"]
+    assert found[0] == msgspec.structs.replace(SCALED, at_ms=2)
+    with store.together():
+        store.remove(KEY)
+    assert store.scalings(KEY) == ()
 
 
 def test_a_change_that_works_is_settled_under_its_own_epoch(store: PlanStore) -> None:
@@ -313,6 +341,8 @@ WRITES = {
     "add": lambda store: store.add(OTHER, "text", now_ms=1),
     "change": lambda store: store.change(KEY, "update", "other", None, None, now_ms=1),
     "settle": lambda store: store.settle(KEY, 1, FIRST),
+    "note_scalings": lambda store: store.note_scalings(KEY, [SCALED]),
+    "note_scaling_problem": lambda store: store.note_scaling_problem(KEY, 5, "no"),
     "change_settings": lambda store: store.change_settings(KEY, SettingsPatch(intake=False)),
     "set_draining": lambda store: store.set_draining(KEY, ("w1",)),
     "rename": lambda store: store.rename(KEY, "Gales", "text", now_ms=1),
@@ -338,7 +368,7 @@ def test_nothing_that_a_former_leader_writes_comes_about_and_it_is_told_so(datab
 
 
 def test_every_method_that_writes_is_among_those_that_are_refused() -> None:
-    reads = {"lead", "plans", "key_of", "removed", "system", "database_problem", "together"}
+    reads = {"lead", "plans", "key_of", "removed", "scalings", "system", "database_problem", "together"}
     assert {name for name in vars(PlanStore) if not name.startswith("_")} - reads == set(WRITES)
 
 

@@ -13,6 +13,7 @@ from cep_manager.monitoring.metric_tables.history import MOST_STEPS, Metric, Pla
 from cep_manager.monitoring.plan_statistics import PlanStatistics, plan_statistics
 from cep_manager.plans.outcomes import Outcome
 from cep_manager.plans.stored_plan import SettingsPatch
+from cep_manager.scaling.model import PlanScaling
 from cep_manager.web.api.calls import Api, json_body, plan_key
 from cep_manager.web.ports import ManagerView
 
@@ -86,3 +87,12 @@ def statistics_routes(api: Api, view: ManagerView) -> None:
         overview = view.overview()
         overview.snapshot.record(key)
         return view.history(key, query.wanted(overview.now_ms, view.metric_tables().interval_ms))
+
+    @api.get(
+        "/plans/<name>/scaling",
+        "Stages of the plan whose number of instances follows the load, and why it was changed",
+        answers=PlanScaling,
+        fails=(UnknownPlanError, PlanStoreError),
+    )
+    def show_scaling(name: str) -> PlanScaling:
+        return view.scaling(plan_key(view, name))

@@ -13,6 +13,7 @@ from cep_manager.graph.child_apps import ChildApp, child_apps
 from cep_manager.graph.topology_view.component import component_view
 from cep_manager.graph.topology_view.model import TopologyHead, TopologyView, WindowName
 from cep_manager.graph.topology_view.page import topology_head, topology_view
+from cep_manager.scaling.model import PlanScaling
 from cep_manager.web.api.requests import read_number, read_tenant
 from cep_manager.web.console.page import Page, fragment, link, notice_of_deed, page
 from cep_manager.web.console.texts.highlight import siddhi_lines, xml_lines
@@ -67,7 +68,7 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
         queries = {stage.name: stage.queries for stage in compiled.components} if compiled is not None else {}
         return render_template(
             "plan.html",
-            **_of_page(shown, _apps(view, name)),
+            **_of_page(shown, _apps(view, name), view.scaling(_key(view, name))),
             text=plan_lines(siddhi_lines(shown_text(plan.text)), queries),
             query_plan=_query_plan(view, _key(view, name)),
             notice=notice_of_deed(name),
@@ -83,7 +84,8 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/fragments/plans/<name>")
     @fragment
     def plan_fragment(name: str) -> Page:
-        return render_template("fragments/plan.html", **_of_page(_topology_view(view, name), _apps(view, name)))
+        shown, scaling = _topology_view(view, name), view.scaling(_key(view, name))
+        return render_template("fragments/plan.html", **_of_page(shown, _apps(view, name), scaling))
 
 
 def _stage_pages(console: Blueprint, view: ManagerView) -> None:
@@ -150,11 +152,12 @@ def _of_head(head: TopologyHead) -> dict[str, Any]:
     }
 
 
-def _of_page(topology: TopologyView, apps: tuple[ChildApp, ...]) -> dict[str, Any]:
+def _of_page(topology: TopologyView, apps: tuple[ChildApp, ...], scaling: PlanScaling) -> dict[str, Any]:
     return {
         "apps": apps[:MOST_APPS],
         "apps_left_out": max(0, len(apps) - MOST_APPS),
         **_of_head(topology),
+        "scaling": scaling,
         "tables": stage_tables(topology),
         "connections": connection_texts(topology.connections),
     }
