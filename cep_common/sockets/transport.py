@@ -208,6 +208,8 @@ def bind(socket: zmq.Socket[bytes], host: str, port: int, purpose: str) -> None:
 
 NOT_LEADER = "not-leader"
 """The refusal of a manager that does not lead."""
+NO_LEADER_KNOWN = "no manager leads at the moment; try again"
+"""The reason of that refusal where no manager leads and none says why."""
 
 PUSHED_AT_ONCE = 256
 """So many messages are taken in one turn: a manager that submits a thousand plans pushes as many."""
@@ -271,6 +273,7 @@ class ControlClient:
         """
         asked: list[Endpoint] = []
         standing_by: list[Endpoint] = []
+        causes: dict[str, None] = {}
         following: Endpoint | None = self._manager
         while following is not None:
             self._turn_to(following)
@@ -284,6 +287,8 @@ class ControlClient:
                 self._silences.pop(following, None)
                 standing_by.append(following)
                 named = answer.leader
+                if named is None and answer.reason != NO_LEADER_KNOWN:
+                    causes[answer.reason] = None
             else:
                 self._silences.pop(following, None)
                 return self._accepted(answer)
@@ -292,7 +297,7 @@ class ControlClient:
         self._turn_to(standing_by[-1] if standing_by else self._after(self._manager))
         names = ", ".join(f"{manager.host}:{manager.port}" for manager in asked)
         if standing_by:
-            raise PeerError(f"no manager leads at the moment, of {names}")
+            raise PeerError("; ".join([f"no manager leads at the moment, of {names}", *causes]))
         hint = about_silence(self._context)
         raise PeerError(f"no manager answers at {names} (waited {self._timeout_ms} ms each); {hint}")
 

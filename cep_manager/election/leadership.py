@@ -22,6 +22,7 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_common.process.priority import raise_priority
 from cep_common.protocol.registry import Rejected
 from cep_common.sockets.probe import Probes
+from cep_common.sockets.transport import NO_LEADER_KNOWN, NOT_LEADER
 from cep_manager.config import ManagerConfig
 from cep_manager.election.election import Election
 from cep_manager.election.lease_store import LeaseStore
@@ -168,9 +169,10 @@ class Leadership:
         """Return the answer of a manager that does not lead to any request."""
         leader = self._election.leader(self._clock.monotonic_ms())
         if leader is None or leader.instance == self.me.instance:
-            return Rejected(code="not-leader", reason="no manager leads at the moment; try again")
+            problem = self.election_status.problem
+            return Rejected(NOT_LEADER, f"the database cannot be used: {problem}" if problem else NO_LEADER_KNOWN)
         where = f"{leader.control.host}:{leader.control.port}"
-        return Rejected(code="not-leader", reason=f"the manager at {where} leads", leader=leader.control)
+        return Rejected(NOT_LEADER, f"the manager at {where} leads", leader=leader.control)
 
     def wait_settled(self, timeout_s: float) -> bool:
         """Return whether it was clear whether this manager leads; False when it is not within `timeout_s`."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from flask import Response, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
+from cep_common.sockets.transport import NO_LEADER_KNOWN
 from cep_common.web.health import HEALTH_CALLS
 from cep_manager.monitoring.cluster_model import ManagerMember
 from cep_manager.web.api.failures import failure
@@ -76,5 +77,5 @@ def _there(leader: ManagerMember) -> str:
 
 def _leader_text(leader: ManagerMember | None) -> str:
     if leader is None:
-        return "no manager leads at the moment; try again"
+        return NO_LEADER_KNOWN
     return f"this manager is on standby and has changed nothing; the leader is at {leader.http_address}"
