@@ -36,11 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     effort = Effort(warm, seconds, options.rounds, by_cpu=options.clock == "cpu")
     sizes = sorted(set(options.size or (4_096, 100, 1)), reverse=True)
     print(title(sizes), flush=True)
-    results: list[PeerResult] = []
+    results: list[PeerResult] = _earlier(options, chosen)
+    for result in results:
+        print(line(result, sizes), flush=True)
+    there = {result.kind.name for result in results}
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         write_events(folder / "events")
-        for kind in chosen:
+        for kind in (kind for kind in chosen if kind.name not in there):
             result = measure(kind, sizes, effort, folder, peer=not options.ours_only)
             results.append(result)
             print(line(result, sizes), flush=True)
@@ -59,13 +62,29 @@ def _chosen(options: argparse.Namespace) -> list[QueryKind]:
     return chosen
 
 
+def _earlier(options: argparse.Namespace, chosen: Sequence[QueryKind]) -> list[PeerResult]:
+    """Return the results of the kinds `chosen` that are not measured, as an earlier run has."""
+    if not options.resume:
+        return []
+    if options.json is None:
+        sys.exit("--resume needs --json, the file that has the results so far")
+    file = Path(options.json)
+    if not file.exists():
+        return []
+    document = json.loads(file.read_text(encoding="utf-8"))
+    if document["clock"] != options.clock:
+        sys.exit(f"{file} has rates by the clock '{document['clock']}'; add --clock {document['clock']}")
+    known = {kind.name: kind for kind in chosen}
+    return [PeerResult.of(one, known[one["kind"]]) for one in document["kinds"] if one["kind"] in known]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", action="append", metavar="GLOB", help="only kinds with such a name; may be repeated")
     parser.add_argument("--size", action="append", type=int, metavar="N", help="our batch sizes (4096, 100 and 1)")
     parser.add_argument("--seconds", type=float, help="seconds of each measurement (2)")
     parser.add_argument(
-        "--warm", type=float, metavar="SECONDS", help="warm-up in front of each measurement (3; ours 1)"
+        "--warm", type=float, metavar="SECONDS", help="warm-up in front of each measurement (3; ours at most 0.3)"
     )
     parser.add_argument("--quick", action="store_true", help="0.5 s after 1.5 s of warm-up")
     parser.add_argument("--rounds", type=int, default=1, help="measure so often in turn and keep the best (1)")
@@ -76,6 +95,9 @@ def _parser() -> argparse.ArgumentParser:
         help="cpu: by the processor time of the sending threads, for a machine that does other work, too",
     )
     parser.add_argument("--json", metavar="FILE", help="write all results to this file, after each kind")
+    parser.add_argument(
+        "--resume", action="store_true", help="measure only the kinds that the file of --json does not have yet"
+    )
     parser.add_argument("--ours-only", action="store_true", help="leave Siddhi out")
     parser.add_argument("--cases", metavar="FILE", help='kinds of a JSON file instead: {"name": {"app": …, "two": …}}')
     parser.add_argument("--list", action="store_true", help="show the kinds")

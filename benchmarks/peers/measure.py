@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +15,8 @@ from siddhi.errors import SiddhiError
 
 SIDDHI_BATCHES = (1, 100)
 """Siddhi gains nothing from larger chunks."""
+_LONGEST_OWN_WARM_UP_S = 0.3
+"""Seconds. Our loops are compiled when they are loaded, and the check of results has filled the windows."""
 _CHECKED = 20_000
 """Events after which the number of results of both engines is compared."""
 
@@ -59,6 +61,12 @@ class PeerResult:
         made["ratio"] = {batch: self.ratio(batch) for batch in self.ours}
         return made
 
+    @staticmethod
+    def of(document: Mapping[str, Any], kind: QueryKind) -> PeerResult:
+        """Return the result of `kind` that `document` had returned."""
+        siddhi, ours = ({int(size): rate for size, rate in document[engine].items()} for engine in ("siddhi", "ours"))
+        return PeerResult(kind, siddhi, ours, document["outputs"], document["error"])
+
 
 def measure(kind: QueryKind, sizes: Collection[int], effort: Effort, folder: Path, *, peer: bool = True) -> PeerResult:
     """Return the rates of `kind`, with our engine at batches of `sizes`; `folder` has the events and takes the log."""
@@ -89,7 +97,7 @@ def measure(kind: QueryKind, sizes: Collection[int], effort: Effort, folder: Pat
                 except EngineRefusedError as error:  # it hangs: no reason to lose the kinds behind this one
                     result.error, siddhi = f"Siddhi: {error}", None
                     result.siddhi.clear()  # the rates of some of its batch sizes would make half a comparison
-            _round(result.ours, ours, sorted(sizes, reverse=True), effort, min(warm, 1.0))
+            _round(result.ours, ours, sorted(sizes, reverse=True), effort, min(warm, _LONGEST_OWN_WARM_UP_S))
     return result
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.peers import __main__ as command
 from benchmarks.peers import measure as measuring
 from benchmarks.peers.engines import EngineRefusedError, EngineTiming
 from benchmarks.peers.kinds import HEAD, QueryKind, kinds
@@ -102,3 +103,23 @@ def test_a_kind_in_which_siddhi_hangs_has_no_ratio(monkeypatch: pytest.MonkeyPat
     assert not result.siddhi
     assert result.ours[100] > 0
     assert result.ratio(100) is None
+
+
+def test_a_run_that_resumes_measures_only_what_its_file_lacks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured: list[str] = []
+
+    def measured_kind(kind: QueryKind, *_: object, **__: object) -> PeerResult:
+        measured.append(kind.name)
+        return PeerResult(kind, siddhi={1: 10.0, 100: 20.0}, ours={4_096: 40.0}, outputs={"siddhi": 3, "ours": 3})
+
+    monkeypatch.setattr(command, "measure", measured_kind)
+    monkeypatch.setattr(command, "write_events", lambda _folder: None)
+    file = tmp_path / "peers.json"
+    command.main(["--kind", "filter", "--json", str(file)])
+    command.main(["--kind", "filter*", "--json", str(file), "--resume", "--size", "4096"])
+    assert measured == ["filter", "filter_text"]
+    assert "at 4096: 2 kinds, geometric mean 2.00x" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="add --clock wall"):
+        command.main(["--kind", "filter*", "--json", str(file), "--resume", "--clock", "cpu"])
