@@ -58,6 +58,16 @@ def write_object(value: object) -> bytes:
         return msgspec.json.encode(_as_json(value))
 
 
+def write_objects(values: Iterable[object]) -> list[bytes | None]:
+    """Return the JSON text of each object as `write_object` does, None for null."""
+    encode = msgspec.json.encode
+    kept = list(values)
+    try:
+        return [None if value is None else encode(value) for value in kept]
+    except (TypeError, UnicodeEncodeError):
+        return [None if value is None else write_object(value) for value in kept]
+
+
 def _as_json(value: object) -> object:
     if isinstance(value, dict):
         return {_as_key(key): _as_json(item) for key, item in value.items()}
@@ -90,6 +100,12 @@ def nests_too_deeply(value: object) -> bool:
         # Shared values are visited once: a map that holds another one twice, which again does, … is not a tree.
         layer = list({id(item): item for item in items if type(item) in _NESTING}.values())
     return bool(layer)
+
+
+def any_nests_too_deeply(values: Iterable[object]) -> bool:
+    """Return whether one of the values does, as `nests_too_deeply` says."""
+    nesting = [value for value in values if type(value) in _NESTING]
+    return any(map(nests_too_deeply, nesting))
 
 
 def _items(outer: Any) -> Iterable[Any]:

@@ -184,6 +184,13 @@ MAX_REMEMBERED_RESULTS = 16_384
 MAX_RESULTS_BY_CODE = 65_536
 """Strings of an app. Up to so many, the results of a function of one text are found by its code, in an array."""
 
+MIN_ROWS_PER_RUN = 4
+"""Rows between two results of a group. With fewer, aggregators that are called in Python get them one by one."""
+INITIAL_SORTED_ROOM = 4
+"""Values for which a group of an aggregator that sorts them first has room."""
+FREE_SORTED_ROOM = 64
+"""Values for which there always is room behind those of all groups."""
+
 # Many queries with the same shape
 
 MIN_SHARED_QUERIES = 8

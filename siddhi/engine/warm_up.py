@@ -39,6 +39,7 @@ PLANS = (
     "from S[whole > 2 and part * 2.0 > 1.0] select part * whole as a insert into Out;",
     "from S[whole > 0] select key, whole insert into Out;",
     "from S[whole > 0 and flag] select key, part * whole + 1 as a insert into Out;",
+    "from S#window.length(2) select key, math:percentile(part, 50.0) as a group by key insert into Out;",
     "from S select key, whole order by whole limit 5 insert into Out;",
     f"from S select {AGGREGATES} group by key insert into Out;",
     f"from S#window.length(2) select {AGGREGATES} insert into Out;",

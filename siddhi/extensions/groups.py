@@ -16,6 +16,7 @@ from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.expressions.aggregation import AggregateInput, Aggregator, numbered_on
 from siddhi.engine.operators.expressions.evaluation import Value, to_column
 from siddhi.engine.operators.functions.calls import from_list
+from siddhi.engine.tuning import MIN_ROWS_PER_RUN
 from siddhi.float_values import written_list
 from siddhi.language.ast import AttributeType
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
@@ -73,6 +74,18 @@ class RowAggregator(Aggregator, Generic[Group]):
             item: The value of the first argument, or of all of several; None is null.
         """
 
+    def add_all(self, group: Group, items: list[object]) -> None:
+        """Add `items`, which have entered the window one after the other, to the group.
+
+        Implement it where that is faster than calling `add` for each item.
+
+        Args:
+            group: What `empty` or `load` returned.
+            items: What `add` would get, in this order.
+        """
+        for item in items:
+            self.add(group, item)
+
     @abstractmethod
     def remove(self, group: Group, item: object) -> None:
         """Remove `item`, which has left the window, from the group; it was added before.
@@ -123,9 +136,14 @@ class RowAggregator(Aggregator, Generic[Group]):
         read = None if rows.read is None else rows.read.tolist()
         results: list[object] = [None] * len(rows.kinds)
         lists = self._lists(rows)
-        items = list(zip(*lists, strict=True)) if self.whole_rows else lists[0]
-        lines = zip(self._kinds(rows, lists, items).tolist(), rows.groups.tolist(), items, strict=True)
+        items: list[object] = list(zip(*lists, strict=True)) if self.whole_rows else lists[0]
+        kinds = self._kinds(rows, lists, items)
         groups, add, remove, result = self.groups, self.add, self.remove, self.result
+        ends = _ends_of_runs(rows, kinds)
+        if len(ends) * MIN_ROWS_PER_RUN <= len(kinds):
+            self._update_runs(rows, kinds, items, ends.tolist(), results)
+            return from_list(results, self.type, self.pool)
+        lines = zip(kinds.tolist(), rows.groups.tolist(), items, strict=True)
         for row, (kind, number, item) in enumerate(lines):
             if number not in groups or (fresh is not None and fresh[row]):
                 groups[number] = self.empty()
@@ -137,6 +155,25 @@ class RowAggregator(Aggregator, Generic[Group]):
             if read is None or read[row]:
                 results[row] = result(group)
         return from_list(results, self.type, self.pool)
+
+    def _update_runs(
+        self, rows: AggregateInput, kinds: Int8Array, items: list[object], ends: list[int], results: list[object]
+    ) -> None:
+        """Update the groups as `update` does, run by run: each ends before the row that `ends` has."""
+        groups, start = self.groups, 0
+        for end in ends:
+            number, kind = rows.groups.item(start), kinds.item(start)
+            if number not in groups or (rows.fresh is not None and rows.fresh.item(start)):
+                groups[number] = self.empty()
+            group = groups[number]
+            if kind == CURRENT:
+                self.add_all(group, items[start:end])
+            elif kind == EXPIRED:
+                for item in items[start:end]:
+                    self.remove(group, item)
+            if rows.read is None or rows.read.item(end - 1):
+                results[end - 1] = self.result(group)
+            start = end
 
     def _lists(self, rows: AggregateInput) -> list[list[object]]:
         """Return the values of each argument."""
@@ -194,3 +231,16 @@ class RowAggregator(Aggregator, Generic[Group]):
     def restore(self, state: State) -> None:
         """Restore the groups of a snapshot with `load`."""
         self.groups = {number: self.load(saved) for number, saved in state}
+
+
+def _ends_of_runs(rows: AggregateInput, kinds: Int8Array) -> Int64Array:
+    """Return where each run of rows ends: rows of one kind and group, of which only the last one is read."""
+    size = len(kinds)
+    if rows.read is None or size < MIN_ROWS_PER_RUN:
+        return np.arange(1, size + 1)
+    ends = rows.read.copy()
+    ends[:-1] |= (kinds[1:] != kinds[:-1]) | (rows.groups[1:] != rows.groups[:-1])
+    if rows.fresh is not None:
+        ends[:-1] |= rows.fresh[1:]
+    ends[-1] = True
+    return np.flatnonzero(ends) + 1

@@ -21,7 +21,7 @@ from siddhi.engine.arrow_c.write_kernels import (
 from siddhi.engine.columnar.strings import NULL_CODE, StringPool, take_strings
 from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.language.ast import AttributeType
-from siddhi.nesting import write_object
+from siddhi.nesting import write_objects
 
 DTYPES: dict[AttributeType, np.dtype[np.generic]] = {
     AttributeType.STRING: np.dtype(np.int64),
@@ -106,7 +106,8 @@ class Column:
                     return None
                 return mask_or_none(self._values >= 0)
             if self.type is _OBJECT:
-                return mask_or_none(np.array([value is not None for value in self._values], dtype=np.bool_))
+                items = self._values.tolist()
+                return mask_or_none(np.fromiter((item is not None for item in items), np.bool_, len(items)))
         return self._valid
 
     def _load(self) -> None:
@@ -161,8 +162,7 @@ class Column:
         if self.type is _STRING:
             return self.pool.decode(self._values)
         if self.type is _OBJECT:
-            texts = [None if value is None else write_object(value) for value in self._values]
-            return pa.array(texts, pa.binary())
+            return pa.array(write_objects(self._values.tolist()), pa.binary())
         if self._valid is not None:
             return pa.array(self._values, mask=~self._valid)
         return pa.array(self._values) if self.type is _BOOL else viewed(ARROW_TYPES[self.type], self._values)
@@ -237,6 +237,8 @@ class Column:
             return Column(type_, pool, values=pool.codes(items))  # type: ignore[arg-type]
         if type_ is _OBJECT:
             return Column(type_, pool, values=objects(items))
+        if None not in items:
+            return Column(type_, pool, values=np.array(items, dtype=DTYPES[type_]))
         valid = np.array([item is not None for item in items], dtype=np.bool_)
         values = np.array([0 if item is None else item for item in items], dtype=DTYPES[type_])
         return Column(type_, pool, values=values, valid=mask_or_none(valid))

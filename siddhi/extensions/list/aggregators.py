@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from siddhi.analysis import model
@@ -37,6 +38,12 @@ class ListCollect(RowAggregator[list[object]]):
         for come in self.items(item):
             if not holds(group, come):
                 group.append(come)
+
+    def add_all(self, group: list[object], items: list[object]) -> None:
+        if self.distinct:
+            super().add_all(group, items)
+        else:
+            group.extend(chain.from_iterable(map(self.items, items)))
 
     def remove(self, group: list[object], item: object) -> None:
         if (place := place_of(group, item)) >= 0:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
+from operator import itemgetter
 from typing import Any
 
-from siddhi.engine.operators.functions.rows import Nulls, RowError, row_function
+from siddhi.engine.operators.functions.rows import Nulls, OfAll, RowError, row_function
 from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.extensions.tokens import Tokens
 
@@ -135,10 +136,43 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
     "size": len,
     "sort": _sort,
 }
+
+
+def _are_lists(items: list[Any]) -> bool:
+    return _LIST.issuperset(map(type, items))
+
+
+def _create_all(*columns: list[object]) -> list[List]:
+    if len(columns) == 1:
+        return [[] if item is None else [item] for item in columns[0]]
+    return list(map(list, zip(*columns, strict=True)))
+
+
+def _get_all(lists: list[Any], indexes: list[Any]) -> list[object] | None:
+    """Return the values at the one index that all rows have, and all lists."""
+    index = indexes[0] if indexes else None
+    if type(index) is not int or indexes.count(index) < len(indexes) or not _are_lists(lists):
+        return None
+    return list(map(itemgetter(index), lists)) if 0 <= index < min(map(len, lists)) else None
+
+
+_LIST = frozenset({list})
+_OF_ALL: dict[str, OfAll] = {
+    "get": _get_all,
+    "isEmpty": lambda lists: [not one for one in lists] if _are_lists(lists) else None,
+    "size": lambda lists: list(map(len, lists)) if _are_lists(lists) else None,
+}
 _BRIEF = frozenset({"add", "get", "isEmpty", "removeByIndex", "setValue", "size"})
 for _name, _compute in _FUNCTIONS.items():
-    row_function("list", _name, _on_list(_compute), Nulls.PASS, brief=_name in _BRIEF)
-row_function("list", "create", lambda *items: [] if items == (None,) else list(items), Nulls.PASS, brief=True)
+    row_function("list", _name, _on_list(_compute), Nulls.PASS, brief=_name in _BRIEF, of_all=_OF_ALL.get(_name))
+row_function(
+    "list",
+    "create",
+    lambda *items: [] if items == (None,) else list(items),
+    Nulls.PASS,
+    brief=True,
+    of_all=_create_all,
+)
 row_function("list", "isList", lambda value: isinstance(value, list), Nulls.PASS)
 
 

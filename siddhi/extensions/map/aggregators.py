@@ -37,6 +37,9 @@ class MapCollect(_Entries):
         key, entry = item
         group[key] = entry
 
+    def add_all(self, group: Entries, items: list[Any]) -> None:
+        group.update(items)
+
     def remove(self, group: Entries, item: Any) -> None:
         group.pop(item[0], None)
 

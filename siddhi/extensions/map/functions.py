@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from siddhi.engine.operators.functions.rows import Nulls, RowError, row_function
+from siddhi.engine.operators.functions.rows import Nulls, OfAll, RowError, row_function
 from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.extensions.json.functions import parsed, written
 from siddhi.extensions.list.functions import holds
@@ -85,10 +85,36 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
     "toXML": to_xml,
     "values": lambda first: list(first.values()),
 }
+
+
+def _are_maps(items: list[Any]) -> bool:
+    return _MAP.issuperset(map(type, items))
+
+
+def _create_all(*columns: list[Any]) -> list[Map] | None:
+    if not all(_NO_KEYS.isdisjoint(map(type, keys)) for keys in columns[::2]):
+        return None
+    if len(columns) == 2:
+        return [{key: item} for key, item in zip(*columns, strict=True)]
+    return [dict(zip(row[::2], row[1::2], strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _get_all(maps: list[Any], keys: list[Any], *defaults: list[object]) -> list[object] | None:
+    if not _are_maps(maps) or not _NO_KEYS.isdisjoint(map(type, keys)):
+        return None
+    return list(map(dict.get, maps, keys, *defaults))
+
+
+_MAP = frozenset({dict})
+_OF_ALL: dict[str, OfAll] = {
+    "get": _get_all,
+    "isEmpty": lambda maps: [not one for one in maps] if _are_maps(maps) else None,
+    "size": lambda maps: list(map(len, maps)) if _are_maps(maps) else None,
+}
 _BRIEF = frozenset({"containsKey", "get", "isEmpty", "put", "putIfAbsent", "size"})
 for _name, _compute in _FUNCTIONS.items():
-    row_function("map", _name, _on_map(_compute), Nulls.PASS, brief=_name in _BRIEF)
-row_function("map", "create", lambda *items: _pairs(items), Nulls.PASS, brief=True)
+    row_function("map", _name, _on_map(_compute), Nulls.PASS, brief=_name in _BRIEF, of_all=_OF_ALL.get(_name))
+row_function("map", "create", lambda *items: _pairs(items), Nulls.PASS, brief=True, of_all=_create_all)
 row_function("map", "createFromJSON", _from_json)
 row_function("map", "createFromXML", from_xml)
 row_function("map", "isMap", lambda value: isinstance(value, dict), Nulls.PASS, brief=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import chain, repeat
 
@@ -13,7 +14,7 @@ from siddhi.extensions.groups import RowAggregator
 
 
 @AGGREGATORS.register("groupConcat", "str")
-class GroupConcat(RowAggregator[dict[str, int]]):
+class GroupConcat(RowAggregator[Counter[str]]):
     """The texts held, equal ones side by side in the place of the first; empty without texts. Nulls are ignored.
 
     A group counts each of its texts.
@@ -24,20 +25,23 @@ class GroupConcat(RowAggregator[dict[str, int]]):
         defaults = [",", False, None]
         self.options = [*self.constants, *defaults[len(self.constants) :]]
 
-    def empty(self) -> dict[str, int]:
-        return {}
+    def empty(self) -> Counter[str]:
+        return Counter()
 
-    def add(self, group: dict[str, int], item: object) -> None:
+    def add(self, group: Counter[str], item: object) -> None:
         if isinstance(item, str):
             group[item] = group.get(item, 0) + 1
 
-    def remove(self, group: dict[str, int], item: object) -> None:
+    def add_all(self, group: Counter[str], items: list[object]) -> None:
+        group.update([item for item in items if isinstance(item, str)])
+
+    def remove(self, group: Counter[str], item: object) -> None:
         if isinstance(item, str) and item in group:
             group[item] -= 1
             if not group[item]:
                 del group[item]
 
-    def result(self, group: dict[str, int]) -> object:
+    def result(self, group: Counter[str]) -> object:
         separator, distinct, order = self.options
         texts: Iterable[str] = group
         if order is not None:
@@ -47,8 +51,8 @@ class GroupConcat(RowAggregator[dict[str, int]]):
             texts = chain.from_iterable(map(repeat, texts, counts))
         return str(separator).join(texts)
 
-    def save(self, group: dict[str, int]) -> State:
+    def save(self, group: Counter[str]) -> State:
         return dict(group)
 
-    def load(self, state: State) -> dict[str, int]:
-        return dict(state)
+    def load(self, state: State) -> Counter[str]:
+        return Counter(dict(state))

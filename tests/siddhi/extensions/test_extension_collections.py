@@ -221,3 +221,28 @@ def test_collections_are_taken_apart() -> None:
     )
     maps.send((0, [{"b": 1, "a": 2}]))
     assert maps.taken() == ["+b'[1,null]'", "+b'[2,3]'"]
+
+
+_EACH_ROW = (
+    "list:get(list:create(v, n, s), 0)", "list:create(v)", "list:create(s, v)", "list:create()",
+    "list:size(list:create(v))", "list:isEmpty(list:create(v))", "list:get(list:create(v, 1), n)",
+    "list:get(list:add(list:create(v), 2), 1)", "list:get(list:create(v), 5)", "list:get(o, 0)", "list:size(o)",
+    "map:create(s, v)", "map:create('a', v, s, n)", "map:create(s, n, s, v)", "map:create()", "map:get(o, 'a')",
+    "map:get(map:create(s, v), 'a')", "map:get(map:create(s, v), s, n)", "map:get(map:create(s, v), 'a', s)",
+    "map:size(map:create(s, v, 'b', 1))", "map:isEmpty(map:create(s, v))", "map:create(o, v)", "map:create(s, o)",
+    "map:size(o)", "list:isEmpty(o)", "sizeOfSet(createSet(s))", "sizeOfSet(o)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", _EACH_ROW)
+def test_many_rows_at_once_give_what_each_gives_alone(expression: str) -> None:
+    values = [[1.5, 0, "a", "{}"], [None, 1, "b", "[]"], [2.0, None, None, '{"a": [1]}'], [0.0, 2, "a", None]]
+    rows = [values[(number * number + number // 3) % 4] for number in range(40)]
+    found = []
+    for size in (1, 40):
+        source = "define stream In (v double, n int, s string, t string); from In select v, n, s, json:toObject(t) as o"
+        run = Run(f"{source} insert into Mid; @info(name='q') from Mid select {expression} as r insert into Out;")
+        for start in range(0, 40, size):
+            run.send(*((0, row) for row in rows[start : start + size]))
+        found.append(run.taken())
+    assert found[0] == found[1]

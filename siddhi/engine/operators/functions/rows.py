@@ -31,8 +31,10 @@ from siddhi.engine.time_limits import CallLimit, TookTooLongError, call_limit
 from siddhi.engine.tuning import MAX_REMEMBERED_RESULTS, MAX_RESULTS_BY_CODE, MAX_SINGLE_CALLS
 from siddhi.float_values import written_list
 from siddhi.language.ast import AttributeType
-from siddhi.nesting import TOO_DEEP, nests_too_deeply
+from siddhi.nesting import TOO_DEEP, any_nests_too_deeply, nests_too_deeply
 
+OfAll = Callable[..., list[Any] | None]
+"""Gets for each argument the list of its values, and returns those of the function, None where it cannot."""
 _FIRST_ROW: Int64Array = np.zeros(1, dtype=np.int64)
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
@@ -148,7 +150,8 @@ class RowFunction(CallNode):
 
     Results are remembered if `remembers`, as long as that saves calls.
 
-    A `brief` one never takes long, gets nulls, and makes a flat object of arguments that are none.
+    A `brief` one never takes long, gets nulls, and makes a flat object of arguments that are none. It may have a form
+    `of_all` for the values of many rows at once.
 
     It gets Python values (None only with `Nulls.PASS`; with `texts` all of them as Java's toString writes them) and
     returns one, None for null, which is false for a bool. `RowError` makes the row fail, and so does an object that
@@ -168,12 +171,14 @@ class RowFunction(CallNode):
         texts: bool = False,
         remembers: bool = True,
         brief: bool = False,
+        of_all: OfAll | None = None,
     ) -> None:
         super().__init__(call, arguments, pool)
         self.compute = compute
         self.nulls = nulls
         self.remembers = remembers and AttributeType.OBJECT not in (self.type, *(node.type for node in arguments))
         self._is_brief = brief and self.nulls is Nulls.PASS
+        self._of_all = of_all if self._is_brief else None
         self._may_nest = AttributeType.OBJECT in (node.type for node in arguments)
         self._memory: _Memory | None = None
         self._is_text = [node.type is AttributeType.STRING for node in arguments]
@@ -218,8 +223,9 @@ class RowFunction(CallNode):
             self._list(argument, value, rows, size) for argument, value in zip(self.arguments, values, strict=True)
         ]
         if self._is_brief and columns:
+            made = None if self._of_all is None else self._of_all(*columns)
             try:
-                made = list(map(self.compute, *columns))
+                made = list(map(self.compute, *columns)) if made is None else made
             except RowError:  # which rows fail, the loop finds
                 made = None
             if made is not None and not self._exceeds(made):
@@ -259,7 +265,7 @@ class RowFunction(CallNode):
     def _exceeds(self, made: list[object]) -> bool:
         """Return whether some of what a brief function made may be too long or nest too deeply."""
         if self.type is AttributeType.OBJECT:
-            return self._may_nest and any(map(nests_too_deeply, made))
+            return self._may_nest and any_nests_too_deeply(made)
         if self.type is not AttributeType.STRING:
             return False
         return any(isinstance(one, str) and len(one) > MAX_RESULT_CHARACTERS for one in made)
@@ -311,7 +317,7 @@ class RowFunction(CallNode):
         if not changing and size:
             return np.zeros(1, dtype=np.int64), np.zeros(size, dtype=np.int64)
         objects = any(argument.type is AttributeType.OBJECT for argument in self.arguments)
-        if objects or size <= MAX_SINGLE_CALLS:
+        if objects or self._of_all is not None or size <= MAX_SINGLE_CALLS:
             return np.arange(size), np.arange(size)
         keys = np.empty((size, len(changing)), dtype=np.int64)
         for column, (_, value) in enumerate(changing):
@@ -379,6 +385,7 @@ def row_function(
     *,
     texts: bool = False,
     brief: bool = False,
+    of_all: OfAll | None = None,
 ) -> None:
     """Register a function of single values as the implementation of `namespace:name`.
 
@@ -392,8 +399,10 @@ def row_function(
         texts: Pass all arguments as text, in the form that Java's `toString` gives.
         brief: Its work is bounded by the size of its arguments, and it makes a flat object if none of these is an
             object: no call is interrupted. With `Nulls.PASS` only.
+        of_all: A form of a brief function for many rows at once: it gets for each argument the list of its values, and
+            returns the list of results, or None to have `compute` called for each row, as where one of them fails.
     """
-    make = partial(RowFunction, compute=compute, nulls=nulls, texts=texts, brief=brief)
+    make = partial(RowFunction, compute=compute, nulls=nulls, texts=texts, brief=brief, of_all=of_all)
     FUNCTIONS.register(name, namespace)(make)
 
 

@@ -11,6 +11,8 @@ from siddhi.engine.operators.functions.calls import CallNode, as_lists
 from siddhi.float_values import written_list
 from siddhi.language.ast import AttributeType
 
+_SETS = frozenset({frozenset, set})
+
 
 @FUNCTIONS.register("createSet")
 class CreateSet(CallNode):
@@ -23,7 +25,7 @@ class CreateSet(CallNode):
         items = as_lists(evaluation, source, source.evaluate(evaluation), self.pool)
         if source.type is AttributeType.FLOAT:
             items = written_list(items)
-        return Value(objects(frozenset([item]) for item in items))
+        return Value(objects(map(frozenset, zip(items, strict=True))))
 
 
 @FUNCTIONS.register("sizeOfSet")
@@ -34,7 +36,9 @@ class SizeOfSet(CallNode):
     can_fail = True
 
     def evaluate(self, evaluation: Evaluation) -> Value:
-        items = self.arguments[0].evaluate(evaluation).values
+        items = self.arguments[0].evaluate(evaluation).values.tolist()
+        if _SETS.issuperset(map(type, items)):
+            return Value(np.array(list(map(len, items)), dtype=np.int32))
         sets = [item is None or isinstance(item, frozenset | set) for item in items]
         evaluation.fail(~np.array(sets, dtype=np.bool_), "the function 'sizeOfSet' was given no set")
         sizes = [len(item) if item is not None and fits else 0 for item, fits in zip(items, sets, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,10 @@ _AGGREGATES = (
     "map:collect(k, v)", "map:merge(map:create(k, v))", "json:group(k, true)", "unionSet(createSet(k))",
     "list:size(list:collect(v))",
 )  # fmt: skip
-_WINDOWS = ("", "#window.length(3)", "#window.lengthBatch(4)", "#window.timeBatch(5)", "#window.sort(2, v)")
+_WINDOWS = (
+    "", "#window.length(3)", "#window.lengthBatch(4)", "#window.lengthBatch(10)", "#window.timeBatch(5)",
+    "#window.sort(2, v)",
+)  # fmt: skip
 _ENDS = ("insert into Out", "insert all events into Out", "insert expired events into Out")
 
 
@@ -58,7 +62,7 @@ def test_no_result_is_made_for_rows_that_do_not_come_out(monkeypatch: pytest.Mon
     made: list[object] = []
     result = GroupConcat.result
 
-    def counted(self: GroupConcat, group: dict[str, int]) -> object:
+    def counted(self: GroupConcat, group: Counter[str]) -> object:
         made.append(group)
         return result(self, group)
 
