@@ -59,8 +59,8 @@ class DatabaseConfig(msgspec.Struct, frozen=True):
 class AccountsConfig(msgspec.Struct, frozen=True):
     """Whether users must log in, how long sessions last, and how long the audit log is kept.
 
-    `worker_token` is a file with a token by which the manager sends events, and handles those that failed, at workers
-    that ask for one: on behalf of users, whom workers do not know.
+    `worker_token` is a file with the token that the manager uses to send events, and to handle failed ones, at workers
+    that require a token: workers do not know the users.
     """
 
     login: bool = True
@@ -197,7 +197,7 @@ class QuotasConfig(Quota, frozen=True, forbid_unknown_fields=True):
 
 
 class MetricTablesConfig(msgspec.Struct, frozen=True):
-    """Where and how often the leader records the metrics of plans; with an empty `url` in memory alone."""
+    """Where and how often the leader records the metrics of plans; with an empty `url` only in memory."""
 
     url: str = ""
     interval_ms: Annotated[int, Meta(ge=1_000)] = 15_000

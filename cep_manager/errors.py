@@ -158,7 +158,7 @@ class QueryInvalidError(ManagerError):
 
 
 class PlanNotRunningError(ManagerError):
-    """Nothing runs at the moment of what a plan's stages hold."""
+    """No process currently runs that has the state of the plan's stages."""
 
     code = "plan-not-running"
 

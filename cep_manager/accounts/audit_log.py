@@ -17,12 +17,15 @@ from cep_manager.persistence.database import Database
 logger = logging.getLogger(__name__)
 
 TOGETHER_MS = 60_000
-"""The same call by the same person within this time is one row that counts; so floods of calls do not push others
-out."""
+"""The same call by the same person within this time is one row that counts; so floods of calls do not push others out.
+"""
 
 TOO_MANY = 429
-"""The status of what was refused because it came too often. Of such calls only the first within `TOGETHER_MS` is
-written: clients that flood the manager must not cause a database write each time."""
+"""The status of a call that was refused because there were too many.
+
+Of such calls only the first within `TOGETHER_MS` is recorded: clients that flood the manager must not cause a database
+write each time.
+"""
 
 MOST_TOGETHER = 1_000
 MOST_ROWS = 100_000

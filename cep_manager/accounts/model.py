@@ -65,8 +65,8 @@ class PersonalToken(msgspec.Struct, frozen=True):
 class AuditEntry(msgspec.Struct, frozen=True):
     """A call as recorded in the audit log.
 
-    `who` called, authenticated by what was `shown` (`session`, `token`, `password`, or empty), from where, about what,
-    with which HTTP status; `times` times between `at_ms` and `last_ms`.
+    `who` called, authenticated by `shown` (`session`, `token`, `password`, or empty), with origin, subject and HTTP
+    status; `times` times between `at_ms` and `last_ms`.
     """
 
     at_ms: int

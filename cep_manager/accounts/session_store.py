@@ -39,7 +39,7 @@ class SessionStore:
         self._database = database
 
     def find(self, sha256: str) -> StoredSession | None:
-        """Return the session with this hash, expired or not; None when it or its user does not exist."""
+        """Return the session with this hash, expired or not; None if it or its user does not exist."""
         with self._database.reading() as connection:
             row = connection.execute(sqlalchemy.select(SESSIONS).where(SESSIONS.c.sha256 == sha256)).first()
             if row is None:

@@ -92,7 +92,7 @@ class UserStore:
     def find_token(self, sha256: str) -> tuple[PersonalToken, User] | None:
         """Return the token with this hash, expired or not, and its owner.
 
-        None when the token or its owner does not exist.
+        None if the token or its owner does not exist.
         """
         with self._database.reading() as connection:
             row = connection.execute(sqlalchemy.select(TOKENS).where(TOKENS.c.sha256 == sha256)).first()

@@ -18,11 +18,11 @@ READY = b"ready"
 
 
 class CompileRequest(msgspec.Struct, frozen=True):
-    """What to compile, and within which limits.
+    """What to compile, and its limits.
 
-    `checked` checks only its language. `languages` are those in which it may define functions (None: all), `setting`
-    says what allows others; `reaches` is what plans may reach. `cpu_s`, `memory_bytes` and `most_words` are what it may
-    cost.
+    `checked` checks only its language. `languages` are those in which it may define functions (None allows all),
+    `setting` names the setting that allows others; `reaches` is what plans may access. `cpu_s`, `memory_bytes` and
+    `most_words` are its limits.
     """
 
     wanted: str

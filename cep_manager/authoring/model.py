@@ -103,8 +103,8 @@ class PlanTrial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class EditedPart(msgspec.Struct, frozen=True):
     """The effect of an edit on the state of one part of the deployed plan, held by `stage`.
 
-    The state is `kept` (`reason` says how; empty: unchanged) or reset for that `reason`. `held` is what the part holds
-    now; None if unknown.
+    The state is `kept` (`reason` says how; empty: unchanged) or reset for that `reason`. `held` is the current state of
+    the part; None if unknown.
     """
 
     stage: str
@@ -131,7 +131,7 @@ class EditPreview(msgspec.Struct, frozen=True):
     """What the deployed plan keeps if the text replaces it.
 
     `streams` are those that it changes and those with waiting events. `note` describes what cannot be predicted, and
-    which results may be lost or duplicated; empty: nothing.
+    which results may be lost or duplicated; it may be empty.
     """
 
     plan: str

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 MOST_ANSWER_BYTES = 8 * 2**20
 KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "NUMBA_CACHE_DIR")
-"""The only environment variables of the manager that a process inherits; others may hold secrets."""
+"""The only environment variables of the manager that a process inherits; others may contain secrets."""
 
 
 class BoundedProcesses:

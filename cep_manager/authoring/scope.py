@@ -21,12 +21,14 @@ _STATEMENT = re.compile(
     re.DOTALL,
 )
 MOST_STATEMENTS, LONGEST_STATEMENT = 500, 10_000
-"""Limits for a text that cannot be parsed: how many statements are searched for definitions, and how many characters of
-each."""
+"""Limits for a text that cannot be parsed.
+
+How many statements are searched for definitions, and how many characters of each.
+"""
 LONGEST_TEXT = 1_000_000
 """Characters of such a text that are searched."""
 MOST_BEGINNINGS = 8
-"""How many words that may begin a definition are tried in a statement."""
+"""How many of the words that may begin a definition are tried in a statement."""
 _DEFINE = re.compile(r"(?:@|\bdefine\b)", re.IGNORECASE)
 
 

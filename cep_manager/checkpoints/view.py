@@ -60,12 +60,12 @@ class CheckpointSummary(msgspec.Struct, frozen=True):
 
 
 class CheckpointList(msgspec.Struct, frozen=True):
-    """The checkpoints of a plan that are remembered, oldest first, of earlier epochs too.
+    """The known checkpoints of a plan, oldest first, including those of earlier epochs.
 
-    `begun_from` is the one that the present attempt of its topology of `epoch` started from, 0: without state.
-    `last_complete` is the newest that is whole, 0: there is none. `settings` say how the plan's checkpoints are taken;
-    None if no driver is known. `kept_savepoint` is the one with the newest of what other plans of the name have left in
-    the store; empty: there is none.
+    `begun_from` is the one from which the current attempt of its topology of `epoch` started, 0 without state.
+    `last_complete` is the newest complete one, 0 if there is none. `settings` are the checkpoint settings of the plan;
+    None if no driver is known. `kept_savepoint` is the one with the newest state that other plans of the name have left
+    in the store; it may be empty.
     """
 
     plan: str
@@ -99,7 +99,7 @@ class PlanCheckpointSummary(msgspec.Struct, frozen=True):
 class CheckpointOverview(msgspec.Struct, frozen=True):
     """The checkpoints of all plans of a tenant, in order of name.
 
-    `settings` are the driver's, which plans may change for themselves; None if no driver is known.
+    `settings` are those of the driver, which plans may override; None if no driver is known.
     """
 
     tenant: int

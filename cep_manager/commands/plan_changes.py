@@ -49,7 +49,7 @@ STARTS_EMPTY = "windows, patterns and tables start empty"
 
 
 class _Draft(threading.local):
-    """The plans as a change makes them that the present thread has begun; None: it has begun none."""
+    """The plans after the change that the current thread has begun; None if it has begun none."""
 
     snapshot: ClusterSnapshot | None = None
     topics: tuple[tuple[PlanKey, CompiledPlan], ...] = ()
@@ -59,9 +59,9 @@ class _Draft(threading.local):
 class PlanChanges:
     """Makes the single steps of changes, on behalf of commands on plans, rule sets and files.
 
-    Steps are not safe on their own: hold `one_at_a_time` around all steps of a change, since updates to the store and
-    to the control loop must not interleave. Every step raises ManagerUnavailableError when the loop does not answer and
-    PlanStoreError when the plan store cannot be used.
+    Steps are not safe on their own: hold `one_at_a_time` during all steps of a change, because updates to the store and
+    to the control loop must not interleave. Every step raises ManagerUnavailableError if the loop does not respond and
+    PlanStoreError if the plan store cannot be used.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class _Later(threading.local):
-    """The actions of the current thread for the end of its block; None: it is in none."""
+    """The actions of the current thread for the end of its block; None outside a block."""
 
     work: list[Work] | None = None
 

@@ -61,9 +61,10 @@ Instruction = LogLine | PushToDriver | StoreInstruction
 
 
 def leading(waiting: deque[StoreInstruction], most: int) -> list[StoreInstruction]:
-    """Take the first instructions of one kind out of `waiting`, `most` at most; none when nothing waits.
+    """Take the first instructions of one kind out of `waiting`, `most` at most; none if nothing waits.
 
-    Those of other kinds keep their place: a plan's instructions are carried out in the order in which they were given.
+    Those of other kinds keep their place, because a plan's instructions are executed in the order in which they were
+    given.
     """
     taken: list[StoreInstruction] = []
     while waiting and len(taken) < most and (not taken or type(waiting[0]) is type(taken[0])):

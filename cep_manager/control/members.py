@@ -115,8 +115,10 @@ class ClusterMembers:
         self.workers: dict[str, ClusterMember[RegisterWorker]] = {}
         self.lost_workers: dict[str, ClusterMember[RegisterWorker]] = {}
         self.away_workers: dict[str, ClusterMember[RegisterWorker]] = {}
-        """All that have ended, lost or not, and may still have events of a plan; entries are removed when the worker
-        returns."""
+        """All that have ended, lost or not, and may still have events of a plan.
+
+        Entries are removed when the worker returns.
+        """
         self.tasks: dict[PlanKey, dict[tuple[int, int], ClusterMember[RegisterTask]]] = {}
 
     def live_driver(self, now_ms: int) -> ClusterMember[RegisterDriver] | None:
@@ -147,7 +149,7 @@ class ClusterMembers:
         return live is None or live.latest.driver == report.driver
 
     def known_report(self, report: RegisterDriver) -> RegisterDriver | None:
-        """Return an incremental report together with what it builds on; None when that is not known."""
+        """Return an incremental report completed with its base; None if that is not known."""
         member = self.driver
         base = report.base or report.number
         if member is None or not same_process(member.latest, report) or member.latest.number != base:

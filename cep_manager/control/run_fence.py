@@ -35,10 +35,10 @@ class RunFence:
         self._attempts = Attempts()
 
     def farewell(self, message: Message, now_ms: int) -> Message | None:
-        """Return the answer to a stage of a former epoch that the driver has still to end.
+        """Return the answer to a stage of a former epoch that the driver still has to end.
 
-        Such a stage may take its last checkpoint but is not registered any longer; one that has handed its state over
-        is among them. None for every other sender.
+        Such a stage may take its last checkpoint but is no longer registered, even if it has transferred its state.
+        None for every other sender.
         """
         match message:
             case RegisterTask(state_transfer="") | RegisterEndpoint(role="receiver") | RequestEndpoint(role="worker"):

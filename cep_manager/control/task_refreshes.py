@@ -33,7 +33,7 @@ class TaskRefreshes:
         self._answered: dict[tuple[PlanKey, int, int], PlanRecord] = {}
         """The record of its plan from which each task was answered when it registered last."""
         self._receivers: dict[tuple[PlanKey, int], int] = {}
-        """How many receivers of a run have been known."""
+        """How many receivers of a run are known."""
 
     def registered(self, task: RegisterTask, record: PlanRecord) -> None:
         """Record the answer that a task of a stage host got when it registered."""

@@ -78,7 +78,7 @@ class WorkerAdmission:
     def refuse(
         self, message: RegisterWorker, holder: ClusterMember[RegisterWorker] | None, now_ms: int, lease_ms: int
     ) -> Rejected | None:
-        """Return the refusal of a worker whose name another one has, the live `holder`; None: it may speak."""
+        """Return the refusal of a worker whose name belongs to the live `holder`; None if it is admitted."""
         if holder is not None and _of_other_folder(holder.latest, message):
             self._note(_stranger("name-taken", message, holder.latest, now_ms))
             return _name_taken(message, holder.latest)

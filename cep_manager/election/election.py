@@ -132,7 +132,8 @@ class Election:
         lease = self.lease
         if lease is None or lease.holder is None or self._is_mine(lease):
             return None
-        # By this manager's own clock: a holder whose lease has not moved for its whole length may have ended.
+        # By this manager's own clock: if the lease has not been renewed for its whole duration, its holder may have
+        # ended.
         return lease.holder if now_ms - self._moved_ms < lease.lease_ms else None
 
     def is_settled(self, now_ms: int) -> bool:
@@ -155,8 +156,8 @@ class Election:
         if self.role in HOLDS_LEASE and now_ms >= self._until_ms:
             reason = self.problem or "the database has not answered"
             instructions += self._move(ElectionSignal.OVER, f"the lease was not confirmed in time: {reason}")
-        # One request at a time: an answer must be attributable to the moment at which it was asked for.
-        # At once when another manager may claim it from now on: it would wait for the end of the long lease.
+        # One request at a time, because an answer must be attributable to the time of its request. At once if another
+        # manager may claim it from now on, because it would otherwise wait for the end of the long lease.
         is_long = self.role in HOLDS_LEASE and self.contested and not self._asked_contested
         if self._asked is None and (is_long or now_ms >= self._due_ms) and not self._left:
             instructions += self._ask(now_ms)

@@ -122,7 +122,7 @@ class Leadership:
         self._wake = wake
         self._leases = LeaseStore(database, self.me, clock.now_ms, nodes)
         self.probed_at: Callable[[Endpoint], Endpoint | None] = lambda control: control
-        """Where to probe whether the manager with that control plane has ended; None: nowhere."""
+        """Where to probe whether the manager with that control plane has ended; None without an address. nowhere."""
         self.before_confirming: Callable[[], None] = lambda: None
         """Called before the database learns of the lease's next length; OSError: it does not learn of it."""
         self.contested: Callable[[], bool] = lambda: True

@@ -37,7 +37,7 @@ class LeaseStore:
         self._me = me
         self._now_ms = now_ms
         self._nodes = nodes
-        """Of a manager that is part of one of two nodes: which of them may claim the lease."""
+        """In a system of two nodes, which of them may claim the lease."""
 
     def carry_out(self, request: Request) -> LeaseState:
         """Carry out the request as far as the lease allows, and return the state of the lease."""
@@ -112,7 +112,7 @@ class LeaseStore:
 
 def _forget(connection: Connection, gone: tuple[tuple[ManagerAddress, int], ...]) -> None:
     for manager, beat in gone:
-        # Only if it has not signed in since it was found to be gone.
+        # Only if it has not signed in since it was found to have ended.
         same = MANAGERS.c.instance == manager.instance, MANAGERS.c.beat == beat
         connection.execute(MANAGERS.delete().where(_is(manager), *same))
 

@@ -14,8 +14,8 @@ MARGIN_PARTS = 10
 class ElectionTiming(msgspec.Struct, frozen=True):
     """How often a leader renews its lease and a standby checks it, and the duration of the lease.
 
-    It lasts `lease_ms`, but `alone_ms` when no other manager may claim it: then none waits for it to
-    expire, so it may outlast a slow disk.
+    It lasts `lease_ms`, but `alone_ms` if no other manager may claim it: then none waits for it to expire, so it may
+    outlast a slow disk.
     """
 
     heartbeat_ms: int
@@ -45,9 +45,9 @@ class ManagerAddress(msgspec.Struct, frozen=True):
 class Lease(msgspec.Struct, frozen=True):
     """The lease as it is in the database.
 
-    `token` has grown with every change of leader, `beat` with every confirmation since, `changes` with every write of
-    plans. `holder` None: it was released, or never taken. `since_ms` is the time of day, by its holder's clock, at
-    which it was taken: for display.
+    `token` grows with every change of leader, `beat` with every confirmation since, `changes` with every write of
+    plans. `holder` is None after a release, and before the first claim. `since_ms` is the time of day, by its holder's
+    clock, of the claim, for display.
     """
 
     token: int
@@ -116,7 +116,7 @@ class ProbeHolder(msgspec.Struct, frozen=True):
 class ReadPlans(msgspec.Struct, frozen=True):
     """Read all plans, then call `prepared` with both values.
 
-    `changes` is that of the lease as seen before. A `token` of 0: this manager does not hold the lease.
+    `changes` is that of the lease as seen before. A `token` of 0 means that this manager does not hold the lease.
     """
 
     token: int

@@ -18,7 +18,7 @@ AT_ONCE = 2
 
 _free = threading.BoundedSemaphore(AT_ONCE)
 _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
-"""The only environment variables of the manager that the process inherits; others may hold secrets."""
+"""The only environment variables of the manager that the process inherits; others may contain secrets."""
 
 
 def read_parquet(file: bytes, attributes: tuple[tuple[str, str], ...]) -> bytes:

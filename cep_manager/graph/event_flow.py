@@ -104,7 +104,7 @@ class _FlowBuilder:
         self.edges: list[FlowEdge] = []
         self._depths = depths
         self._giving: dict[str, list[str]] = {}
-        """The nodes that give events to plans, by topic; those that take them stand in the other one."""
+        """The nodes that feed plans, by topic; nodes that are fed by plans are in the other dictionary."""
         self._taking: dict[str, list[str]] = {}
 
     def add_plan(self, snapshot: ClusterSnapshot, key: PlanKey) -> None:

@@ -97,7 +97,7 @@ class CounterHistories:
         plan.histories = by_name
 
     def keep(self, key: PlanKey, epochs: Collection[int], instances: Collection[str]) -> None:
-        """Forget the plan's tasks of other epochs and all other instances; without any, remove the plan."""
+        """Remove the plan's tasks of other epochs and all other instances; without any, remove the plan."""
         plan = self._plans.get(key)
         if plan is None:
             return

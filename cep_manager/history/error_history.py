@@ -22,8 +22,10 @@ from cep_manager.history.errors import ErrorGroup, ErrorKind, ErrorPlace, group_
 MOST_GROUPS = 64
 """Groups that are remembered of each plan, and of all processes; the one seen last longest ago goes first."""
 MOST_REPORTERS = 1_024
-"""Reporters that are remembered of each group; the one that had news last longest ago goes first. There must be room
-for all that live: one that was forgotten counts again with its next report."""
+"""The number of reporters that are remembered per group; the one with the oldest report is removed first.
+
+It must exceed the number of live ones: a reporter that was removed counts again with its next report.
+"""
 MOST_PLACES = 64
 """Places that are remembered of each group; the one seen last longest ago goes first."""
 SHOWN_PLACES = 16

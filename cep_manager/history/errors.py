@@ -49,7 +49,8 @@ class ErrorGroup(msgspec.Struct, frozen=True):
 class PlanErrors(msgspec.Struct, frozen=True):
     """The errors of a plan, newest first.
 
-    `root_cause` is the failure that ended its topology last; None: none did since the manager knows the plan.
+    `root_cause` is the failure that last ended its topology; None if there was none since the manager has known the
+    plan.
     """
 
     plan: str

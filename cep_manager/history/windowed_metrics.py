@@ -35,7 +35,7 @@ class WindowMetrics(msgspec.Struct, frozen=True):
         return sum(self.emitted.values())
 
     def execute_latency_ms(self) -> float | None:
-        """Return the mean time that working on an event took; None without events."""
+        """Return the mean processing time of an event; None without events."""
         return _mean(self.busy_ms, self.events_received())
 
     def bundle_latency_ms(self) -> float | None:

@@ -52,7 +52,7 @@ class PlanDeployments:
     ) -> None:
         self.lease_ms = self._base_lease_ms = lease_ms
         self.behind_ms = 0
-        """How long messages have been waiting unread without interruption."""
+        """How long there have been unread messages without interruption."""
         self._quotas = quotas
         self._default_workers = default_workers
         self._default_host = default_host
@@ -123,8 +123,7 @@ class PlanDeployments:
 
     def _take_name(self, key: PlanKey) -> None:
         """Remove the plan's name from the former names of other plans."""
-        # A new leader begins by putting all plans, each of which takes its name: only the renamed ones are looked
-        # through.
+        # A new leader begins by adding all plans, each of which takes its name: only the renamed ones are checked.
         renamed = [self.plans[one] for one in self._renamed if one in self.plans]
         for other in [one for one in renamed if key.plan in one.stored.former_names and one.key != key]:
             if other.key.tenant == key.tenant:
@@ -421,7 +420,8 @@ class PlanDeployments:
             case Submission.NEW:
                 return self._send(record, record.compiled, driver, now_ms)
             case Submission.SENT if record.sent_to == process and record.sent_peer != driver.peer:
-                # The driver has given its connection up, and orders on the way with it. What it had read is listed.
+                # The driver has ended its connection, and orders on the way are lost with it. Those it had read are
+                # listed.
                 return self._send(record, record.compiled, driver, now_ms)
             case Submission.SENT if record.sent_to == process and not lost:
                 return []

@@ -207,7 +207,7 @@ def _unread(record: PlanRecord, live: Iterable[Worker], topics: Mapping[str, int
     if unread := sum(lags.values()):
         return f"{unread:,} messages between its groups are not read yet"
     read = Counter(topic for topic, _ in lags)
-    # A partition that no worker reads, for example after a worker has died, may hold messages.
+    # A partition that no worker reads, for example after a worker has died, may contain messages.
     missing = sorted(topic for topic, count in topics.items() if read[topic] < min(count, MOST_PARTITIONS))
     if missing:
         return (

@@ -13,12 +13,12 @@ from cep_manager.plans.record import PlanRecord
 
 
 def least_epoch(record: PlanRecord, topologies: Iterable[TopologyReport], needed: int) -> int:
-    """Return the epoch that the plan's database must have counted to at least; 0 if any will do.
+    """Return the minimum to which the epoch counter of the plan must have advanced; 0 if any value will do.
 
     Args:
         record: The plan.
-        topologies: Those that the driver has of it.
-        needed: The least epoch that workers need for it.
+        topologies: The driver's topologies of the plan.
+        needed: The minimum epoch that workers need for it.
     """
     used = (one.epoch if record.owns(one) else one.epoch + 1 for one in topologies)
     return max(needed, max(used, default=0))
