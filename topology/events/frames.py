@@ -108,10 +108,20 @@ def event_rows(batch: pa.RecordBatch, timed: bool = True) -> list[dict[str, Any]
 
     An attribute of that name takes precedence.
     """
-    dropped = [KIND] if timed and column_name(TIMESTAMP) not in batch.schema.names else [KIND, TIMESTAMP]
-    shown = written_batch(without_clocks(batch).drop_columns(dropped))
+    shown = _shown(batch, timed)
     rows: list[dict[str, Any]] = shown.rename_columns(list(map(attribute_name, shown.schema.names))).to_pylist()
     return rows
+
+
+def event_columns(batch: pa.RecordBatch, timed: bool = True) -> dict[str, pa.Array]:
+    """Return the columns of the values that `event_rows` returns, by attribute."""
+    shown = _shown(batch, timed)
+    return dict(zip(map(attribute_name, shown.schema.names), shown.columns, strict=True))
+
+
+def _shown(batch: pa.RecordBatch, timed: bool) -> pa.RecordBatch:
+    dropped = [KIND] if timed and column_name(TIMESTAMP) not in batch.schema.names else [KIND, TIMESTAMP]
+    return written_batch(without_clocks(batch).drop_columns(dropped))
 
 
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,11 +11,13 @@ from cep_common.errors import CepError, ConfigError
 from cep_common.protocol.links import StreamSchema
 from query_plan.connectors.templates import TEMPLATE, unknown_in
 from siddhi.column_names import TIMESTAMP
-from topology.events.frames import event_rows
+from topology.events.frames import event_columns
 
 Row = dict[str, Any]
 ValueText = Callable[[str, Any], str]
 """The text of a value of some type."""
+ColumnTexts = Callable[[str, pa.Array], Sequence[str]]
+"""The texts of the values of a column of some type: as ValueText returns them, faster."""
 
 
 class UnfitEventsError(CepError):
@@ -31,7 +33,7 @@ class UnfitEventsError(CepError):
 class SinkMapper:
     """Encodes the events of one stream.
 
-    `write` yields them one by one, `join` groups them into payloads, and `alone` encodes one as its own payload.
+    `write` returns them one by one, `join` groups them into payloads, and `alone`, if given, makes one a payload.
     `joined` puts `header`, if there is one, before the first event. Mappers with `one_event_a_body` cannot join events.
     """
 
@@ -43,7 +45,7 @@ class SinkMapper:
         write: Callable[[pa.RecordBatch], list[bytes]],
         join: Callable[[list[bytes]], bytes],
         header: bytes = b"",
-        alone: Callable[[bytes], bytes] = bytes,
+        alone: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self.content_type = content_type
         self.header = header
@@ -61,7 +63,8 @@ class SinkMapper:
         Raises:
             UnfitEventsError: some of them cannot be encoded.
         """
-        return list(map(self._alone, self._write(batch)))
+        written = self._write(batch)
+        return written if self._alone is None else list(map(self._alone, written))
 
     def joined(self, batch: pa.RecordBatch) -> bytes:
         """Return all events of `batch` (not empty) as one payload.
@@ -70,11 +73,6 @@ class SinkMapper:
             UnfitEventsError: some of them cannot be encoded.
         """
         return self._join(self._write(batch))
-
-
-def by_row(write: Callable[[Row], bytes], timed: bool) -> Callable[[pa.RecordBatch], list[bytes]]:
-    """Write each event as `write` does: its attributes by name, and its time as `_timestamp` if `timed`."""
-    return lambda batch: [write(row) for row in event_rows(batch, timed)]
 
 
 def join_lines(events: list[bytes]) -> bytes:
@@ -89,7 +87,16 @@ class Template:
     wrote it in.
     """
 
-    def __init__(self, text: str, schema: StreamSchema, where: str, value: ValueText, option: str = "payload") -> None:
+    def __init__(
+        self,
+        text: str,
+        schema: StreamSchema,
+        where: str,
+        value: ValueText,
+        option: str = "payload",
+        texts: ColumnTexts | None = None,
+    ) -> None:
+        """Parse the text. Without `texts`, `fill_all` asks `value` for each value. Raises ConfigError."""
         pieces = TEMPLATE.split(text)
         kinds = {TIMESTAMP: "long", **dict(schema.attributes)}
         if unknown := unknown_in(text, kinds):
@@ -97,6 +104,8 @@ class Template:
         self._first = pieces[0]
         self._rest = [(name, kinds[name], text) for name, text in zip(pieces[1::2], pieces[2::2], strict=True)]
         self._value = value
+        self._texts = self._values if texts is None else texts
+        self._format = "%s".join(one.replace("%", "%%") for one in pieces[::2])
 
     def fill(self, row: Row) -> bytes:
         """Return the text for one event."""
@@ -105,6 +114,19 @@ class Template:
             parts += (self._value(kind, row[name]), text)
         return "".join(parts).encode()
 
+    def fill_all(self, batch: pa.RecordBatch) -> list[bytes]:
+        """Return the text for each event."""
+        columns = event_columns(batch)
+        texts = {name: self._texts(kind, columns[name]) for name, kind, _ in self._rest}
+        if not texts:
+            return [self._first.encode()] * batch.num_rows
+        rows = zip(*(texts[name] for name, _, _ in self._rest), strict=True)
+        return list(map(str.encode, map(self._format.__mod__, rows)))
+
+    def _values(self, kind: str, column: pa.Array) -> list[str]:
+        value = self._value
+        return [value(kind, one) for one in column.to_pylist()]
+
 
 def parts_by_text(batch: pa.RecordBatch, template: Template) -> dict[str, pa.RecordBatch]:
     """Return the events of `batch` by the text that `template` makes of each, in the order in which texts come first.
@@ -112,8 +134,8 @@ def parts_by_text(batch: pa.RecordBatch, template: Template) -> dict[str, pa.Rec
     Events of one text keep their order.
     """
     places: dict[str, list[int]] = {}
-    for place, row in enumerate(event_rows(batch)):
-        places.setdefault(template.fill(row).decode(), []).append(place)
+    for place, text in enumerate(template.fill_all(batch)):
+        places.setdefault(text.decode(), []).append(place)
     if len(places) == 1:
         return dict.fromkeys(places, batch)
     return {text: batch.take(pa.array(rows, pa.int64())) for text, rows in places.items()}

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from cep_common.protocol.links import StreamSchema
-from cep_worker.formats.sink_mappers.template import SinkMapper, Template, by_row, join_lines
+from cep_worker.formats.sink_mappers.template import SinkMapper, Template, join_lines
 from cep_worker.formats.value_texts import text_rows, value_text
 from query_plan.connectors.mappers import TextSinkOptions
 from query_plan.connectors.options import read_options
@@ -33,7 +33,7 @@ def text_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> S
         return SinkMapper(_CONTENT_TYPE, _TextWriter(schema, end), join)
     template = Template(options.payload, schema, where, value_text)
     grouped = options.event_grouping_enabled == "true"
-    return SinkMapper(_CONTENT_TYPE, by_row(template.fill, timed=True), join if grouped else join_lines)
+    return SinkMapper(_CONTENT_TYPE, template.fill_all, join if grouped else join_lines)
 
 
 class _TextWriter:

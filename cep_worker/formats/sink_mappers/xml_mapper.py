@@ -17,7 +17,7 @@ from lxml import etree
 from cep_common.errors import ConfigError
 from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.rejections import EventsRejectedError
-from cep_worker.formats.sink_mappers.template import SinkMapper, Template, by_row
+from cep_worker.formats.sink_mappers.template import SinkMapper, Template
 from cep_worker.formats.source_mappers.xml_mapper import parsed
 from cep_worker.formats.value_texts import text_rows, value_text
 from query_plan.connectors.mappers import XmlSinkOptions
@@ -42,7 +42,7 @@ def xml_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> Si
         template = Template(options.payload, schema, where, _escaped)
         if options.validate_xml == "true":
             _check(start + template.fill(dict.fromkeys(["_timestamp", *dict(schema.attributes)])) + end, where)
-        write = by_row(template.fill, timed=True)
+        write = template.fill_all
     else:
         write = _XmlWriter(schema, where)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -16,8 +17,8 @@ from cep_common.errors import ConfigError
 from cep_common.protocol.links import StreamSchema
 from cep_common.protocol.registry import Connector
 from cep_worker.formats.sink_mappers.registry import sink_mapper
-from cep_worker.formats.sink_mappers.template import SinkMapper
-from topology.events.frames import arrow_schema
+from cep_worker.formats.sink_mappers.template import SinkMapper, Template
+from topology.events.frames import arrow_schema, event_rows
 
 SCHEMA = StreamSchema("Alerts", ALERTS)
 ONE = alerts((5, "UA", 3))
@@ -232,3 +233,47 @@ FORBIDDEN = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\ufffe\\uffff]")
 def test_text_that_a_sink_writes_a_source_reads_unless_lines_end_in_it(rows: list[tuple[Any, ...]]) -> None:
     plain = [(None if row[0] is None else row[0].replace("\n", " "), *row[1:]) for row in rows]
     assert written_and_read("text", plain, {"event.grouping.enabled": "true"}) == plain
+
+
+EVERY_TYPE = StreamSchema(
+    "Alerts",
+    (
+        ("te%xt", "string"), ("whole", "int"), ("long", "long"), ("single", "float"), ("real", "double"),
+        ("flag", "bool"), ("object", "object"),
+    ),
+)  # fmt: skip
+OF_EVERY_TYPE = st.tuples(
+    st.none() | st.text(max_size=5) | st.sampled_from(['","', '"', "\\", "\\,", "%s", "\n\x00", "é\u2028"]),
+    st.none() | st.integers(-(2**31), 2**31 - 1),
+    st.none() | st.integers(-(2**63), 2**63 - 1),
+    st.none() | st.floats(width=32),
+    st.none() | st.floats(),
+    st.none() | st.booleans(),
+    st.none() | st.sampled_from([b"{}", b'"a"', b"[1]"]),
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(OF_EVERY_TYPE, max_size=4))
+def test_events_of_a_batch_are_written_as_each_of_them_is(rows: list[tuple[Any, ...]]) -> None:
+    schema = arrow_schema(EVERY_TYPE)
+    columns = [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(list(schema)[2:])]
+    own = [pa.array(range(len(rows)), pa.int64()), pa.array([0] * len(rows), pa.int8())]
+    batch = pa.RecordBatch.from_arrays([*own, *columns], schema=schema)
+    members = ",".join(f'"{name}":"{{{{{name}}}}}"' for name, _ in EVERY_TYPE.attributes)
+
+    def written(kind: str, **options: str) -> list[bytes]:
+        made = sink_mapper(Connector("Alerts", "file", {}, kind, options), EVERY_TYPE, default="json")
+        return made.events(batch)
+
+    events = event_rows(batch)
+    bare = [{name: value for name, value in event.items() if name != "_timestamp"} for event in events]
+    assert written("json") == [msgspec.json.encode({"event": event}) for event in bare]
+    assert written("ndjson") == [msgspec.json.encode(event) for event in events]
+    template = Template(members, EVERY_TYPE, "", _as_json)
+    assert written("json", payload=members, **{"validate.json": "false"}) == [template.fill(one) for one in events]
+
+
+def _as_json(_: str, value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text[1:-1] if isinstance(value, str | bytes) else text
