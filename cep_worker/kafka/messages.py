@@ -130,10 +130,12 @@ class MessageReader:
         payloads = messages.payloads()
         if self._bodies is not None:
             return self._read_bodies(self._bodies, payloads, messages, now_ms)
-        if not payloads or payloads[0][:1] == b"[" or any(_LINE_END in one or not one for one in payloads):
+        if not all(payloads) or not payloads or payloads[0][:1] == b"[":
             return None
         reader = self._reader
         joined = _LINE_END.join(payloads)
+        if joined.count(_LINE_END) >= len(payloads):
+            return None
         try:
             batch = reader.read_lines(joined, now_ms) if isinstance(reader, LineReader) else reader.read(joined, now_ms)
         except EventsRejectedError:

@@ -11,11 +11,12 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
@@ -32,7 +33,7 @@ from cep_worker.formats.sink_mappers.template import SinkMapper, UnfitEventsErro
 from cep_worker.kafka.client import NO_CREATION, Errors, common_settings, explained, library, made, refuse_brokers
 from cep_worker.kafka.seen import SENDER
 from cep_worker.kafka.sequences import Numbers, with_header
-from cep_worker.kafka.targets import Target, Targets
+from cep_worker.kafka.targets import Target, TargetError, Targets
 from cep_worker.kafka.transactions import FOR_GOOD, Headers, NotNowError, Refusals, Row, Transactions
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import EventSink, SinkContext
@@ -55,6 +56,7 @@ GATHER_ROWS = 10_000
 """The number of waiting events that are combined: the brokers answer once for all of them."""
 POLL_S = 0.1
 CALL_S = 1.0
+_TOPIC = attrgetter("topic")
 PARTITIONER = "murmur2_random"
 """The partitioner for keys, as in Kafka's Java clients."""
 
@@ -120,15 +122,11 @@ class _KafkaWriter:
             return
         self._require_brokers(stopping)
         payloads = self._payloads(batch)
-        unwanted: dict[int, str] = {}
-        targets: dict[int, Target] = {}
-        for row, target in enumerate(self._targets.of(batch)):
-            payload = payloads[row]
-            if isinstance(target, Target) and isinstance(payload, bytes):
-                targets[row] = target
-            else:
-                unwanted[row] = str(payload if isinstance(target, Target) else target)
-        rows = list(targets)
+        targets = self._targets.of(batch)
+        unwanted = _unsendable(targets, payloads)
+        rows = (
+            [row for row in range(batch.num_rows) if row not in unwanted] if unwanted else list(range(batch.num_rows))
+        )
         tries = 0
         began = time.monotonic()
         while rows:
@@ -232,7 +230,7 @@ class _KafkaWriter:
             if isinstance(target, Target) and isinstance(payload, bytes):
                 yield target, payload, self._headers(target, frame, row)
             else:
-                yield str(payload if isinstance(target, Target) else target)
+                yield _problem(target, payload)
 
     def _failed(self, group: GroupId, reason: str) -> Iterator[FailedBatch]:
         """All events of the group, read from where they wait."""
@@ -277,7 +275,7 @@ class _KafkaWriter:
     def _send(
         self,
         rows: list[int],
-        targets: dict[int, Target],
+        targets: Sequence[Target | TargetError],
         payloads: list[bytes | str],
         frame: FrameId | None,
         stopping: threading.Event,
@@ -286,22 +284,27 @@ class _KafkaWriter:
         """Send the messages of `rows` in order. Gives those that the brokers do not have: whether for good, and why."""
         outcome = _Outcome()
         failed: dict[int, tuple[bool, str]] = {}
+        synchronous = self._options.is_synchronous == "true"
+        checked: Target | None = None
         for row in rows:
-            target = targets[row]
-            if reason := self._refuse(target, self._producer):
-                failed.update((other, (False, reason)) for other in rows[rows.index(row) :])  # none goes past it
-                break
+            target = cast("Target", targets[row])
+            if target is not checked:
+                if reason := self._refuse(target, self._producer):
+                    failed.update((other, (False, reason)) for other in rows[rows.index(row) :])  # none goes past it
+                    break
+                checked = target
             error = self._produce(row, target, cast("bytes", payloads[row]), frame, outcome)
             if error is not None:
                 failed[row] = error
-            if self._options.is_synchronous == "true":
+            if synchronous:
                 self._drain(outcome, stopping, began)
+                checked = None  # the brokers may have said that it is gone
         self._drain(outcome, stopping, began)
         for row, error in (outcome.failed or {}).items():
             if error.fatal():
                 self._begin_again()
             failed[row] = (error.name() in FOR_GOOD, self._reason(error))
-        self._count(targets[row].topic for row in rows if row not in failed)
+        self._count(map(_TOPIC, (targets[row] for row in rows if row not in failed)))
         return failed
 
     def _count(self, topics: Iterable[str]) -> None:
@@ -322,7 +325,7 @@ class _KafkaWriter:
     def _produce(
         self, row: int, target: Target, payload: bytes, frame: FrameId | None, outcome: _Outcome
     ) -> tuple[bool, str] | None:
-        headers = self._headers(target, frame, row)
+        headers = self._headers(target, frame, row) or None  # a list without headers costs as much as the message
         while True:
             try:
                 self._producer.produce(
@@ -404,6 +407,19 @@ class _KafkaWriter:
         with suppress(self._kafka.KafkaException):
             self._producer.purge()
         self._producer = made(self._kafka.Producer, self._settings, self._where)
+
+
+def _unsendable(targets: Sequence[Target | TargetError], payloads: Sequence[bytes | str]) -> dict[int, str]:
+    """Return the rows that have no target or no payload, each with the reason."""
+    return {
+        row: _problem(target, payload)
+        for row, (target, payload) in enumerate(zip(targets, payloads, strict=True))
+        if not (isinstance(target, Target) and isinstance(payload, bytes))
+    }
+
+
+def _problem(target: Target | TargetError, payload: bytes | str) -> str:
+    return str(payload if isinstance(target, Target) else target)
 
 
 def kafka_sink(context: SinkContext) -> EventSink:

@@ -30,29 +30,18 @@ from cep_worker.formats.schemas.problems import SchemaUnavailableError
 from cep_worker.formats.schemas.settings import mapper_guard
 from cep_worker.formats.source_mappers.registry import source_format
 from cep_worker.formats.transport_properties import split_attributes
-from cep_worker.kafka.client import (
-    NO_CREATION,
-    Errors,
-    callback,
-    common_settings,
-    explained,
-    library,
-    made,
-    pause,
-    refuse_brokers,
-)
+from cep_worker.kafka.client import Errors, callback, common_settings, explained, library, made, pause, refuse_brokers
 from cep_worker.kafka.fetched import Fetched
 from cep_worker.kafka.messages import MessageReader, Refused, StoredMessages, failed_messages
 from cep_worker.kafka.positions import OutOfRangeError, Position
 from cep_worker.kafka.readings import Reader, Reading, Readings
 from cep_worker.kafka.seen import Seen
-from cep_worker.kafka.topic_ids import TopicIds
+from cep_worker.kafka.source_topics import BeginAgainError, SourceTopics
 from cep_worker.kafka.unassigned import UnassignedPartitions
 from cep_worker.plans.connectors import DeclaredConnector
 from cep_worker.sources.base import SourceContext
 from cep_worker.storage.records import BatchOrigin
 from query_plan.connectors.kafka import KafkaSourceOptions, read_offsets, read_partitions, read_topics
-from query_plan.connectors.kafka_settings import CONSUMER
 from query_plan.connectors.options import options_of
 
 logger = logging.getLogger(__name__)
@@ -68,8 +57,10 @@ FILL_S = 0.002
 BEHIND = 1_000
 """With more unread messages than these a batch may grow for CONSUME_S, so that partitions advance together."""
 RETRY_S = 1.0
-CALL_S = 5.0
 PROBE_S = 2.0
+"""How often a source asks whether what was wrong still is, and whether its topics are still the same."""
+KEPT_S = 5.0
+"""How long a problem is shown that does not come again."""
 ENDING_S = 0.5
 STEP_S = 0.005
 SAFE_S = 5.0
@@ -84,10 +75,6 @@ TOO_LARGE = "too-large"
 _GONE = ("inactive", "unknown-stream")
 
 
-class _BeginAgainError(Exception):
-    """The consumer cannot be used any longer; the message says why."""
-
-
 class KafkaSource:
     """Reads in a separate thread."""
 
@@ -98,19 +85,19 @@ class KafkaSource:
         self._options = options
         self._reader = reader
         self._stream = context.declared.stream
-        self._topics = read_topics(options.topic_list)
+        self._topic_names = read_topics(options.topic_list)
         self._listed = read_partitions(options.partition_no_list)
         self._plan = context.declared.plan()
         key = context.declared.key
         identity = f"{context.declared.tenant()}/{key.identity if key is not None else ''}"
         self._names = (identity, self._stream.lasting_name())
         self._once = context.declared.delivery == "exactly-once"
-        self._admin: Any = None
-        self._cluster: str | None = None
-        """The id of the cluster that was read last, which positions and files belong to; empty where it has none."""
         self._seen: Seen | None = None
-        self._ids = TopicIds(Path(context.files.positions), *self._names)
         self._errors = Errors()
+        self._topics = SourceTopics(
+            self._kafka, self._topic_names, self._listed, options, folder=Path(context.files.positions),
+            stream=self._names, client_id=self._client_id(), where=self._where, errors=self._errors,
+        )  # fmt: skip
         self._unassigned: UnassignedPartitions | None = None
         """Of a group of static members."""
         self._trouble = self._left_out = ""
@@ -126,7 +113,7 @@ class KafkaSource:
         self.delivered_events = 0
         self._settings = self._consumer_settings()
         made(self._kafka.Consumer, self._settings, self._where).close()  # wrong settings are the plan's error at once
-        self._thread = threading.Thread(target=self._run, name=f"kafka source {self._topics[0]}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"kafka source {self._topic_names[0]}", daemon=True)
         self._thread.start()
 
     @property
@@ -169,7 +156,7 @@ class KafkaSource:
         while not self._ending.is_set():
             try:
                 self._serve()
-            except (_BeginAgainError, OutOfRangeError) as error:
+            except (BeginAgainError, OutOfRangeError) as error:
                 self._report_problem(str(error))
             except InputError as error:  # the plan is not active, or being deployed
                 self._report_problem("" if error.reason_code in _GONE else error.message)
@@ -189,11 +176,13 @@ class KafkaSource:
     def _serve(self) -> None:
         """Read until the source ends. Raises what keeps it from reading."""
         if reason := refuse_brokers(self._options, self._context.guard if self._guarded() else None, "source"):
-            raise _BeginAgainError(reason)
+            raise BeginAgainError(reason)
         self._newest(())  # whether the plan takes events at all
         consumer = self._kafka.Consumer(self._settings)
         try:
-            self._require_topics(consumer)
+            is_other = self._topics.require(consumer, self._ending)
+            if is_other and self._options.seq_enabled == "true":
+                self._seen = self._seen_at_cluster()
             self._read_topics(consumer)
         finally:
             consumer.close()
@@ -201,7 +190,7 @@ class KafkaSource:
     def _read_topics(self, consumer: Any) -> None:
         other = self._other_group()
         readings = Readings(
-            self._kafka, self._what(), self._newest, self._report_skipped, self._joined, self._ids, other
+            self._kafka, self._what(), self._newest, self._report_skipped, self._joined, self._topics.ids, other
         )
         try:
             self._subscribe(consumer, readings)
@@ -209,7 +198,7 @@ class KafkaSource:
             probed = time.monotonic()
             if self._once:
                 self._unassigned = UnassignedPartitions(
-                    self._kafka, self._topics, self._own_group(), self._where, probed
+                    self._kafka, self._topic_names, self._own_group(), self._where, probed
                 )
             while not self._ending.is_set():
                 self._turn(consumer, readings)
@@ -229,7 +218,7 @@ class KafkaSource:
 
     def _subscribe(self, consumer: Any, readings: Readings) -> None:
         consumer.subscribe(
-            list(self._topics),
+            list(self._topic_names),
             on_assign=callback(readings.assigned),
             on_revoke=callback(readings.revoked),
             on_lost=callback(readings.lost),
@@ -239,29 +228,29 @@ class KafkaSource:
         """Join the group again, which has static members, when none of them reads some partitions."""
         if self._unassigned is None:
             return
-        if lasting := self._unassigned.check(consumer, self._admin, time.monotonic()):
+        if lasting := self._unassigned.check(consumer, self._topics.admin, time.monotonic()):
             names = ", ".join(f"{topic}[{number}]" for topic, number in lasting)
             logger.warning("%s: joining the group again: none of its members reads %s", self._where, names)
             self._subscribe(consumer, readings)
 
     def _turn(self, consumer: Any, readings: Readings) -> None:
-        by_partition: dict[tuple[str, int], list[Any]] = {}
+        found = self._fetch(consumer, FILL_S if readings.unread() <= BEHIND else CONSUME_S)
         ends: list[tuple[Any, Reading, int]] = []
-        size = count = 0
-        for one in self._fetch(consumer, FILL_S if readings.unread() <= BEHIND else CONSUME_S):
-            if one.error() is not None:
-                read = readings.reading(one.topic(), one.partition())
-                if read is not None and one.error().code() == self._kafka.KafkaError._PARTITION_EOF:
-                    ends.append((one, read, read.position.generation))
-                self._heed(consumer, readings, one)
-                continue
-            by_partition.setdefault((one.topic(), one.partition()), []).append(one)
-            size += len(one)
-            count += 1
-        if count:
-            self._most = max(1, min(self._limit, MOST_BYTES * count // max(size, 1)))
+        errors = [one for one in found if one.error() is not None]
+        if errors:
+            found = [one for one in found if one.error() is None]
+        for one in errors:
+            read = readings.reading(one.topic(), one.partition())
+            if read is not None and one.error().code() == self._kafka.KafkaError._PARTITION_EOF:
+                ends.append((one, read, read.position.generation))
+            self._heed(consumer, readings, one)
+        if found:
+            self._most = max(1, min(self._limit, MOST_BYTES * len(found) // max(sum(map(len, found)), 1)))
             self._errors.clear()
             self._report_problem("")
+        by_partition: dict[tuple[str, int], list[Any]] = {}
+        for one in found:
+            by_partition.setdefault((one.topic(), one.partition()), []).append(one)
         for (topic, number), messages in by_partition.items():
             reading = readings.reading(topic, number)
             if reading is not None:
@@ -282,7 +271,9 @@ class KafkaSource:
         """All messages of one partition go on: as events, or among the failed ones."""
         topic, number = messages[0].topic(), messages[0].partition()
         last = Position(reading.position.generation, messages[-1].offset() + 1)
-        fetched = Fetched([one for one in messages if one.offset() >= reading.position.offset])
+        if messages[0].offset() < reading.position.offset:
+            messages = [one for one in messages if one.offset() >= reading.position.offset]
+        fetched = Fetched(messages)
         refused: list[Refused] = []
         if self._seen is not None:
             refused += self._seen.take_off(fetched)
@@ -305,7 +296,7 @@ class KafkaSource:
         readings.took(topic, number, last)
 
     def _read(self, consumer: Any, readings: Readings, fetched: Fetched) -> tuple[pa.RecordBatch | None, list[Refused]]:
-        """Return the events of the messages, and what is refused. Wait for schemas. Raises _BeginAgainError."""
+        """Return the events of the messages, and what is refused. Wait for schemas. Raises BeginAgainError."""
         paused = False
         while True:
             try:
@@ -320,16 +311,16 @@ class KafkaSource:
             self._pause(consumer, readings)
             paused = True
             if self._ending.wait(RETRY_S):
-                raise _BeginAgainError("")
+                raise BeginAgainError("")
 
     def _split(self, fetched: Fetched, problem: str) -> None:
         """Take fewer messages at once, since the log can never hold their events together.
 
-        A single message that is too large is kept as failed. Raises _BeginAgainError otherwise.
+        A single message that is too large is kept as failed. Raises BeginAgainError otherwise.
         """
         if len(fetched) > 1:
             self._limit = self._most = max(1, len(fetched) // 2)
-            raise _BeginAgainError(problem)
+            raise BeginAgainError(problem)
         self._keep_failed([Refused(fetched.message(0), problem)])
 
     def _submit(
@@ -343,7 +334,7 @@ class KafkaSource:
         """Wait until the worker has the events in its log.
 
         Raises:
-            _BeginAgainError: The source ends before.
+            BeginAgainError: The source ends before.
             InputError: The plan takes nothing now.
         """
         while True:
@@ -355,7 +346,7 @@ class KafkaSource:
                     raise
                 self._report_problem(error.message)
             if self._ending.wait(RETRY_S):
-                raise _BeginAgainError("")
+                raise BeginAgainError("")
 
     def _wait(self, consumer: Any, readings: Readings, taken: Future[None]) -> None:
         taken.add_done_callback(lambda _: self._stirred.set())
@@ -374,7 +365,7 @@ class KafkaSource:
         try:
             taken.result(SAFE_S)
         except (CancelledError, TimeoutError):
-            raise _BeginAgainError("") from None
+            raise BeginAgainError("") from None
 
     def _pause(self, consumer: Any, readings: Readings) -> None:
         """Read nothing for now, of new partitions either; the brokers see that the member is alive."""
@@ -391,66 +382,17 @@ class KafkaSource:
             readings.out_of_range(consumer, message.topic(), message.partition())
             return
         place = f"topic {message.topic()}: " if message.topic() else ""
-        raise _BeginAgainError(f"{place}{explained(error)}")
+        raise BeginAgainError(f"{place}{explained(error)}")
 
     def _probe(self, consumer: Any) -> None:
         """See whether what was wrong still is."""
         if self._errors.text:
             with suppress(self._kafka.KafkaException):
-                consumer.list_topics(self._topics[0], timeout=RETRY_S)
+                consumer.list_topics(self._topic_names[0], timeout=RETRY_S)
                 self._errors.clear()
-        elif time.monotonic() - self._trouble_at >= CALL_S:
+        elif time.monotonic() - self._trouble_at >= KEPT_S:
             self._report_problem("")
-        for topic, topic_id in self._topic_ids().items():
-            if self._ids.differs(topic, topic_id):
-                raise _BeginAgainError(f"topic {topic} was deleted and created again")
-
-    def _require_topics(self, consumer: Any) -> None:
-        cluster = ""
-        for topic in self._topics:
-            metadata = self._metadata(consumer, topic)
-            cluster, found = metadata.cluster_id or "", metadata.topics[topic]
-            if found.error is not None:
-                raise _BeginAgainError(f"topic {topic}: {explained(found.error)}")
-            if missing := sorted(set(self._listed) - set(found.partitions)):
-                there = f"it has 0 to {len(found.partitions) - 1}"
-                raise _BeginAgainError(f"topic {topic} has no partition {missing[0]} (partition.no.list); {there}")
-        folder, is_other = Path(self._context.files.positions), cluster != self._cluster
-        if is_other:
-            self._ids = TopicIds(folder, *self._names, cluster)
-        for topic, topic_id in self._topic_ids().items():
-            if self._ids.note(topic, topic_id):
-                logger.warning("%s: topic %s was deleted and created again", self._where, topic)
-        if is_other and self._options.seq_enabled == "true":
-            self._seen = Seen(folder, *self._names, self._options, cluster, lambda one: self._ids.had(one) is not False)
-        self._cluster = cluster
-        self._errors.clear()
-
-    def _topic_ids(self) -> dict[str, str]:
-        """Return the ids of the topics. Old brokers have none."""
-        from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - an extra
-
-        if self._admin is None:
-            common = common_settings(self._options, f"cep-{self._context.worker}")
-            own = {name: value for name, value in common.items() if name not in CONSUMER}
-            self._admin = made(AdminClient, own | NO_CREATION | {"error_cb": self._errors.note}, self._where)
-        found: dict[str, str] = {}
-        asked = self._admin.describe_topics(self._kafka.TopicCollection(list(self._topics)), request_timeout=PROBE_S)
-        for topic, answer in asked.items():
-            with suppress(self._kafka.KafkaException):
-                found[topic] = str(answer.result().topic_id or "")
-        return found
-
-    def _metadata(self, consumer: Any, topic: str) -> Any:
-        """Return what the brokers know of themselves and the topic. Raises _BeginAgainError when they do not answer."""
-        deadline = time.monotonic() + CALL_S
-        while True:
-            try:
-                return consumer.list_topics(topic, timeout=PROBE_S / 2)
-            except self._kafka.KafkaException as error:
-                consumer.poll(0)  # says why
-                if self._errors.text or self._ending.is_set() or time.monotonic() >= deadline:
-                    raise _BeginAgainError(self._errors.text or explained(error.args[0])) from None
+        self._topics.refuse_others()
 
     def _keep_failed(self, refused: Sequence[Refused]) -> None:
         if not refused:
@@ -488,7 +430,7 @@ class KafkaSource:
         while not found.done() and not self._ending.is_set() and time.monotonic() < deadline:
             self._ending.wait(STEP_S)
         if not found.done():
-            raise _BeginAgainError("" if self._ending.is_set() else "the worker is busy")
+            raise BeginAgainError("" if self._ending.is_set() else "the worker is busy")
         return found.result()
 
     def _joined(self, topic: str, partition: int) -> None:
@@ -502,12 +444,22 @@ class KafkaSource:
     def _guarded(self) -> bool:
         return "bootstrap.servers" not in self._context.declared.given
 
+    def _seen_at_cluster(self) -> Seen:
+        """Return the numbers of messages that were accepted from the cluster."""
+        folder, ids = Path(self._context.files.positions), self._topics.ids
+        return Seen(
+            folder, *self._names, self._options, self._topics.cluster or "", lambda one: ids.had(one) is not False
+        )
+
+    def _client_id(self) -> str:
+        return f"cep-{self._context.worker}"
+
     def _what(self) -> Reader:
         options = self._options
         return Reader(
             *self._names, self._listed, read_offsets(options.topic_offsets_map), options.reset(),  # type: ignore[arg-type]
             commits=self._once or options.enable_offsets_commit == "true", waits=options.enable_async_commit == "false",
-            safe_s=self._context.safe_ms / 1000, cluster=self._cluster or "",
+            safe_s=self._context.safe_ms / 1000, cluster=self._topics.cluster or "",
         )  # fmt: skip
 
     def _own_group(self) -> str:
@@ -541,7 +493,7 @@ class KafkaSource:
             "isolation.level": "read_committed",
             "fetch.queue.backoff.ms": 10,
             "queued.max.messages.kbytes": 32_768,
-            **common_settings(options, f"cep-{self._context.worker}"),
+            **common_settings(options, self._client_id()),
         }
         with suppress(ValueError):  # what is no number has no effect
             self._limit = self._most = max(1, int(settings.pop("max.poll.records", MOST_MESSAGES)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -46,16 +46,17 @@ class Targets:
         texts = (options.topic, options.partition_no, options.key, *headers.values())
         self._fixed = None if any(map(attributes_in, texts)) else self._target({})
 
-    def of(self, batch: pa.RecordBatch) -> Iterator[Target | TargetError]:
+    def of(self, batch: pa.RecordBatch) -> Sequence[Target | TargetError]:
         """Return the target of each event, or why it has none."""
         if self._fixed is not None:
-            yield from (self._fixed for _ in range(batch.num_rows))
-            return
-        for row in event_rows(batch):
-            try:
-                yield self._target(row)
-            except TargetError as error:
-                yield error
+            return [self._fixed] * batch.num_rows
+        return list(map(self._target_or_error, event_rows(batch)))
+
+    def _target_or_error(self, row: Row) -> Target | TargetError:
+        try:
+            return self._target(row)
+        except TargetError as error:
+            return error
 
     def _target(self, row: Row) -> Target:
         topic = self._topic.fill(row).decode()
