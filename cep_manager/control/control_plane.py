@@ -34,6 +34,7 @@ from cep_manager.control.deployment.deployments import PlanDeployments, describe
 from cep_manager.control.instructions import DriverOrder, Instruction, PushToDriver
 from cep_manager.control.members import ClusterMembers
 from cep_manager.control.registry import EndpointRegistry
+from cep_manager.control.result_order import ResultOrder
 from cep_manager.control.run_fence import RunFence
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.control.task_refreshes import TaskRefreshes
@@ -102,6 +103,7 @@ class ControlPlane:
         self._samples = Samples()
         self._deployments = PlanDeployments(lease_ms, default_workers, quotas, default_host)
         self._fence = RunFence(self._deployments, self._members, self._registry, heartbeat_ms, lease_ms)
+        self._result_order = ResultOrder(self._deployments, self._members, self._registry)
         self._refreshes = TaskRefreshes(self._deployments, self._members, self._registry, self._samples, self._lease)
         self._quotas = quotas
         self._driver_lost = False
@@ -140,7 +142,7 @@ class ControlPlane:
                 by_stage = message.role == "worker"
                 refusal = self._fence.refuse_run(message) if by_stage else self._fence.refuse_epoch(message)
                 refusal = refusal or self._fence.await_receivers(message, now_ms)
-                return (refusal, []) if refusal else self._registry.assign(message, now_ms)
+                return (refusal, []) if refusal else self._assign(message, now_ms)
             case RegisterWorker():
                 return self._worker(peer, message, now_ms)
             case RegisterTask():
@@ -154,6 +156,14 @@ class ControlPlane:
         return Rejected(
             code="unexpected-message", reason=f"a manager does not accept messages of type {message.TYPE}"
         ), []
+
+    def _assign(self, message: RequestEndpoint, now_ms: int) -> tuple[Message, list[Instruction]]:
+        request = self._result_order.follow(message, now_ms)
+        if isinstance(request, Rejected):
+            return request, []
+        answer, notes = self._registry.assign(request, now_ms)
+        self._result_order.assigned(request, answer)
+        return answer, notes
 
     def _tell_all(self, message: Message) -> Message:
         if isinstance(message, RegisterWorker):
@@ -517,6 +527,7 @@ class ControlPlane:
             self._errors.keep(self._deployments.plans)
             self._deliveries.keep(self._deployments.plans)
             self._checkpoints.keep(self._deployments.plans)
+            self._result_order.keep(self._deployments.plans)
         self._samples.keep(key, {name.rpartition("#")[0] for name in instances})
 
 

@@ -163,6 +163,10 @@ class EndpointRegistry:
         """Return the number of known receivers that the plan has registered under `epoch`."""
         return sum((one[0], one[2]) == ("receiver", epoch) for one in self._of(key))
 
+    def serves(self, worker: str, key: PlanKey, epoch: int) -> bool:
+        """Return whether the worker has registered for the plan's results of `epoch`."""
+        return ("worker", key, epoch, worker) in self._of(key)
+
     def forget_receivers(self, key: PlanKey, epoch: int) -> None:
         """Remove the plan's receivers of `epoch`; its workers stay."""
         for identity in [one for one in self._of(key) if (one[0], one[2]) == ("receiver", epoch)]:
