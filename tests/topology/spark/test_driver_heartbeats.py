@@ -24,7 +24,7 @@ from cep_common.protocol.drivers import (
     SubmitTopology,
     TopologyReport,
 )
-from topology.checkpoint.coordination.service import CheckpointsView
+from topology.checkpoint.coordination.views import CheckpointsView
 from topology.driver.fencing import OrderFence
 from topology.driver.lifecycle import Instruction, TopologyRuns
 from topology.spark.driver_side import driver as driver_module

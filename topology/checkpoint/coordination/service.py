@@ -20,7 +20,7 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_common.process.priority import ControlPriority, raise_priority
 from cep_common.protocol.checkpoints import JoinTopology, ReportPart
 from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, Envelope, decode, encode
-from cep_common.protocol.drivers import CheckpointReport, SavepointReport
+from cep_common.protocol.drivers import SavepointReport
 from cep_common.protocol.registry import CheckpointSpan, Message, Rejected
 from cep_common.security.roles import SocketKind
 from cep_common.sockets.probe import Probes
@@ -40,9 +40,10 @@ from topology.checkpoint.coordination.instructions import (
     SavepointEnded,
     WriteManifest,
 )
-from topology.checkpoint.coordination.runs import CheckpointedRun, RunId
+from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.coordination.savepoints import Savepoints
 from topology.checkpoint.coordination.storing import Storing
+from topology.checkpoint.coordination.views import CheckpointsView, TopologyViews
 from topology.checkpoint.errors import OTHER_VERSION, CheckpointError, CheckpointUnreadableError
 from topology.checkpoint.storage.state_formats import format_problem, noted_formats
 
@@ -88,22 +89,6 @@ class RunRefused(msgspec.Struct, frozen=True):
 Event = RunOpened | RunRefused | RestartTopology | Drained
 
 
-class CheckpointsView(msgspec.Struct, frozen=True):
-    """The reported status of a topology's checkpoints.
-
-    It reports which results are final, its newest checkpoints, which one it started from, how many failed, and why it
-    cannot start from the newest.
-    """
-
-    spans: tuple[CheckpointSpan, ...] = ()
-    checkpoints: tuple[CheckpointReport, ...] = ()
-    begun_from: int = 0
-    failed: int = 0
-    unreadable: str = ""
-    current: bool = False
-    """The retained checkpoints include the topology's whole state: no further one is needed until an event arrives."""
-
-
 class CheckpointService(threading.Thread):
     """Coordinates the checkpoints of all runs from `start` to `close`.
 
@@ -127,11 +112,7 @@ class CheckpointService(threading.Thread):
         self._probes: Probes[tuple[RunId, int]] = Probes()
         self._coordinator = Coordinator(timing, takes=archive is not None)
         self._plans: dict[RunId, str] = {}
-        self._begun_from: dict[tuple[PlanKey, int], int] = {}
-        self._unreadable: dict[tuple[PlanKey, int], str] = {}
-        self._views: dict[tuple[PlanKey, int], CheckpointsView] = {}
-        self.view_version = 0
-        """Grows when `view` returns something else of any topology."""
+        self._views = TopologyViews()
         self._savepoint_reports: tuple[SavepointReport, ...] = ()
         self._news = True
         self._looked_ms: int | None = None
@@ -211,9 +192,12 @@ class CheckpointService(threading.Thread):
 
     def view(self, key: PlanKey, epoch: int) -> CheckpointsView:
         """Return the view of a topology's checkpoints, also between two of its attempts."""
-        found = self._views.get((key, epoch), CheckpointsView())
-        unreadable = self._unreadable.get((key, epoch), "")
-        return msgspec.structs.replace(found, unreadable=unreadable) if unreadable else found
+        return self._views.view(key, epoch)
+
+    @property
+    def view_version(self) -> int:
+        """A number that grows with each change of a view."""
+        return self._views.version
 
     def savepoints(self) -> tuple[SavepointReport, ...]:
         """Return the reports about savepoints."""
@@ -342,8 +326,7 @@ class CheckpointService(threading.Thread):
                 unfit = isinstance(answer, CheckpointUnreadableError)
                 other = isinstance(answer, CheckpointUnreadableError) and answer.reason_code == OTHER_VERSION
                 if other:
-                    self._unreadable[run.key, run.epoch] = answer.message
-                    self.view_version += 1
+                    self._views.note_unreadable(run.key, run.epoch, answer.message)
                 self._happen(RunRefused(run, answer.message, unfit, other))
                 return
             self._begin(run, tasks, answer)
@@ -361,8 +344,7 @@ class CheckpointService(threading.Thread):
         opening = opened.opening if opened is not None else None
         self._do(self._coordinator.begin_run(run, tasks, opening, interval_ms, query_plan))
         reference, number = (opened.reference, opened.number) if opened is not None else ("", 0)
-        self._begun_from[run.key, run.epoch] = number
-        self._unreadable.pop((run.key, run.epoch), None)
+        self._views.begin(run.key, run.epoch, number)
         if opened is not None and opened.kept:
             logger.warning(
                 "the newest checkpoint belongs to another plan of this name: topology=%s kept_as_savepoint=%s",
@@ -426,11 +408,8 @@ class CheckpointService(threading.Thread):
         """Tasks on hosts with another version of the software write what a topology of this one may not read."""
         run = order.run
         problem = format_problem(noted_formats(state for part in order.parts for state in part.states))
-        if problem:
-            self._unreadable[run.key, run.epoch] = f"checkpoint {order.checkpoint} cannot be used: {problem}"
-            self.view_version += 1
-        else:
-            self._unreadable.pop((run.key, run.epoch), None)
+        unreadable = f"checkpoint {order.checkpoint} cannot be used: {problem}" if problem else ""
+        self._views.note_unreadable(run.key, run.epoch, unreadable)
 
     def _spans_of(self, run: RunId) -> tuple[CheckpointSpan, ...]:
         found = self._coordinator.runs.get((run.key, run.epoch))
@@ -463,14 +442,7 @@ class CheckpointService(threading.Thread):
             run = self._coordinator.runs.get((key, epoch))
             if run is None:
                 continue
-            begun_from = self._begun_from.get((key, epoch), 0)
-            checkpoints = CheckpointsView(
-                run.spans(), _history(run, ahead_ms), begun_from, run.failures, current=run.is_current()
-            )
-            before = self._views.get((key, epoch))
-            if before is None or _differ(before, checkpoints):
-                self._views[key, epoch] = checkpoints
-                self.view_version += 1
+            self._views.update(key, epoch, run, ahead_ms)
         savepoints = self._savepoints.reports()
         if savepoints != self._savepoint_reports:
             self._savepoint_reports = savepoints
@@ -478,34 +450,4 @@ class CheckpointService(threading.Thread):
 
     def _forget_views(self, key: PlanKey, epoch: int) -> None:
         self._coordinator.forget(key, epoch)
-        self._views.pop((key, epoch), None)
-        self.view_version += 1
-        self._begun_from.pop((key, epoch), None)
-        self._unreadable.pop((key, epoch), None)
-
-
-def _history(run: CheckpointedRun, ahead_ms: int) -> tuple[CheckpointReport, ...]:
-    return tuple(
-        CheckpointReport(
-            checkpoint=one.checkpoint,
-            state=one.state,
-            began_ms=one.began_ms + ahead_ms,
-            duration_ms=one.duration_ms,
-            size_bytes=one.size_bytes,
-            stored_bytes=one.stored_bytes,
-            alignment_ms=one.alignment_ms,
-            name=one.name,
-            error=one.error,
-            trigger=one.trigger,
-            tasks=one.tasks,
-            acknowledged=one.acknowledged,
-        )
-        for one in run.history
-    )
-
-
-def _differ(before: CheckpointsView, now: CheckpointsView) -> bool:
-    """Return whether there is news; a small adjustment of the clock is none."""
-    states = [[(one.checkpoint, one.state, one.error) for one in reported.checkpoints] for reported in (before, now)]
-    others = [(reported.spans, reported.begun_from, reported.failed, reported.current) for reported in (before, now)]
-    return states[0] != states[1] or others[0] != others[1]
+        self._views.forget(key, epoch)

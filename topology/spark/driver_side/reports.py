@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import msgspec
 
 from cep_common.protocol.drivers import RunName, RunState, SavepointReport, TopologyReport
-from topology.checkpoint.coordination.service import CheckpointService, CheckpointsView
+from topology.checkpoint.coordination.service import CheckpointService
+from topology.checkpoint.coordination.views import CheckpointsView
 from topology.driver.lifecycle import RunId, TopologyRuns
 
 
