@@ -108,7 +108,7 @@ class ManagerFacade:
         self._insights = Insights(self._known_processes, asking(service.context), own, insight)
         self._state_queries = StateQueries(asking(service.context), config.scripts)
         self.file_plans = FilePlanCommands(changes)
-        self.folder = PlanFolderWatch(config.plan_folder, self.file_plans)
+        self.folder = PlanFolderWatch(config.plan_folder, self.file_plans, config.node.name)
         self.sweeper = TopicSweeper(changes)
         self.scaler = PlanScaler(changes, config.scaling, clock)
         self.scaling = self.scaler.view

@@ -30,17 +30,21 @@ class FilePlanCommands:
             key: parse_origin(record.stored.settings.origin) for key, record in self._changes.snapshot().plans.items()
         }
 
-    def deploy_file(self, tenant: int, text: str, origin: FileOrigin, files: Collection[str]) -> None:
+    def deploy_file(
+        self, tenant: int, text: str, origin: FileOrigin, files: Collection[str], *, edited: bool = False
+    ) -> None:
         """See `FilePlans.deploy_file`."""
         compiled = self._changes.compilers.compile(text, known_reaches(self._changes.service.led()))
         with self._changes.one_at_a_time:
             origins, key = self.origins(), self._changes.key_of(tenant, compiled.name)
-            former = next((plan for plan, one in origins.items() if one is not None and one.name == origin.name), None)
+            theirs = {plan for plan, one in origins.items() if one is not None and one.node != origin.node}
+            of_file = [plan for plan, one in origins.items() if one is not None and one.name == origin.name]
+            former = next((plan for plan in of_file if plan not in theirs), key if key in of_file else None)
             before = self._changes.snapshot().plans.get(key)
-            if before is not None and former != key:
+            if before is not None and (former != key or (key in theirs and not edited)):
                 if is_same_distributed(before, compiled):
                     text = before.target()[0]
-                _refuse_other_source(before, origins[key], text, files)
+                _refuse_other_source(before, origins[key], text, files, is_theirs=key in theirs)
             if before is not None:
                 refuse_draining(before)
                 if former not in (None, key):
@@ -59,7 +63,9 @@ class FilePlanCommands:
             return self._changes.undeploy(key)
 
 
-def _refuse_other_source(record: PlanRecord, source: FileOrigin | None, text: str, files: Collection[str]) -> None:
+def _refuse_other_source(
+    record: PlanRecord, source: FileOrigin | None, text: str, files: Collection[str], *, is_theirs: bool
+) -> None:
     """Raise PlanExistsError unless a file may take the plan over: from a file that was removed, or unchanged."""
     name = record.key.plan
     rule = parse_rule_origin(record.stored.settings.origin)
@@ -67,6 +73,12 @@ def _refuse_other_source(record: PlanRecord, source: FileOrigin | None, text: st
         raise PlanExistsError(
             f"a plan named {name} belongs to the rule set {rule.rule_set}; remove it there, or choose another name"
         )
+    if source is not None and is_theirs:
+        if record.target()[0] != text:
+            where = f" from the file {source.name}" + (f" of {source.node}" if source.node else "")
+            remedy = "make both files equal, or change this one again to replace the plan"
+            raise other_text(name, record.target()[0], text, where, remedy)
+        return
     if source is not None and source.name in files:
         raise PlanExistsError(
             f"a plan named {name} comes from the file {source.name}; choose another name in one of both"

@@ -30,11 +30,14 @@ class FilePlans(Protocol):
     def origins(self) -> Mapping[PlanKey, FileOrigin | None]:
         """Return every deployed plan and its file; None if it was deployed by hand."""
 
-    def deploy_file(self, tenant: int, text: str, origin: FileOrigin, files: Collection[str]) -> None:
+    def deploy_file(
+        self, tenant: int, text: str, origin: FileOrigin, files: Collection[str], *, edited: bool = False
+    ) -> None:
         """Deploy the plan in `text` in place of the one that came from its file before.
 
-        It also replaces a plan from a file that is not among the `files` of the folder any longer. Raises
-        PlanExistsError when a plan of its name was deployed in another way.
+        It also replaces a plan from a file that is not among the `files` of the folder any longer, and one of another
+        node's file if this file was `edited` here. Raises PlanExistsError when a plan of its name was deployed in
+        another way.
         """
 
     def undeploy(self, key: PlanKey) -> object:
@@ -50,11 +53,12 @@ EMPTY = (
 class PlanFolderWatch:
     """Polls the folder until stopped. A folder that cannot be read is reported and changes nothing."""
 
-    def __init__(self, config: PlanFolderConfig, plans: FilePlans) -> None:
+    def __init__(self, config: PlanFolderConfig, plans: FilePlans, node: str = "") -> None:
         self._config = config
+        self._node = node
         self._path = Path(config.path)
         self._plans = plans
-        self._folder = PlanFolder()
+        self._folder = PlanFolder(node)
         self._problems: tuple[FileProblem, ...] = ()
         self._had_files: tuple[int, int] | None = None
         """The folder in which there were files: its device and inode."""
@@ -102,7 +106,7 @@ class PlanFolderWatch:
                 logger.info("file is gone, its plan is undeployed plan=%s", key.topology())
                 self._plans.undeploy(key)
         except NotLeaderError:  # the leader scans the folder; a new leader scans all of it
-            self._folder = PlanFolder()
+            self._folder = PlanFolder(self._node)
             self._tell(())
             return
         except CepError as error:  # the manager or its store is not available now: the next scan continues
@@ -125,10 +129,13 @@ class PlanFolderWatch:
             return
         try:
             contents = (self._path / name).read_bytes()
-            origin = origin_of(name, contents)
-            if origin not in self._plans.origins().values():
+            origin = origin_of(name, contents, self._node)
+            if any(one is not None and one.is_equal(origin) for one in self._plans.origins().values()):
+                self._folder.note_shared(name)
+            else:
                 text = named_after(contents.decode("utf-8"), PurePath(name).stem)
-                self._plans.deploy_file(tenant_of(name), text, origin, files)
+                edited = self._folder.is_edited(name)
+                self._plans.deploy_file(tenant_of(name), text, origin, files, edited=edited)
         except UnicodeDecodeError as error:
             self._folder.handled(name, f"it is not UTF-8 text (byte {error.start})")
         except (ValueError, OSError) as error:

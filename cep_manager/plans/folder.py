@@ -7,7 +7,8 @@ FOLDER/7/late.siddhiql     a plan of tenant 7
 
 A file acts when it changes: what is done to its plan by other ways stands until the file changes again or goes. The
 plan keeps an origin, so that a manager that starts again knows what it has done: the file's name and the digest of its
-text.
+text, and which of two nodes has the file. Each node has a folder of its own: what the other one finds there when it
+takes over may be old, so it changes and undeploys nothing before it changes itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
 
 SUFFIX = ".siddhiql"
 
-_ORIGIN = re.compile(r"(?P<name>.+) sha256:(?P<digest>[0-9a-f]{64})", re.DOTALL)
+_ORIGIN = re.compile(r"(?P<name>.+) sha256:(?P<digest>[0-9a-f]{64})(?: node:(?P<node>.+))?", re.DOTALL)
 
 Stamp = tuple[int, int]
 """A file's time of change in nanoseconds and its size in bytes: when both stay, its contents have stayed."""
@@ -29,14 +30,22 @@ Stamp = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class FileOrigin:
-    """The file that a plan was deployed from, by its name within the folder, and the digest of the text it had."""
+    """The file that a plan was deployed from, by its name within the folder, and the digest of the text it had.
+
+    `node` is the one of two nodes whose folder it is; empty: there are no nodes.
+    """
 
     name: str
     digest: str
+    node: str = ""
 
     def text(self) -> str:
         """Return the origin as the plan store keeps it."""
-        return f"{self.name} sha256:{self.digest}"
+        return f"{self.name} sha256:{self.digest}" + (f" node:{self.node}" if self.node else "")
+
+    def is_equal(self, other: FileOrigin) -> bool:
+        """Return whether `other` is this file with this text, on this or on another node."""
+        return (self.name, self.digest) == (other.name, other.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +66,11 @@ class FolderChanges:
 
 @dataclass(slots=True)
 class PlanFolder:
-    """The known files of the folder, from one scan to the next."""
+    """The known files of the folder of `node`, from one scan to the next."""
 
+    node: str = ""
+    _shared: set[str] = field(default_factory=set)
+    """Files that were in this folder with the text of the other node's."""
     _seen: dict[str, Stamp] = field(default_factory=dict)
     _handled: dict[str, Stamp] = field(default_factory=dict)
     _problems: dict[str, str] = field(default_factory=dict)
@@ -86,8 +98,22 @@ class PlanFolder:
         for known in (self._handled, self._problems):
             for name in [name for name in known if name not in files]:
                 del known[name]
-        gone = tuple(key for key, origin in sorted(origins.items()) if origin is not None and origin.name not in files)
+        gone = tuple(
+            key
+            for key, origin in sorted(origins.items())
+            if origin is not None
+            and origin.name not in files
+            and (origin.node == self.node or origin.name in self._shared)
+        )
         return FolderChanges(changed, gone if settled and not changed else ())
+
+    def note_shared(self, name: str) -> None:
+        """Note that the file is the same on both nodes: its plan goes with this one, too."""
+        self._shared.add(name)
+
+    def is_edited(self, name: str) -> bool:
+        """Return whether the file, which has changed, had another text in this folder before."""
+        return name in self._handled
 
     def try_again(self) -> None:
         """Read the files that wait once more, though no other file or plan has come or gone."""
@@ -116,20 +142,20 @@ class PlanFolder:
         return tuple(FileProblem(_as_text(name), problem) for name, problem in sorted(self._problems.items()))
 
 
-def origin_of(name: str, contents: bytes) -> FileOrigin:
-    """Return the origin of a plan that is deployed from the file called `name` with `contents`.
+def origin_of(name: str, contents: bytes, node: str = "") -> FileOrigin:
+    """Return the origin of a plan that is deployed from the file called `name` with `contents`, of `node`.
 
     ValueError when the name is not text: the plan store could not keep it.
     """
     if _as_text(name) != name:
         raise ValueError("the file's name is not UTF-8; rename it")
-    return FileOrigin(name, hashlib.sha256(contents).hexdigest())
+    return FileOrigin(name, hashlib.sha256(contents).hexdigest(), node)
 
 
 def parse_origin(text: str) -> FileOrigin | None:
     """Return the origin that the plan store has kept; None for a plan that was deployed by hand."""
     found = _ORIGIN.fullmatch(text)
-    return FileOrigin(found["name"], found["digest"]) if found else None
+    return FileOrigin(found["name"], found["digest"], found["node"] or "") if found else None
 
 
 def tenant_of(name: str) -> int:

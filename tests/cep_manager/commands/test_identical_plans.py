@@ -150,3 +150,67 @@ def test_a_file_of_the_watched_folder_is_compared_too(
         watching.look()
     assert watching.problems() == ()
     assert deployed(first) == (RISE, 1)
+
+
+def folder_of(node: str, tmp_path: Path, manager: ManagerProcess) -> tuple[Path, PlanFolderWatch]:
+    """The node's own folder of plans, as the manager watches it when the node is active."""
+    folder = tmp_path / node
+    folder.mkdir()
+    return folder / "rise.siddhiql", PlanFolderWatch(PlanFolderConfig(str(folder)), manager.manager.file_plans, node)
+
+
+def look(watching: PlanFolderWatch) -> None:
+    for _ in range(3):
+        watching.look()
+
+
+@pytest.mark.parametrize(("mine", "theirs", "epoch"), [(RISE, OTHER, 2), (PLAIN, PLAIN.replace("+ 1", "+ 2"), 2)])
+def test_the_folder_of_a_node_that_takes_over_changes_nothing_until_it_changes(
+    managers: tuple[ManagerProcess, ManagerProcess], tmp_path: Path, mine: str, theirs: str, epoch: int
+) -> None:
+    leader, _ = managers
+    first, watching_first = folder_of("node-1", tmp_path, leader)
+    second, watching_second = folder_of("node-2", tmp_path, leader)
+    first.write_text(mine, encoding="utf-8")
+    look(watching_first)
+    assert deployed(leader) == (mine, 1)
+
+    look(watching_second)  # its folder is empty: nothing is undeployed
+    assert watching_second.problems() == ()
+    second.write_text(theirs, encoding="utf-8")
+    look(watching_second)
+    (problem,) = watching_second.problems()
+    assert "from the file rise.siddhiql of node-1 with another text; make both files equal" in problem.problem
+    assert changed_lines(problem.problem) == DIFFERENCE
+    assert deployed(leader) == (mine, 1)
+
+    second.write_text(mine, encoding="utf-8")
+    look(watching_second)
+    assert watching_second.problems() == ()
+    assert deployed(leader) == (mine, 1)
+
+    second.write_text(theirs + "\n", encoding="utf-8")  # an edit of the node that is active
+    look(watching_second)
+    assert deployed(leader) == (theirs + "\n", epoch)
+
+
+def test_another_plan_in_the_file_of_that_name_is_deployed_beside_the_other_nodes(
+    managers: tuple[ManagerProcess, ManagerProcess], tmp_path: Path
+) -> None:
+    leader, _ = managers
+    first, watching_first = folder_of("node-1", tmp_path, leader)
+    second, watching_second = folder_of("node-2", tmp_path, leader)
+    first.write_text(RISE, encoding="utf-8")
+    look(watching_first)
+    second.write_text(RISE.replace("'Rise'", "'Falls'"), encoding="utf-8")
+    look(watching_second)
+    assert sorted(key.plan for key in leader.service.snapshot().plans) == ["Falls", "Rise"]
+    look(watching_first)
+    assert sorted(key.plan for key in leader.service.snapshot().plans) == ["Falls", "Rise"]
+
+    second.unlink()  # it was there while this node was active
+    (second.parent / "other.siddhiql").write_text(RISE.replace("'Rise'", "'Stays'"), encoding="utf-8")
+    look(watching_second)
+    look(watching_second)
+    assert "Rise" in {key.plan for key in leader.service.snapshot().plans}
+    assert "Falls" not in {key.plan for key in leader.service.snapshot().plans}

@@ -298,10 +298,10 @@ def test_files_that_wait_for_kafka_are_tried_again_and_hold_up_no_other(
     plans, away = process.manager.file_plans, True
     deploy_file = plans.deploy_file
 
-    def deploying(tenant: int, text: str, *rest: Any) -> None:
+    def deploying(tenant: int, text: str, *rest: Any, edited: bool) -> None:
         if "'A'" in text and away:
             raise KafkaUnavailableError("cannot list topics")
-        deploy_file(tenant, text, *rest)
+        deploy_file(tenant, text, *rest, edited=edited)
 
     monkeypatch.setattr(plans, "deploy_file", deploying)
     monkeypatch.setattr(folder_watch, "KAFKA_AGAIN_S", 0.0)

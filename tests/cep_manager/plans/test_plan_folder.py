@@ -63,3 +63,24 @@ def test_the_folder_of_a_file_is_its_tenant() -> None:
     assert (tenant_of("late.siddhiql"), tenant_of("7/late.siddhiql")) == (SUPER_TENANT, 7)
     with pytest.raises(ValueError, match="'seven'"):
         tenant_of("seven/late.siddhiql")
+
+
+def test_the_origin_names_the_node_and_files_of_both_are_compared_by_name_and_text() -> None:
+    first, second = origin_of("late.siddhiql", b"...", "node-1"), origin_of("late.siddhiql", b"...", "node-2")
+    assert parse_origin(first.text()) == first
+    assert first != second
+    assert first.is_equal(second)
+    assert not first.is_equal(origin_of("late.siddhiql", b"other", "node-1"))
+
+
+def test_a_plan_of_the_other_nodes_file_goes_only_with_a_file_that_was_here() -> None:
+    theirs = {LATE: origin_of("late.siddhiql", b"...", "node-1")}
+    folder = PlanFolder("node-2")
+    assert [folder.look({}, theirs).gone for _ in range(3)] == [(), (), ()], "it was never here"
+    files = {"late.siddhiql": (1, 3)}
+    folder.look(files, theirs)
+    folder.look(files, theirs)
+    folder.handled("late.siddhiql")
+    folder.note_shared("late.siddhiql")
+    assert folder.look({}, theirs).gone == (LATE,)
+    assert PlanFolder("node-1").look({}, theirs).gone == (LATE,)
