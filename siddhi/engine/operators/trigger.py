@@ -19,7 +19,7 @@ TRIGGERED_TIME = "triggered_time"
 
 
 class TriggerTimes(Stateful):
-    """When a trigger fires next; None: never again.
+    """When a trigger fires next; None if never again.
 
     `times` is a period in milliseconds or a cron text, None for only at the start.
     """

@@ -26,7 +26,7 @@ class RowChange(NamedTuple):
     """A change of rows: the rows `removed` leave the table, then the rows `added` enter it; None means no rows.
 
     Both are record batches of the table's attributes, in their order and under their own names. A changed row is in
-    both, in the same place of each.
+    both, at the same position.
     """
 
     removed: pa.RecordBatch | None

@@ -33,15 +33,15 @@ from siddhi.engine.operators.tables.write_kernels import LOG_LINES
 from siddhi.language.ast import AttributeType
 
 NO_VALIDITY: BoolArray = np.zeros((0, 0), dtype=np.bool_)
-"""Stands for a table of which no value is null but by its code."""
+"""The mask of a table without nulls except by their codes."""
 
 
 class Table:
-    """Rows are addressed by place; places of deleted rows are given up when they are more than half.
+    """Rows are addressed by position; positions of deleted rows are reclaimed when they are more than half.
 
-    Rows are met in order of insertion, but where one number is the whole primary key in its order, as in Siddhi (there
-    a Java tree map holds such rows). `keeps_times` says that it knows when its rows came: as `EVENT_TIMESTAMP`, beside
-    their attributes.
+    Rows are found in order of insertion or, if one number is the whole primary key, in its order, as in Siddhi (where a
+    Java tree map contains such rows). With `keeps_times` it also stores the timestamps of its rows, as
+    `EVENT_TIMESTAMP`, beside their attributes.
     """
 
     def __init__(self, analysed: model.AnalysedTable, pool: StringPool) -> None:
@@ -61,11 +61,11 @@ class Table:
         self.keeps_times = False
         self._lay_out(8)
         self.history: History | None = None
-        """What the table held at each moment of the step that runs, if someone looks at that."""
+        """The contents of the table at each moment of the current step, if they are read."""
         self.log: Int64Array = np.zeros((LOG_LINES, 64), dtype=np.int64)
         self._heads = self._tails = NO_POSITIONS
         self.prepared: dict[tuple[int, ...], PreparedWrites] = {}
-        """What loops that write to the table know of their queries' plans."""
+        """What loops that write to the table know about their queries' plans."""
         self.indexes: dict[tuple[str, ...], HashIndex] = {}
         self.key = self.index_on(self.primary_key) if self.primary_key else None
 
@@ -88,7 +88,7 @@ class Table:
 
     @property
     def stored(self) -> dict[str, AttributeType]:
-        """What is kept of each row, in the order in which it lies in `cells`."""
+        """The values stored for each row, in their order in `cells`."""
         return {**self.types, EVENT_TIMESTAMP: AttributeType.LONG} if self.keeps_times else self.types
 
     def _lay_out(self, room: int) -> None:
@@ -114,7 +114,7 @@ class Table:
             self.valid = valid
 
     def make_room(self, count: int) -> None:
-        """There is room for `count` places."""
+        """Provide room for `count` positions."""
         room = self.cells.shape[1]
         if count > room:
             self._lay_out(max(count, 2 * room))
@@ -136,7 +136,7 @@ class Table:
         return line
 
     def line_of(self, name: str) -> int:
-        """Return the line of `cells` in which `name` lies."""
+        """Return the line of `cells` with `name`."""
         return list(self.stored).index(name)
 
     def places(self) -> Int64Array:

@@ -52,7 +52,7 @@ _NO_INDEX = HashIndex.none()
 
 
 class WritePlan(NamedTuple):
-    """How the loop carries out the writes of one query.
+    """How the loop executes the writes of one query.
 
     It has the index that finds rows, and the program, whose first `asking` instructions test the rest of the
     condition.
@@ -66,7 +66,7 @@ class WritePlan(NamedTuple):
 
 
 class RowSource(Protocol):
-    """What turns events into rows: the end of a query that writes the table."""
+    """What converts events into rows: the end of a query that writes the table."""
 
     def outputs(self, batch: EventBatch) -> dict[str, Value]:
         """Return the output values that conditions and assignments read."""
@@ -88,7 +88,7 @@ class Write(NamedTuple):
 
 
 class _Load(NamedTuple):
-    """What the loop knows of the events of one write."""
+    """The events of one write, as the loop sees them."""
 
     inputs: Int64Array
     inputs_valid: BoolArray

@@ -1,7 +1,8 @@
-"""What queries do to tables: insert, delete, update, update or insert.
+"""The effects of queries on tables: insert, delete, update, update or insert.
 
-Events act one after the other. Where that makes no difference they act together: all find their rows at once, and rows
-that several events change are changed in rounds, the first event of each row, then the second:
+Events take effect one after another. Where this makes no difference, they take effect together: all find their rows at
+once, and rows that several events change are changed in rounds, first by the first event of each row, then by the
+second:
 
     event    0    1    2    3          round 1   0 → row A, 1 → row B
     row      A    B    A    A          round 2   2 → row A         round 3   3 → row A
@@ -45,7 +46,7 @@ class TableWriter:
 
     @property
     def execution(self) -> Execution:
-        """How it works through the events of a batch."""
+        """How it processes the events of a batch."""
         if self.plan is not None:
             return Execution.BATCHES if self.action == "insert" else Execution.COMPILED
         at_once = {"update": self.together, "update or insert": self.upserts_by_key}.get(self.action, True)
@@ -55,7 +56,7 @@ class TableWriter:
         self.table = table
         self.action = output.action
         self.session: WriteSession | None = None
-        """What gathers the writes of a step in which several queries have to do with the table."""
+        """The session that collects the writes of a step in which several queries use the table."""
         self.inserted = dict(zip(table.types, output.schema.names(), strict=False))
         self.matcher = RowMatcher(output.on, table, compiler)
         replaces = self._replaces_rows(output)
@@ -82,15 +83,15 @@ class TableWriter:
         return CarefulMatcher.if_needed(output.on, self.table, compiler)
 
     def _replaces_rows(self, output: model.AnalysedOutput) -> bool:
-        """Return whether the event replaces the row with its own key, whatever `set` and `on` say.
+        """Return whether the event replaces the row with its own key, independent of `set` and `on`.
 
-        As in Siddhi, an `update or insert` by the whole primary key does so, unless `set` reads stored values.
+        As in Siddhi, an `update or insert` by the whole primary key does, unless `set` reads stored values.
         """
         looks = any(isinstance(part, model.TableValue) for one in output.assignments for part in walk(one.value))
         return self.action == "update or insert" and self.matcher.by_primary_key and not looks
 
     def _settled(self, assignments: Sequence[model.Assignment]) -> set[str]:
-        """Return the attributes that hold what would be assigned to them already, as the condition asks for it."""
+        """Return the attributes that already have the value to be assigned, because the condition requires it."""
         assigned = {one.attribute: one.value for one in assignments}
         settled = set()
         for name, probe in self.matcher.probes.items():
@@ -100,7 +101,7 @@ class TableWriter:
         return settled
 
     def _inserts_what_it_asks_for(self) -> bool:
-        """Return whether the rows that an event looks for are those with the key that it has itself when inserted."""
+        """Return whether an event looks for exactly the rows with the key that it would be inserted with."""
         matcher = self.matcher
         same = all(
             isinstance(probe, model.OutputValue) and probe.name == self.inserted.get(name)
@@ -110,10 +111,10 @@ class TableWriter:
 
     @cached_property
     def plan(self) -> WritePlan | None:
-        """Return how compiled code carries out the query, None where it cannot.
+        """Return how compiled code executes the query, or None if it cannot.
 
-        It cannot where events may fail, rows have objects or an external store, keys change, or functions read what
-        rows hold. This is called when all queries are built.
+        It cannot if events may fail, rows have objects or an external store, keys change, or functions read the values
+        of rows. This is called when all queries are built.
         """
         table, matcher = self.table, self.matcher
         index = table.key if self._replaces else matcher.index
@@ -135,7 +136,7 @@ class TableWriter:
 
     @property
     def shares(self) -> bool:
-        """True when others may change the table and look at it in the same step."""
+        """Whether others may change and read the table in the same step."""
         plan = self.plan
         return plan is not None and all(plan.changed.isdisjoint(index) for index in self.table.indexes)
 
@@ -300,9 +301,9 @@ class TableWriter:
             raise
 
     def _upsert(self, chunk: EventBatch) -> int:
-        """Update rows that the events of the chunk find, one event after the other; return how many were refused.
+        """Update the rows that the events of the chunk find, one event after another, and return how many were refused.
 
-        Of the events that find none the first is inserted, and later ones update what they find then.
+        Of the events that find no row the first is inserted, and later ones update that row.
         """
         refused = 0
         missed: list[EventBatch] = []
@@ -410,7 +411,7 @@ def _last_of_each(places: Int64Array) -> Int64Array:
 
 
 class _EventFailedError(Exception):
-    """An event failed while it changed the table, for the reason `message`, after it had come to `changes`."""
+    """An event failed, for the reason `message`, after it had made `changes` to the table."""
 
     def __init__(self, message: str, changes: dict[str, Column] | None = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Windows that look at one event after the other."""
+"""Windows that process one event after another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.windows.base.window import WindowContext, WindowOperator
 
 _BEFORE = np.iinfo(np.int64).min
-"""The clock of a row before this step, which no timer goes by."""
+"""A clock before this step, which sets no timer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class RowWindow(WindowOperator):
         self.slots = SlotStore(context.columns, context.operator.pool)
         self.expired = context.expired
         self._timers: list[tuple[int, int, int, int, int]] = []
-        """A heap: when each is due, its number, and by which row of which step it was set."""
+        """A heap: the due time of each, its number, and the row and step that set it."""
         self._set_timers = 0
         self._step = 0
         self._order = -1
@@ -145,7 +145,7 @@ class RowWindow(WindowOperator):
         return batch
 
     def prepare(self, batch: EventBatch) -> None:
-        """Prepare for the rows of `batch`, none of which has arrived yet.
+        """Prepare for the rows of `batch`, which have not arrived yet.
 
         Args:
             batch: The rows that arrive.

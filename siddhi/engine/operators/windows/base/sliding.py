@@ -1,4 +1,4 @@
-"""Windows that let events in as they come and out in the same order."""
+"""Windows from which events leave in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class SlidingWindow(WindowOperator):
     tells_moves = True
 
     def keeps_order(self, batch: EventBatch) -> bool:
-        """Return whether the rows held will leave in the order in which they came.
+        """Return whether the stored rows will leave in the order in which they arrived.
 
-        This includes `batch`, all or part of which has yet to come.
+        This includes `batch`, of which some or all rows have yet to arrive.
         """
         return True
 

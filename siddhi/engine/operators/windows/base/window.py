@@ -29,12 +29,12 @@ BEYOND_REACH = 1 << 61
 
 @dataclass(frozen=True, slots=True)
 class WindowContext:
-    """What a window is built from.
+    """The environment of a window when it is built.
 
-    `columns` are the attributes that its readers need, with their types; `expired` says whether somebody wants to see
-    expired events or look into the window, without which batch windows need not keep their last batch. `selected`
-    names the attributes that the query selects as they are, `shows_expired` says that expired events are seen, rather
-    than only looked for.
+    `columns` are the attributes that its readers need, with their types; `expired` is set if expired events or the
+    contents of the window are read; otherwise batch windows need not keep their last batch. `selected` names the
+    attributes that the query selects as they are; `shows_expired` is set if expired events are emitted, rather than
+    only searched.
     """
 
     call: model.HandlerCall
@@ -74,22 +74,22 @@ class WindowOperator(Operator):
 
     expires_if_wanted = False
     tells_moves = False
-    """Whether it shows just the rows that it has let out as current and not yet as expired."""
+    """Whether it shows exactly the rows that it has emitted as current and not yet as expired."""
     keeps_moves = False
-    """Whether `moves` keeps what it let out last."""
+    """Whether `moves` keeps the rows that it emitted last."""
     moves: Int64Array = np.empty((6, 0), dtype=np.int64)
     """The emission of the last step (`siddhi.engine.operators.windows.base.emission`), if that is kept."""
     shows_rows = True
-    """Whether a look into the window shows rows."""
+    """Whether a read of the window shows rows."""
     store: RowStore
 
     @property
     def notes_looks(self) -> bool:
-        """Whether rows that were seen expire with their own time."""
+        """Whether rows that were read expire with their own timestamp."""
         return False
 
     def visible(self) -> Int64Array:
-        """Return the sequence numbers of the rows that a look into the window shows."""
+        """Return the sequence numbers of the rows that a read of the window shows."""
         return np.arange(self.store.first, self.store.end)
 
     def contents(self) -> tuple[Int64Array, dict[str, Column]]:
@@ -110,16 +110,16 @@ class WindowOperator(Operator):
         return self.rows_at(sequences)
 
     def shown_lately(self, left: Int64Array, came: Int64Array) -> Int64Array:
-        """Return the numbers of the rows that looks at any moment of the last step showed, in the order of a look.
+        """Return the numbers of the rows that a read at any moment of the last step showed, in the order of a read.
 
-        In that step the window let out the rows `came` as current and `left` as expired.
+        In that step the window emitted the rows `came` as current and `left` as expired.
         """
         return np.union1d(self.visible(), left)
 
     def ranks_lately(self, rows: Int64Array) -> tuple[Int64Array, bool] | None:
-        """Return the places of these rows in a look since the first row has left, and whether one had left before.
+        """Return the positions of these rows in a read since the first row has left, and whether one had left before.
 
-        None for windows that always show rows in the order in which they came.
+        None for windows that always show rows in the order of their arrival.
         """
         return None
 

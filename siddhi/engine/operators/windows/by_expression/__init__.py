@@ -1,1 +1,1 @@
-"""Windows that hold events for which an expression over them is true."""
+"""Windows of events for which an expression over the window is true."""

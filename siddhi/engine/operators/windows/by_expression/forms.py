@@ -1,11 +1,11 @@
-"""`expression('…')` and `expressionBatch('…')`: windows that hold events for which an expression over them is true.
+"""`expression('…')` and `expressionBatch('…')`: windows of events for which an expression over the window is true.
 
     expression('count() <= 2')         in   a    b    c            d
                                        out  +a   +b   -a +c        -b +d
     expressionBatch('count() <= 2')    out  ·    ·    +a +b        ·
 
-Plain names in the expression mean the event that is looked at, `first` and `last` the ends of the window; aggregates
-run over what the window holds.
+Plain names in the expression refer to the current event, `first` and `last` to the ends of the window; aggregates run
+over the events of the window.
 """
 
 from __future__ import annotations

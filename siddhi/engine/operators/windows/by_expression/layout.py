@@ -1,10 +1,9 @@
-"""What the program of a window's expression and the loop that runs it agree on."""
+"""The interface between the program of a window's expression and the loop that runs it."""
 
 from __future__ import annotations
 
 OWN, FIRST, LAST, AGGREGATE, CONSTANT = range(5)
-"""Where an input comes from: the event that is looked at, the first or the last of the window, an aggregate, or a
-constant."""
+"""The source of an input: the current event, the first or the last of the window, an aggregate, or a constant."""
 SOURCE, NUMBER = range(2)
 """Columns of loads."""
 

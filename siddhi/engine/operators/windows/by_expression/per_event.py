@@ -52,8 +52,8 @@ class Look:
 class Condition:
     """One expression over a window's events, with the state of its aggregates.
 
-    With aggregates behind `and` or `or`, each side is a condition of its own: as in Siddhi, the right one sees no
-    event and no reset when the left one decides.
+    With aggregates behind `and` or `or`, each side is a separate condition: as in Siddhi, the right one processes no
+    event and no reset if the left one decides.
     """
 
     def __init__(self, expression: model.TypedExpression, context: OperatorContext) -> None:
@@ -106,7 +106,7 @@ class Condition:
 
 
 class WindowExpression(Stateful):
-    """The expression of a window, which may change when the text comes with the events.
+    """The expression of a window, which may change if its text is an attribute of the events.
 
     In a partition the windows of all keys share one, as in Siddhi: its aggregates run over the events of all of them.
     """
@@ -298,9 +298,9 @@ class ExpressionBatchWindow(ExpressionWindowBase):
             self._expire([*front, slot], out)
 
     def _ended_by(self, slot: int) -> list[int] | None:
-        """Return the events that were held when the one in `slot` ended their batch; None when it joined them.
+        """Return the events of the batch that the one in `slot` ended; None if it joined them.
 
-        The one in `slot` is held then, unless it is the last of their batch.
+        The event in `slot` is then stored, unless it is the last of their batch.
         """
         self.queue.append(slot)
         look = Look(slot, self.queue[0], slot)
@@ -330,10 +330,10 @@ class ExpressionBatchWindow(ExpressionWindowBase):
         self.last = []
 
     def _let_out(self, batch: list[int], trigger: int, timestamp: int, out: Emission) -> None:
-        """Expire the last batch and put `batch` in its place.
+        """Expire the last batch and replace it by `batch`.
 
-        Events of a batch get the clock as timestamp, but for those that were seen and the one that ends it. There is no
-        reset: what expires is subtracted.
+        Events of a batch get the clock as timestamp, except for those that were read and the one that ends it. There is
+        no reset: what expires is subtracted.
         """
         self._expire(self.last, out)
         seen, self.last = batch[: self.seen], batch[self.seen :]

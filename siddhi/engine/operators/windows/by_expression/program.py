@@ -1,12 +1,12 @@
 """The expression of a window as programs for the compiled loop.
 
-What depends on one event alone is computed for whole batches, when its event comes, and kept with it:
+Everything that depends on one event only is computed for whole batches on arrival, and stored with the event:
 
     count() <= 20 and last.price - first.price < 5      side 0    AGGREGATE count    CONSTANT 20   MOST_I
                                                         side 1    LAST price    FIRST price    SUB_F    CONSTANT 5  …
 
-An aggregate behind `and` or `or` sees no event for which the left side decides. So each side is a program of its own,
-with the side that follows when it is true and when it is false.
+An aggregate behind `and` or `or` processes no event for which the left side decides, so each side is a separate
+program, with the next side if it is true and if it is false.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ConditionProgram(RegisterProgram):
 
     `values` are computed for each event, `constants` for each step, `members` are the aggregates, whose arguments are
     the values at `arguments`. `sides` are (n, 8): the aggregates, loads and instructions of each, from and to, and the
-    sides that follow when it is true and false. `loads` are (n, 2): where an input comes from, and which.
+    next sides if it is true and false. `loads` are (n, 2): the source of an input, and its number.
 
     Raises:
         NoProgramError: the loop cannot evaluate the expression.

@@ -94,7 +94,7 @@ class CompiledExpressionWindow(KeyedWindow):
         )  # fmt: skip
 
     def _compute(self, batch: EventBatch, slots: Int64Array) -> None:
-        """Compute what the expression reads of each event, for those of `batch`, which lie in `slots`."""
+        """Compute what the expression reads of each event of `batch`, which are in `slots`."""
         used, room = self.slots.used, self._values.shape[1]
         if used > room:
             values, valid = self._values, self._valid
@@ -109,7 +109,7 @@ class CompiledExpressionWindow(KeyedWindow):
         return self._including.truth(Evaluation(batch)).astype(np.int64)
 
     def _arguments(self) -> Int64Array:
-        """Return where the arguments of aggregates lie."""
+        """Return the positions of the arguments of aggregates."""
         lines: Int64Array = np.zeros((len(self._values), at.LINE_WIDTH), dtype=np.int64)
         room = self._values.shape[1]
         values, valid = address_of(self._values), address_of(self._valid)
