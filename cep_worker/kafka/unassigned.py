@@ -7,6 +7,7 @@ partitions that were added meanwhile. Brokers rebalance when the leader joins ag
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -17,8 +18,11 @@ logger = logging.getLogger(__name__)
 CHECK_S = 10.0
 """How often the assignments of the group are compared with the partitions of its topics."""
 METADATA_S = 1.0
-DESCRIBE_S = 2.0
+LIST_S = 2.0
 """How long a check waits for the brokers: nothing is read meanwhile, but the client goes on sending heartbeats."""
+
+STABLE = "Stable"
+"""The state of a group that does not rebalance."""
 
 Partition = tuple[str, int]
 
@@ -59,13 +63,34 @@ class UnassignedPartitions:
     def _unassigned(self, consumer: Any, admin: Any) -> frozenset[Partition]:
         known = {topic: consumer.list_topics(topic, timeout=METADATA_S).topics[topic] for topic in self._topics}
         counts = {topic: len(one.partitions) for topic, one in known.items()}
-        found = admin.describe_consumer_groups([self._group], request_timeout=DESCRIBE_S)[self._group].result()
-        if found.state != self._kafka.ConsumerGroupState.STABLE:
-            return frozenset()
-        assigned = {
-            (one.topic, one.partition) for member in found.members for one in member.assignment.topic_partitions
-        }
-        return unassigned(counts, assigned)
+        # Not `describe_consumer_groups`: when the group's broker dies, librdkafka may abort the process (issue 4605).
+        for group in admin.list_groups(self._group, timeout=LIST_S):
+            if group.error is not None:
+                raise self._kafka.KafkaException(group.error)
+            if group.state == STABLE:
+                assigned = {one for member in group.members for one in partitions_in(member.assignment)}
+                return unassigned(counts, assigned)
+        return frozenset()
+
+
+def partitions_in(assignment: bytes | None) -> set[Partition]:
+    """Return the partitions in a member's assignment, as consumers of all clients write it.
+
+    That is a version (2 bytes), a count of topics (4) and, for each, its name after its length (2), a count of
+    partitions (4) and their numbers (4 each); anything may follow. It is empty when a member has none.
+    """
+    found: set[Partition] = set()
+    if not assignment:
+        return found
+    place, topics = 6, struct.unpack_from(">i", assignment, 2)[0]
+    for _ in range(topics):
+        length = struct.unpack_from(">h", assignment, place)[0]
+        topic = assignment[place + 2 : place + 2 + length].decode()
+        place += 2 + length
+        count = struct.unpack_from(">i", assignment, place)[0]
+        found.update((topic, number) for number in struct.unpack_from(f">{count}i", assignment, place + 4))
+        place += 4 + 4 * count
+    return found
 
 
 def unassigned(counts: Mapping[str, int], assigned: Collection[Partition]) -> frozenset[Partition]:

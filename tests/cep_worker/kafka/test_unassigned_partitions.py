@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import struct
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cep_worker.kafka.unassigned import CHECK_S, UnassignedPartitions, unassigned
+from cep_worker.kafka.unassigned import CHECK_S, STABLE, UnassignedPartitions, partitions_in, unassigned
 
 
 class FakeKafkaError(Exception):
@@ -18,9 +19,9 @@ class FakeKafkaError(Exception):
         super().__init__(SimpleNamespace(name=lambda: name, str=lambda: "Broker: no"))
 
 
-KAFKA = SimpleNamespace(
-    KafkaException=FakeKafkaError, ConsumerGroupState=SimpleNamespace(STABLE="stable", REBALANCING="rebalancing")
-)
+KAFKA = SimpleNamespace(KafkaException=FakeKafkaError)
+T = struct.pack(">hi", 3, 1) + struct.pack(">h", 1) + b"t"
+"""An assignment of partitions of topic t, without their count and numbers."""
 
 
 class FakeGroup:
@@ -28,22 +29,18 @@ class FakeGroup:
 
     def __init__(self) -> None:
         self.assigned = [0]
-        self.state = "stable"
+        self.state = STABLE
         self.failure = ""
 
     def list_topics(self, topic: str, timeout: float) -> Any:
         return SimpleNamespace(topics={topic: SimpleNamespace(partitions=[0, 1, 2])})
 
-    def describe_consumer_groups(self, groups: list[str], request_timeout: float) -> Any:
-        return {group: SimpleNamespace(result=self._described) for group in groups}
-
-    def _described(self) -> Any:
+    def list_groups(self, group: str, timeout: float) -> Any:
         if self.failure:
             raise FakeKafkaError(self.failure)
-        parts = [SimpleNamespace(topic="t", partition=number) for number in self.assigned]
-        return SimpleNamespace(
-            state=self.state, members=[SimpleNamespace(assignment=SimpleNamespace(topic_partitions=parts))]
-        )
+        assignment = T + struct.pack(f">i{len(self.assigned)}ii", len(self.assigned), *self.assigned, -1)
+        members = [SimpleNamespace(assignment=one) for one in (assignment, b"")]
+        return [SimpleNamespace(id=group, error=None, state=self.state, members=members)]
 
 
 def checks() -> UnassignedPartitions:
@@ -53,6 +50,13 @@ def checks() -> UnassignedPartitions:
 def test_partitions_that_no_member_reads_are_found() -> None:
     assert unassigned({"t": 3, "u": 1}, {("t", 0), ("u", 0), ("u", 7)}) == {("t", 1), ("t", 2)}
     assert unassigned({"t": 1}, {("t", 0)}) == frozenset()
+
+
+def test_an_assignment_of_several_topics_is_read() -> None:
+    other = struct.pack(">h", 3) + b"u.v" + struct.pack(">i", 0)
+    both = struct.pack(">hi", 0, 2) + other + T[6:] + struct.pack(">3i", 2, 5, 0)
+    assert partitions_in(both) == {("t", 5), ("t", 0)}
+    assert partitions_in(b"") == partitions_in(None) == set()
 
 
 def test_only_what_two_checks_find_is_unassigned() -> None:
@@ -69,7 +73,7 @@ def test_only_what_two_checks_find_is_unassigned() -> None:
 
 def test_a_group_that_rebalances_has_no_unassigned_partitions() -> None:
     group, watched = FakeGroup(), checks()
-    group.state = "rebalancing"
+    group.state = "PreparingRebalance"
     assert [watched.check(group, group, number * CHECK_S) for number in (1, 2, 3)] == [[], [], []]
 
 
