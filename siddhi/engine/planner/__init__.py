@@ -1,1 +1,1 @@
-"""Which operators run a query, why not faster ones, and what they cost."""
+"""Which operators run a query, why faster ones do not, and what they cost."""

@@ -23,7 +23,7 @@ class AggregationNode(AppNode):
 
         Args:
             analysed: The aggregation.
-            context: What operators are given when they are built.
+            context: The context for new operators.
             environment: What the queries of the app share.
         """
         environment.looked_into = set()
@@ -42,7 +42,7 @@ class AggregationNode(AppNode):
 
     @cached_property
     def timed(self) -> bool:
-        """Whether the node sets timers, which it does to purge old buckets."""
+        """Whether the node sets timers, which it uses to purge old buckets."""
         return self.aggregation.retention.enabled
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:

@@ -1,4 +1,4 @@
-"""What operators cost, by the name of their class: nanoseconds an event, microseconds a batch.
+"""The costs of operators, by the name of their class: nanoseconds per event, microseconds per batch.
 
 Written by `python -m benchmarks.operator_costs`.
 """

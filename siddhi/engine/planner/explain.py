@@ -1,4 +1,4 @@
-"""Says how the queries of a running app work: from the operators themselves, and from what was ruled out for them."""
+"""Explains how the queries of a running app work: their operators, and the choices that were ruled out."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class QueryNode(AppNode):
 
         Args:
             analysed: The query.
-            context: What operators are given when they are built.
+            context: The context for new operators.
             environment: What the queries of the app share.
             partition: The partition that the query is in, None outside of partitions.
         """
@@ -92,7 +92,7 @@ class QueryNode(AppNode):
         self.chain: list[Operator] = []
         self._added: Mapping[str, Column] = {}
         self.hands_on = False
-        """Whether current rows leave just as a join gives them."""
+        """Whether current rows are emitted exactly as a join produces them."""
         self.partition = partition
         if partition is not None:
             partition.instances.add_listener(self.name)
@@ -101,7 +101,8 @@ class QueryNode(AppNode):
         selecting = replace(context, rows_leave=rows_leave(analysed))
         compiler = ExpressionCompiler(selecting, several=several, in_table=environment.in_table)
         self.nodes: Mapping[int, ExpressionNode] = compiler.nodes
-        """What evaluates the expressions of the selection and of filters of one input, by the `id` of their parts."""
+        """The nodes that evaluate the expressions of the selection and of filters of one input, by the `id` of their
+        parts."""
         self.fused = context.choices.applicable("selection", "FusedSelection", fused_selection(analysed, context))
         self.selector = self.fused or self._build_selector(compiler, context)
         self._build_input(compiler, context, environment)
@@ -228,7 +229,7 @@ class QueryNode(AppNode):
 
     @property
     def shares(self) -> frozenset[str]:
-        """The tables that others may change and look at in the same step."""
+        """The tables that others may change and read in the same step."""
         if self.may_fail or isinstance(self.head, HeadPerInstance):
             return frozenset()
         if self.writer is not None and not self.writer.shares:
@@ -307,7 +308,7 @@ class QueryNode(AppNode):
         return new or super().wakes(step)
 
     def close_partitions(self, partitions: Int64Array) -> None:
-        """Forget the state of the partition instances `partitions`."""
+        """Drop the state of the partition instances `partitions`."""
         super().close_partitions(partitions)
         numbers = self.selector.forget_partitions(partitions)
         if numbers is not None and self.limiter is not None:
@@ -332,7 +333,7 @@ _NEVER_FAIL = frozenset(
 
 
 def may_fail(query: model.AnalysedQuery) -> bool:
-    """Return whether handlers of the inputs of `query` may fail events, or what it looks into may."""
+    """Return whether handlers of the inputs of `query`, or reads of tables, may fail events."""
     source = query.input
     inputs = [source] if isinstance(source, model.SourceInput) else []
     if isinstance(source, model.Join):

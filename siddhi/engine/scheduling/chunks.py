@@ -21,7 +21,7 @@ from siddhi.errors import Problem, SiddhiRuntimeError
 
 _Delivery = tuple[str, EventBatch]
 _Work = list[tuple[str, EventBatch, Iterator[ScheduledNode], int]]
-"""Chunks on their way: the stream, the chunk, who is still to have it, and of how many others in a row it came."""
+"""Chunks in progress: the stream, the chunk, its remaining readers, and how many others preceded it in a row."""
 
 RunStage = Callable[[ScheduledNode, Sequence[EventBatch], Step], EventBatch]
 
@@ -141,7 +141,7 @@ class ChunkRunner:
     def _give_up(self, failures: Failures, node: AppNode, inputs: Sequence[EventBatch], work: _Work) -> list[_Delivery]:
         """Withhold the chunk that failed in `node` from later readers; return what goes to fault streams.
 
-        Where the chunk entered a partition, everything else that entered with it is withheld, too.
+        If the chunk entered a partition, everything else that entered with it is withheld, too.
         """
         key = work[-1][0]
         outside = self._outside.get(key)

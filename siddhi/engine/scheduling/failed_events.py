@@ -48,7 +48,7 @@ class FailureTracker:
         self._junctions = junctions
         self._outside = outside
         self.listeners: list[FailureListener] = []
-        """Who is told; as long as nobody is, the log is."""
+        """The listeners; without any, failures are logged."""
 
     def take_out(
         self,

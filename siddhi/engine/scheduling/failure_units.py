@@ -1,9 +1,9 @@
-"""How rows that one root caused are distinguished while a node processes them.
+"""How rows caused by the same root are distinguished while a node processes them.
 
-What fails is found by its order, the place of its cause in the step. Several chunks may come to a node from one cause:
-two queries insert into one stream, a window lets an event out with what it expires, timers fire between two roots. So
-that only the chunk fails in which something failed, each gets an order of its own while the node runs, as if each had
-a root of its own with the clock of the true one:
+A failure is identified by its order, the position of its cause in the step. Several chunks may arrive at a node from
+one cause: two queries insert into one stream, a window emits an event with those it expires, timers fire between two
+roots. So that only the chunk with the failure fails, each gets its own order while the node runs, as if each had its
+own root with the clock of the true one:
 
     order       3  3  3    4     5          the same chunks          3  5  7    12    17
     chunk       a  b  c    d     e          distinguished            a  b  c    d     e

@@ -44,7 +44,7 @@ class Maintenance:
     def fast_path(self, stream: str) -> FastPath | None:
         """Return the fast path as `StepRunner.fast_path` does.
 
-        There is none where time makes a partition purge keys.
+        There is none if a partition purges keys over time.
         """
         return None if self._purging else self._steps.fast_path(stream)
 
@@ -77,7 +77,7 @@ class Maintenance:
 
 
 def _cut(roots: Roots, before: int) -> tuple[Roots, Roots]:
-    """Return the rows of the first `before` root chunks, and the rest as a step of its own."""
+    """Return the rows of the first `before` root chunks, and the rest as a separate step."""
     early: dict[str, list[EventBatch]] = {}
     late: dict[str, list[EventBatch]] = {}
     for key, batches in roots.items():

@@ -1,10 +1,10 @@
-"""Queries that write a table by what they find in it, as when events that are known already are dropped.
+"""Queries that write a table depending on its contents, for example to drop events that are already known.
 
     from S[not (K.id == id in K)] select id insert into K;
 
-They run in rounds over all events of a step. In each round an event sees the table as the writes of the round before
-made it at its moment. What an event writes depends on events before it alone, so that each round gives at least one
-more event its final result, and most often all of them:
+They run in rounds over all events of a step. In each round an event reads the table as the writes of the previous round
+left it at its moment. The writes of an event depend only on earlier events, so that each round gives at least one more
+event its final result, and most often all of them:
 
     event          1:a   2:b   3:a   4:a        the table is empty
     round 1 writes  a     b     a     a         as no read sees a write
@@ -45,6 +45,6 @@ class RoundLimit:
         return self._rest == 0
 
     def took(self, rounds: int, rows: int) -> None:
-        """Note that a step of so many rows took so many rounds."""
+        """Note that a step of `rows` rows took `rounds` rounds."""
         if rounds > 2 + rows // ROUND_MIN_ROWS:
             self._rest = ROUND_PAUSE_STEPS

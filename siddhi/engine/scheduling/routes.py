@@ -1,6 +1,6 @@
 """Routes of events through the graph of an app.
 
-A route says which stages have work to do, and whether a faster route will do.
+A route tells which stages have work, and whether a faster path is possible.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from siddhi.engine.tuning import MAX_PLAIN_ROUTE_ROWS
 
 @dataclass(frozen=True, slots=True)
 class SingleStageRoute:
-    """A stage that is the only one with work when events come from outside on the stream `source`.
+    """A stage that is the only one with work when events arrive from outside on the stream `source`.
 
     No other stage feeds that stream. The stage reads the events between the (empty) batches `before` and `behind` of
     its other sources.
@@ -43,8 +43,10 @@ class SingleStageRoute:
 
 
 Route = list[tuple[int, ScheduledNode | RuleSet | Rounds]]
-"""The stages that may have something to do in a step, with their numbers and in the order in which they run; a rule
-set, and queries that run in rounds, stand in place of their members."""
+"""The stages that may have something to do in a step, with their numbers and in the order in which they run.
+
+A rule set, and queries that run in rounds, replace their members.
+"""
 
 
 class Routes:
@@ -65,9 +67,9 @@ class Routes:
         self._shares = True
 
     def of(self, roots: tuple[str, ...], *, alone: bool = False) -> Route | None:
-        """Return the route of a step with events on the streams `roots`; None when it must run chunk by chunk.
+        """Return the route of a step with events on the streams `roots`; None if it must run chunk by chunk.
 
-        With `alone` every event is a chunk of its own.
+        With `alone` every event is its own chunk.
         """
         try:
             return self._routes[roots, alone][0]
@@ -94,7 +96,7 @@ class Routes:
     def _session(self, table: str, ranks: Mapping[int, int]) -> WriteSession | None:
         """Return what gathers the writes to `table`, which stages with these ranks use.
 
-        None when these find rows in several ways. A stage that looks at `table` may write another one.
+        None when these find rows in several ways. A stage that reads `table` may write another one.
         """
         nodes = {number: self._stages[number].node for number in ranks}
         writers = {
@@ -105,7 +107,7 @@ class Routes:
         return WriteSession.of(writers, ranks)
 
     def _with_rules(self, groups: Sequence[Sequence[int]]) -> Route | None:
-        """Return the route of queries in `groups`; None when one of several cannot run in rounds."""
+        """Return the route of queries in `groups`; None if one of several cannot run in rounds."""
         if self._rule_sets is None:
             self._rule_sets = rule_sets(self._stages, self._junctions)
         place_of = {number: rules for rules in self._rule_sets.values() for number, _ in rules.stages}
@@ -152,7 +154,7 @@ class Routes:
         return reason
 
     def flush_rules(self, clock: int) -> None:
-        """Bring all queries up to date on events that they do not want, as before a snapshot."""
+        """Pass events that do not concern them to all queries, as before a snapshot."""
         for rules in (self._rule_sets or {}).values():
             rules.catch_up(clock)
 
@@ -161,7 +163,7 @@ class Routes:
         return [head for rules in (self._rule_sets or {}).values() for head in rules.heads]
 
     def rebuild_rules(self, clock: int, *, share: bool = True) -> None:
-        """Rule sets are made again, as somebody listens to more queries; none any more if not `share`."""
+        """Rebuild the rule sets, because more queries have listeners; drop them if not `share`."""
         if self._rule_sets == {} and not share:
             return
         for rules in (self._rule_sets or {}).values():
@@ -196,7 +198,7 @@ class Routes:
         )
 
     def fast_path(self, stream: str) -> FastPath | None:
-        """Return the fast path of events that come on `stream` from outside, None when there is none."""
+        """Return the fast path of events that arrive on `stream` from outside, None if there is none."""
         route = self.of((stream,))
         if route is None or stream in self.fed or self.sessions((stream,), alone=False):
             return None

@@ -1,6 +1,6 @@
 """One step through the graph of an app.
 
-It runs column by column where that keeps the order, else chunk by chunk, depth first.
+It runs column by column if that keeps the order, otherwise chunk by chunk, depth first.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ from siddhi.engine.streams.scheduled_node import ScheduledNode
 from siddhi.explanation import ExplainedQuery
 
 _Sent = dict[str, list[tuple[int | Int64Array, EventBatch]]]
-"""What each stream was sent in a step: (producer, batch), producer -1 being the outside; where rules have made a batch
-together, the producer of each row."""
+"""What each stream was sent in a step: (producer, batch), producer -1 being the outside.
+
+Where rules have made a batch together, the producer of each row.
+"""
 
 
 class StepRunner:
@@ -110,7 +112,7 @@ class StepRunner:
         self._routes.rebuild_rules(clock)
 
     def settle(self, clock: int) -> None:
-        """Bring all queries up to date on all events, as before a snapshot."""
+        """Bring all queries up to date with all events, as before a snapshot."""
         self._routes.flush_rules(clock)
 
     def next_deadline_ms(self) -> int | None:
@@ -120,7 +122,7 @@ class StepRunner:
     def run_batch(self, key: str, batch: EventBatch, clocks: Int64Array, floor: int, shown: int) -> None:
         """Run the events of one stream through the app, as `run` does.
 
-        Where a single stage reads them it skips lookup and merging, which is noticeable when events come one by one.
+        If a single stage reads them, it skips lookup and merging, which is noticeable for single events.
         """
         alone = self._routes.alone(key)
         if alone is None:
@@ -163,7 +165,7 @@ class StepRunner:
         self.failures.tell(FailedEvents(node.name, "", refused, "its table already has that primary key"))
 
     def fast_path(self, stream: str) -> FastPath | None:
-        """Return the fast path of events that come on `stream` from outside, None when there is none."""
+        """Return the fast path of events that arrive on `stream` from outside, None if there is none."""
         return self._routes.fast_path(stream)
 
     # ---- column by column
@@ -232,7 +234,7 @@ class StepRunner:
     def _run_rounds(
         self, rounds: Rounds, step: Step, sent: _Sent, arrived: dict[str, EventBatch], sessions: Sequence[WriteSession]
     ) -> None:
-        """Run queries that write by what is in their tables, until a round writes what the one before it wrote."""
+        """Run queries that write depending on their tables, until a round writes the same as the previous one."""
         tables = [session for session in sessions if session.has_writer_of(rounds.numbers)]
         for session in tables:
             session.begin_rounds()

@@ -10,7 +10,7 @@ from siddhi.engine.columnar.batch import EventBatch
 def cut_at_timers(inputs: Sequence[EventBatch]) -> Iterator[tuple[tuple[int, int] | None, list[EventBatch]]]:
     """Yield the rows of `inputs` in pieces.
 
-    Each comes with the (order, clock) of the timers that sent the first rows of the next piece, None for the last.
+    Each piece has the (order, clock) of the timers that sent the first rows of the next one, None for the last.
     """
     rest = list(inputs)
     for order, clock in sorted({place for batch in inputs for place in _places_of_timers(batch)}):

@@ -18,12 +18,12 @@ from siddhi.language.ast import AttributeType
 
 _LOWER, _UPPER = (">", ">="), ("<", "<=")
 Conditions = Sequence[Sequence[PlainTest]]
-"""The tests of each rule, all of which an event must pass."""
+"""The tests of each rule; an event must pass all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _IndexKey:
-    """The tests by which a rule is found: of equality with `text`, or of an interval; `column` is what they look at."""
+    """The tests that find a rule: equality with `text`, or an interval, of the attribute `column`."""
 
     column: tuple[str, bool]
     text: str | None = None
@@ -120,7 +120,7 @@ class RuleIndex:
         self._real_nulls: AnyArray = np.zeros(self._real_values.shape, np.bool_)
 
     def find(self, batch: EventBatch) -> tuple[Int64Array, Int64Array]:
-        """Return (rows, rules): which rows of `batch` meet the conditions of which rules, by row, and then by rule.
+        """Return (rows, rules): which rows of `batch` satisfy the conditions of which rules, by row, then by rule.
 
         The arrays are valid until the next call.
         """
@@ -159,7 +159,10 @@ class RuleIndex:
 
 
 def _key_of(tests: Iterable[PlainTest]) -> _IndexKey | None:
-    """By what a rule is found: best a string, then the interval of a number that has both ends, then any interval."""
+    """Return the key that finds a rule.
+
+    Preferably a string, then the interval of a number with both ends, then any interval.
+    """
     intervals: dict[tuple[str, bool], _IndexKey] = {}
     for test in tests:
         if isinstance(test.bound, str):

@@ -1,4 +1,4 @@
-"""Rules that let events pass as they are: all that feed one stream in the same way are answered at one go."""
+"""Rules that pass events on unchanged: all that feed one stream in the same way are evaluated together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from siddhi.engine.operators.selection.plain_query import PlainTest, arranges, p
 from siddhi.language.ast import AttributeType, EventType
 
 Constants = tuple[bool | int | float | str | None, ...]
-"""What a rule selects that is not an attribute, None in the place of each that is one."""
+"""What a rule selects besides attributes, with None in place of each attribute."""
 Outputs = tuple[tuple[str, AttributeType, str | None], ...]
 """Each output with its type and the column that it is, None for a constant."""
 

@@ -1,4 +1,4 @@
-"""The queries over one stream of which an event concerns only a few.
+"""Queries over one stream, each of which is concerned by few events.
 
 events ──RuleIndex──▶ (row, rule) ─┬─ rules that let events pass ──Projections──▶ their results, all at once
                                    └─ other queries: each with the events that it may want
@@ -34,7 +34,7 @@ from siddhi.engine.streams.scheduled_node import ScheduledNode
 from siddhi.engine.tuning import MIN_SHARED_QUERIES
 
 OWN, GONE = -1, -2
-"""In place of a group: of a query that is asked by itself, of an event that has been answered."""
+"""In place of a group: of a query that is evaluated separately, of an event that has been processed."""
 Numbered = tuple[int, ScheduledNode]
 
 
@@ -48,7 +48,7 @@ class Projected(NamedTuple):
 
 @dataclass(slots=True)
 class FilteredEvents:
-    """What a batch concerns: the results of rules that let events pass, and the other queries, each with its events."""
+    """The effect of a batch: the results of rules that pass events on, and the other queries, each with its events."""
 
     projected: list[Projected] = field(default_factory=list)
     concerned: list[tuple[int, ScheduledNode, EventBatch]] = field(default_factory=list)
@@ -61,12 +61,12 @@ class _RuleMember:
     query: QueryNode
     wanted: Wanted
     group: Hashable | None
-    """What members that are answered together have in common, None for one that is asked by itself."""
+    """What members that are evaluated together have in common, None for one that is evaluated separately."""
     how: Projection | Constants | None
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it matters to it how late events are."""
+        """Whether it depends on how late events are."""
         return self.query.head is not None
 
 
@@ -94,7 +94,7 @@ class RuleSet:
         self._patterns = np.flatnonzero(self._is_pattern).tolist()
         self._latest = NEVER_BEFORE
         self._had_last: frozenset[int] = frozenset()
-        """The patterns that are asked by themselves and had the last event."""
+        """The patterns that are evaluated separately and had the last event."""
 
     def _make_groups(self, pool: StringPool) -> None:
         groups: dict[Hashable, list[int]] = {}
@@ -130,11 +130,11 @@ class RuleSet:
 
     @property
     def is_full(self) -> bool:
-        """Whether patterns may hold more than they are allowed, so that each has to continue by itself."""
+        """Whether patterns may exceed their limit, so that each has to continue separately."""
         return any(shared.is_full for shared in self._shared)
 
     def hand_back(self, clock: int) -> None:
-        """Bring all queries up to date on all events, and give each its own state."""
+        """Bring all queries up to date with all events, and give each its own state."""
         self.catch_up(clock)
         for shared in self._shared:
             shared.hand_back()
