@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from cep_manager.errors import PlanStoreError
 from cep_manager.persistence.database_file import make_private, mark
 from cep_manager.persistence.database_note import Contents, DatabaseNote, contents_of
 from cep_manager.persistence.schema import SCHEMA_VERSION, bring_up_to_date
+from cep_manager.persistence.writer_queue import WriterQueue
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 
@@ -58,6 +59,7 @@ class Database:
         lease's row locked.
         """
         self._shown = config.url
+        self._writers: WriterQueue | None = None
         try:
             url = make_url(config.url)
             self._shown = url.render_as_string(hide_password=True)
@@ -66,6 +68,7 @@ class Database:
             if self.kind == SQLITE:
                 _prepare_file(url.database)
                 file = _file(url.database)
+                self._writers = WriterQueue(config.timeout_ms / 1_000)
             self.note = DatabaseNote(file)
             """The last known content of the database, where it can be noted beside the file."""
             self._engine = sqlalchemy.create_engine(_with_driver(url), **_options(self.kind, config, idle_ms))
@@ -96,8 +99,16 @@ class Database:
 
         With `survives_power_loss` False the commit does not wait for the disk (SQLite).
         """
-        with self._begun({SURVIVES: survives_power_loss}) as connection:
-            yield connection
+        with ExitStack() as stack:
+            if self._writers is not None:
+                try:
+                    stack.enter_context(self._writers.turn())
+                except TimeoutError as error:
+                    raise PlanStoreError(
+                        f"the plan store {self._shown} is busy: other changes of this manager take longer than "
+                        "database.timeout_ms; try again, and check its disk"
+                    ) from error
+            yield stack.enter_context(self._begun({SURVIVES: survives_power_loss}))
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
