@@ -1,7 +1,8 @@
 """Clocks that are handed in, so that decisions never read the time themselves.
 
-The host's time of day can jump: somebody sets it, a virtual machine wakes up, a time server is wrong. Windows, timers
-and the times of events must not jump with it. So the time of day of a process is the monotonic clock plus an offset:
+The host's time of day can jump: an administrator sets it, a virtual machine wakes up, a time server is wrong. Windows,
+timers and the times of events must not jump with it. So the time of day of a process is the monotonic clock plus an
+offset:
 
     host's clock parts by    up to 1 s     the offset follows, as with a clock that a time server adjusts
                              more          the offset stays, and the process says so at level ERROR
@@ -20,13 +21,13 @@ from typing import Protocol
 logger = logging.getLogger(__name__)
 
 FOLLOWED_MS = 1_000
-"""How far the host's clock may part from the process's and be followed at once."""
+"""How far the host's clock may deviate from the process's and be followed at once."""
 HELD_MS = 60_000
 """For how long a larger difference must last before the process takes it over."""
 
 
 class Clock(Protocol):
-    """Where a process shell takes its times from; decision code gets them as arguments."""
+    """The source of time for a process shell; decision code gets them as arguments."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch, for timestamps."""
@@ -48,11 +49,11 @@ class SteadyTime:
         self._elapsed_ms = elapsed_ms
         self._offset_ms = wall_ms() - elapsed_ms()
         self._parted: tuple[int, int] | None = None
-        """By how much the host's clock has parted, and since when."""
+        """The deviation of the host's clock, and its start."""
         self._lock = threading.Lock()
 
     def begin(self) -> None:
-        """Take the host's time of day as it is now."""
+        """Take over the host's current time of day."""
         self._lock = threading.Lock()
         self._offset_ms, self._parted = self._wall_ms() - self._elapsed_ms(), None
 
@@ -95,7 +96,7 @@ def _elapsed_ms() -> int:
 
 
 _TIME_OF_DAY = SteadyTime(lambda: time.time_ns() // 1_000_000, _elapsed_ms)
-"""That of this process."""
+"""The clock of this process."""
 os.register_at_fork(after_in_child=_TIME_OF_DAY.begin)  # its parent may have started when the clock was wrong
 
 
@@ -117,7 +118,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to; for tests of plans and of the system alike."""
+    """A clock that only moves when it is set, for tests of plans and of the system."""
 
     def __init__(self, now_ms: int = 0) -> None:
         """Create a clock that only moves when it is set.

@@ -17,8 +17,8 @@ class PlanKey(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):
     """An execution plan of a tenant.
 
     `plan` is the name that it had when the key was made; `id` stays the same when the plan is renamed, and no other
-    plan of the tenant ever gets it. It is empty for most plans, whose id is their first name. Two keys are equal when
-    they mean the same plan, whatever its name was then; they are ordered by name.
+    plan of the tenant ever gets it. It is empty for most plans, whose id is their first name. Two keys are equal if
+    they mean the same plan, whatever its name was at the time; they are ordered by name.
     """
 
     tenant: int
@@ -27,7 +27,7 @@ class PlanKey(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):
 
     @property
     def identity(self) -> str:
-        """What files and rows of the plan are kept under: never its name, which may change."""
+        """The key of the plan's files and rows, never its name, which may change."""
         return self.id or self.plan
 
     def __eq__(self, other: object) -> bool:
@@ -57,7 +57,7 @@ class PlanKey(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):
 class Endpoint(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     """A host (name or address, no scheme) and a TCP port.
 
-    Where a process listens once for all of its plans, `channel` says which of them is meant.
+    If a process has one socket for all of its plans, `channel` identifies the plan.
     """
 
     host: str
@@ -70,7 +70,7 @@ class Endpoint(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
 
 
 class InspectionAddress(msgspec.Struct, frozen=True):
-    """Where a process answers managers that ask for its log; `run` is unlike that of any other process."""
+    """The address at which a process answers managers that read its log; `run` is unique among processes."""
 
     endpoint: Endpoint
     run: str

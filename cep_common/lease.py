@@ -9,11 +9,11 @@ the configured lease, up to `LONGEST` times that. A quiet system keeps the confi
 from __future__ import annotations
 
 REMEMBER_MS = 60_000
-"""A delay counts for at least so long, and for at most twice as long."""
+"""The minimum of a delay, whose maximum is twice as long."""
 LONGEST = 3
 """The lease never grows beyond this multiple of the configured one."""
 SAFETY = 2
-"""So many times the measured delay is added."""
+"""The factor by which the measured delay is added."""
 OUTAGE = 2
 """A gap of more configured leases than this is an outage of the peer, and says nothing about delays."""
 NOTABLE = 0.5

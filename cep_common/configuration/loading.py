@@ -21,12 +21,14 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 SetBy = Literal["file", "environment", "driver", "given"]
-"""Origin of a key's value. Stages get their settings from the driver; `given` covers every other way of starting a
-process without a file."""
+"""Origin of a key's value.
+
+Stages get their settings from the driver; `given` covers every other way of starting a process without a file.
+"""
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where a key was set: `where` is the file, with its whole path, or the environment variable; else empty."""
+    """The source of a key: `where` is the file, with its whole path, or the environment variable; else empty."""
 
     origin: SetBy
     where: str
@@ -103,7 +105,7 @@ def _overrides(process: str, environment: Mapping[str, str]) -> Iterator[tuple[t
 def _set(values: dict[str, Any], key: tuple[str, ...], value: Any, kind: type[msgspec.Struct], variable: str) -> None:
     """Set `key` in the nested `values`, as `variable` says.
 
-    A value that takes the place of a group of keys is left as it is, since that is the error to report.
+    A value in place of a group of keys is left as it is, because that is the error to report.
     """
     for depth, part in enumerate(key[:-1], start=1):
         inner = values.setdefault(part, {})

@@ -1,4 +1,4 @@
-"""Passwords that stand in files, so that they need not stand in plans and configurations."""
+"""Passwords in files, so that plans and configurations need not contain them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class PasswordFileError(ValueError):
-    """There is no such file, or no password in it."""
+    """The file is missing, or contains no password."""
 
 
 def read_password(path: str) -> str:

@@ -33,7 +33,7 @@ SHORTEST_VALUE = 4
 
 
 def cover_values(secrets: Iterable[str]) -> None:
-    """Cover these values in all that is redacted from now on, under whatever name."""
+    """Redact these values from now on, under any name."""
     global _values  # noqa: PLW0603 - one for the process, as its log is
     found = {*_values, *(secret for secret in secrets if len(secret) >= SHORTEST_VALUE)}
     if len(found) <= MOST_VALUES:

@@ -2,7 +2,7 @@
 
     <folder>/<tenant>/<NAME>        the value; one last line end is not part of it
 
-Plans, messages, databases and logs have the reference alone. What is resolved is covered in the process's log.
+Plans, messages, databases and logs only contain the reference. The resolved value is redacted in the process's log.
 """
 
 from __future__ import annotations

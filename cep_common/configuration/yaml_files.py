@@ -1,4 +1,4 @@
-"""YAML files that people write. Problems are reported by position, without the text, which may hold secrets."""
+"""YAML files written by users. Problems are reported by position, without the text, which may contain secrets."""
 
 from __future__ import annotations
 

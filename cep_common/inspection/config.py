@@ -16,8 +16,8 @@ class LogConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a process keeps its log.
 
     Records of at least `level` are written to standard error, and the newest are kept in memory, up to `ring_bytes`,
-    for managers that ask at a port of the range. With a `folder` they also go to a file there, one JSON object a
-    line; a file that reaches `file_bytes` is rotated, and so many `files` are kept.
+    for managers that ask at a port of the range. With a `folder` they also go to a file there, one JSON object a line;
+    a file that reaches `file_bytes` is rotated, and `files` of them are kept.
     """
 
     level: Level = "INFO"

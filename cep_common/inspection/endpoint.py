@@ -29,7 +29,7 @@ WAITING_ANSWERS = 16
 
 
 class Inspection(msgspec.Struct, frozen=True):
-    """What the process can tell: its newest log records, and its settings."""
+    """The data for inspection: the newest log records and the settings of the process."""
 
     ring: LogBuffer
     settings: tuple[Setting, ...] = ()
@@ -58,7 +58,7 @@ class InspectionEndpoint(threading.Thread):
         super().__init__(name="insight", daemon=True)
         self._insight = insight
         self.answers_queries: Callable[[QueryRunningState], Message] | None = None
-        """What answers queries about the process's state, once it has one; called by the endpoint's thread."""
+        """The handler of queries about the process's state, once it has one; called by the endpoint's thread."""
         self._closing = False
         self._wakeup = Wakeup()
         self._socket = listening_socket(context, INSPECTION_SOCKETS[role], host, MAXIMUM_CONTROL_BYTES, WAITING_ANSWERS)
@@ -136,8 +136,7 @@ def open_inspection(
 ) -> InspectionEndpoint | None:
     """Open an endpoint, or return None.
 
-    None means that the process offers no inspection, or that no port is free: the process works without, and logs
-    that.
+    None means that the process offers no inspection, or that no port is free, which it logs.
     """
     if insight is None:
         return None

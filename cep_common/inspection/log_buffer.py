@@ -15,10 +15,10 @@ MOST_TEXT = 16_384
 """Characters of a record's text, and of its traceback; what is longer is cut."""
 
 OVERHEAD_BYTES = 160
-"""What a record takes in memory beside its texts, about."""
+"""Approximate memory of a record besides its texts."""
 
 ANSWER_BYTES = 524_288
-"""An answer ends when its records come to so much."""
+"""An answer ends when its records reach this size."""
 
 _TRACEBACKS = logging.Formatter()
 _NUMBERS: dict[Level, int] = {level: getattr(logging, level) for level in LEVELS}
@@ -66,7 +66,7 @@ class LogBuffer(logging.Handler):
 
 
 def structured(record: logging.LogRecord, sequence: int) -> LogRecord:
-    """Return the record as it is kept: secrets covered, long texts cut, and all of it valid UTF-8."""
+    """Return the record in its stored form: secrets redacted, long texts cut, and all of it valid UTF-8."""
     traceback = ""
     if record.exc_info and record.exc_info[0] is not None:
         traceback = _TRACEBACKS.formatException(record.exc_info)

@@ -1,4 +1,4 @@
-"""How many requests and connections the web servers of this process have turned away, and why."""
+"""How many requests and connections the web servers of this process have refused, and why."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from bisect import bisect_left
 from collections.abc import Mapping
 
 PER_DOUBLING = 8
-"""So many buckets lie between a length of time and twice that."""
+"""The number of buckets between a duration and its double."""
 FIRST_NS = 64_000
 """Up to here reaches bucket 0."""
 BUCKETS = 22 * PER_DOUBLING + 1
-"""The last one takes whatever is longer than about 246 s."""
+"""The last one contains everything longer than about 246 s."""
 
 
 _BOUNDS_NS = [FIRST_NS * 2 ** (index / PER_DOUBLING) for index in range(BUCKETS - 1)]

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 EVERY_S = 60.0
 """A problem that lasts is logged so often."""
 AGAIN_S = 5.0
-"""A problem that was over and begins again is logged so long after its last line at the earliest."""
+"""The minimum time after its last line before a problem that was over and occurs again is logged."""
 MOST_TEXTS = 3
-"""So many different lines about one subject are logged in `EVERY_S`: reasons may alternate."""
+"""How many different lines about one subject are logged in `EVERY_S`, because reasons may alternate."""
 MOST_SUBJECTS = 1_000
-"""Of so many subjects it is known what was logged; then those that were quiet for `EVERY_S` are forgotten."""
+"""The number of subjects that are remembered; beyond it, those without a line for `EVERY_S` are removed."""
 
 
 @dataclass(slots=True)
 class _Subject:
-    """What was logged about a subject.
+    """The lines about a subject.
 
     It has the texts with the time of their last line, and how many lines were left out since. `lasts` is False after
     the problem was over.

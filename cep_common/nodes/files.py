@@ -22,19 +22,19 @@ ProtectionState = Literal["passive", "alone", "catching-up", "joining", "confirm
 
 
 class NodeRole(msgspec.Struct, frozen=True):
-    """What the node may do, written by its manager.
+    """The role of the node, written by its manager.
 
     Attributes:
         node: The node's name.
         token: The token of the lease that this node holds, or 0.
         until_ms: The node is active before this monotonic time, if it holds the lease.
         peer: The name of the other node; empty: none is known.
-        peer_sync: Where the other node's event-sync server listens when it is passive.
+        peer_sync: The address of the other node's event-sync server when it is passive.
         peer_in_sync: The database says that the other node has every acknowledged event.
         answered: The number of the newest request of `MirrorReport` that the database has confirmed, made by the
             process `answered_process`.
-        order: What an administrator wants of the node: `restart` ends all its processes in order and starts them
-            again, so that the other node takes over from an active one; `stop` ends the node.
+        order: The administrator's order to the node: `restart` ends all its processes in order and starts them again,
+            so that the other node takes over from an active one; `stop` ends the node.
         order_until_ms: Monotonic time from which the order is void: the node may have been stopped before it took it.
     """
 
@@ -59,7 +59,7 @@ class NodeRole(msgspec.Struct, frozen=True):
 
 
 class MirrorReport(msgspec.Struct, frozen=True):
-    """How the node's worker mirrors, and what it asks the manager to record.
+    """The mirroring of the node's worker, and what it asks the manager to record.
 
     Attributes:
         state: See `cep_worker.mirror.protection`; `left` when a protected worker has ended in order: its ports are
@@ -67,8 +67,8 @@ class MirrorReport(msgspec.Struct, frozen=True):
         token: The token under which the worker is active, or the newest that a passive worker has seen.
         process: The worker's process id: request numbers count within one process.
         request: The number of the newest request, 0: none yet.
-        wants_in_sync: What that request asks to be recorded of the other node.
-        since_ms: Time of day since which the state is as it is.
+        wants_in_sync: What that request asks to record about the other node.
+        since_ms: Time of day of the last change of state.
         reason: Why the state is not `protected`.
         lag_ms: How long the oldest change has waited for the passive, or 0.
         lag_bytes: Bytes that the passive does not have yet.
@@ -98,7 +98,7 @@ def write_file(path: Path, value: NodeRole | MirrorReport) -> None:
 
 
 class FileView(Generic[Kind]):
-    """What such a file says, read again only when it was replaced. Belongs to one thread."""
+    """The contents of such a file, read again only after it was replaced. Belongs to one thread."""
 
     def __init__(self, path: Path, kind: type[Kind]) -> None:
         """Create the view of a file that another process writes.

@@ -10,7 +10,7 @@ import msgspec
 from cep_common.nodes.files import NodeOrder
 
 ORDER_VALID_S = 30
-"""How long an order is valid. A node that is there takes it within a second."""
+"""How long an order is valid. A node that runs accepts it within a second."""
 
 
 class StoredOrder(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What becomes of memory that this process has freed."""
+"""What happens to memory that this process has freed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEPT_BYTES = 8 * 1_048_576
 ARENAS = 2
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-"""Of glibc's `malloc.h`."""
+"""From glibc's `malloc.h`."""
 
 
 def keep_freed_memory() -> None:
@@ -38,8 +38,8 @@ def share_freed_memory() -> None:
 def give_back_freed_memory() -> None:
     """Return free memory to the system.
 
-    For a process that keeps freed memory and runs for long, now and then: otherwise it holds whatever its busiest
-    moment took. It takes a millisecond or two. Without glibc's allocator nothing happens.
+    For a process that keeps freed memory and runs for long, now and then: otherwise it keeps the memory of its busiest
+    moment. It takes a millisecond or two. Without glibc's allocator nothing happens.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

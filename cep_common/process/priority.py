@@ -1,8 +1,8 @@
 """Scheduling priority, so that other load on a host makes no heartbeat late.
 
-The threads that send and judge heartbeats do little, and must do it in time. As those of cluster managers such as
+The threads that send and judge heartbeats do little, and must do it in time. Like those of cluster managers such as
 Corosync, they run in the kernel's real-time class, at its lowest priority. But a thread of Python also waits for other
-threads of its process, which hold the interpreter's lock, and these for a processor: so the processes themselves get a
+threads of its process that hold the interpreter lock, and these wait for a processor, so the processes themselves get a
 larger share, too. Both need root or CAP_SYS_NICE. Elsewhere nothing changes, and leases that adapt to measured delays
 (`cep_common.lease`) prevent false alarms.
 """
@@ -23,8 +23,10 @@ LOWEST_REALTIME = 1
 NICE = -10
 """About nine times the share of a process with the usual nice value of 0."""
 AUTOGROUP = Path("/proc/self/autogroup")
-"""Where the kernel groups processes by session (sched(7)), nice values only count within a group; this sets the
-group's own."""
+"""If the kernel groups processes by session (sched(7)), nice values only count within a group.
+
+This sets that of the group.
+"""
 
 
 def raise_priority(wanted: ControlPriority) -> bool:

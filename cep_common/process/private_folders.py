@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def make_private(folder: Path) -> None:
-    """Make `folder` and those above it that are missing, each for this user alone; one that is there keeps its mode.
+    """Make `folder` and those above it that are missing, each for this user alone; an existing one keeps its mode.
 
     `Path.mkdir` gives its mode to the last folder only. Raises OSError.
     """

@@ -9,7 +9,7 @@ from pathlib import Path
 _STAT = Path("/proc/self/stat")
 _IMPORTED_NS = time.monotonic_ns()
 _STARTED_FIELD = 19
-"""The place of `starttime` behind the command's name, which may hold blanks."""
+"""The position of `starttime` behind the command's name, which may contain blanks."""
 
 
 def process_up_ms() -> int:

@@ -1,4 +1,4 @@
-"""What plans may reach from a process: files, hosts and databases. Lists of what is allowed, shipped empty.
+"""What plans may access from a process: files, hosts and databases. Lists of what is allowed, shipped empty.
 
 rules       which URLs and addresses a list allows
 files       which files a list of folders allows, and those that no list opens

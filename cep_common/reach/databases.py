@@ -15,7 +15,7 @@ SERVERS = {
     "mssql": ("pymssql",),
     "oracle": ("oracledb", "cx_oracle"),
 }
-"""Databases behind a host and a port, with the drivers of which it is known what their URLs can say."""
+"""Databases behind a host and a port, with the drivers whose URLs are understood."""
 PARAMETERS = frozenset(
     {
         "sslmode", "connect_timeout", "application_name", "options", "charset", "service_name", "timeout",

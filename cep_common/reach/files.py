@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 APPLICATION_ID = 0x43455053
-"""By which SQLite's files of managers are known (`PRAGMA application_id`), wherever they are: "CEPS"."""
+"""The mark of SQLite files of managers (`PRAGMA application_id`), wherever they are: "CEPS"."""
 
 NOT_LISTED = "is in none of the folders whose files plans may use"
 _KERNEL = ("/proc", "/sys", "/dev")
-"""What is there are no files: the process's own memory, its open files, devices."""
+"""Places without regular files: the process's own memory, its open files, devices."""
 _SQLITE = b"SQLite format 3\0"
 _BESIDE_SQLITE = ("-wal", "-shm", "-journal")
 
@@ -39,7 +39,7 @@ def refuse_file(path: str, folders: Iterable[str], protected: Iterable[str], res
 
     Args:
         path: As the plan has it.
-        folders: Those in which files may be opened.
+        folders: The folders in which files may be opened.
         protected: Files and folders of the system.
         resolve: Makes a path whole, and follows its links where the file is of this host.
         here: Whether it is; then its content is looked at as well.

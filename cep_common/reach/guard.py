@@ -17,7 +17,7 @@ UrlUse = Literal["sink", "source"]
 
 
 class Reach(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a worker lets sources and sinks of plans reach.
+    """What a worker lets sources and sinks of plans access.
 
     Workers report it to managers, which refuse other plans. Relative paths begin in its `working_folder`.
     """

@@ -25,7 +25,7 @@ DEFAULT_PORTS: dict[str, tuple[int, ...]] = {
 METADATA = frozenset(
     ipaddress.ip_address(text) for text in ("169.254.169.254", "fd00:ec2::254", "100.100.100.200", "168.63.129.16")
 )
-"""Where clouds tell the machine its credentials."""
+"""The addresses at which clouds provide credentials to the machine."""
 
 _RULE = re.compile(
     r"(?:(?P<scheme>\*|[a-z][a-z0-9+.-]*)://)?"
@@ -98,7 +98,7 @@ class UrlRule:
         return cls(scheme, host, ports, network)
 
     def matches(self, scheme: str, host: str, port: int) -> bool:
-        """Return whether the rule is about this URL, as it is written."""
+        """Return whether the rule applies to this URL, as it is written."""
         if self.scheme not in ("*", scheme) or (self.ports is not None and not self.ports[0] <= port <= self.ports[1]):
             return False
         if self.ports is None and self.scheme == "smtp" and port not in DEFAULT_PORTS["smtp"]:
@@ -125,7 +125,7 @@ class UrlRules:
         """Parse the rules.
 
         Args:
-            texts: The rules as they are written in a configuration file; one that is not valid allows nothing.
+            texts: The rules as written in a configuration file; one that is not valid allows nothing.
         """
         rules = []
         for text in texts:

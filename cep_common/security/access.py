@@ -1,4 +1,4 @@
-"""Who may make which HTTP call: roles of people and programs, and what each role is granted. Pure.
+"""Which HTTP calls are allowed: the roles of users and programs, and what each role grants. Pure.
 
     role      sees plans  sees the system, validates  sends events  operates  edits  administers
     sender        x                                        x
@@ -7,7 +7,7 @@
     editor        x                  x                     x           x        x
     admin         x                  x                     x           x        x         x
 
-Every server has a table of its own that says which permission each of its calls asks for (`Calls`).
+Every server has its own table of the permissions that its calls require (`Calls`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 
 class Permission(StrEnum):
-    """What a call asks for. `OPEN` asks for nothing, not even for a token."""
+    """The permission that a call requires. `OPEN` requires nothing, not even a token."""
 
     OPEN = "open"
     SEE = "see plans"
@@ -32,7 +32,7 @@ class Permission(StrEnum):
 
 
 class AccessRole(StrEnum):
-    """What a person or program is to the system."""
+    """The role of a user or program in the system."""
 
     SENDER = "sender"
     VIEWER = "viewer"
@@ -57,8 +57,10 @@ OF_ALL_TENANTS = frozenset({Permission.SEE_SYSTEM, Permission.ADMINISTER})
 """Permissions that users of a single tenant never have."""
 
 Calls = Mapping[str, Permission]
-"""The permission that each call of a server asks for, by its endpoint in Flask; where an `action` is part of its
-address, by `endpoint:action`. One that is not there asks for ADMINISTER."""
+"""The permission that each call of a server asks for, by its endpoint in Flask.
+
+Where an `action` is part of its address, by `endpoint:action`. A call that is missing requires ADMINISTER.
+"""
 
 
 class Principal(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ class Certificate:
         self._seen = self._look()
 
     def refresh(self) -> None:
-        """Read the files again if they have changed; connections that are there keep what they have.
+        """Read the files again if they have changed; existing connections are not affected.
 
         Files that cannot be used, such as half of a new pair, leave the former certificate in use.
         """
