@@ -201,13 +201,16 @@ def _same_kind(one: LabelledConnector, other: LabelledConnector) -> bool:
 def _most_alike(
     wanted: Sequence[LabelledConnector], labelled: Collection[int], left: Iterable[LabelledConnector]
 ) -> list[tuple[int, LabelledConnector]]:
-    """Pair connectors without a label with removed ones, first those with most options in common."""
+    """Pair connectors without a label with removed ones, first those with most options in common.
+
+    Those with none in common are different connectors, not one that was edited.
+    """
     pairs = [
-        (len({*one.options} & {*other.options}), place, other)
+        (common, place, other)
         for place, one in enumerate(wanted)
         if place not in labelled
         for other in left
-        if _same_kind(one, other)
+        if _same_kind(one, other) and (common := len({*one.options} & {*other.options}))
     ]
     pairs.sort(key=lambda pair: -pair[0])  # stable: among equals the order of the declarations counts
     found: list[tuple[int, LabelledConnector]] = []

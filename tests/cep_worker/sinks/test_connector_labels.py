@@ -35,6 +35,8 @@ def sink(options: str, kind: str = "rdbms", stream: str = "Alerts") -> Connector
 
 
 A, B, C = sink("url=x table=a"), sink("url=x table=b"), sink("url=z table=c retry=5")
+DIFFERENT = Connector("Alerts", "rdbms", {"url": "z", "table": "c"}, "xml", {})
+"""It has nothing in common with the others."""
 EDITED_A, EDITED_B = sink("url=x table=a retry=1"), sink("url=x table=b retry=1")
 
 
@@ -51,6 +53,7 @@ EDITED_A, EDITED_B = sink("url=x table=a retry=1"), sink("url=x table=b retry=1"
         (((A, B), (EDITED_B, EDITED_A)), ["rdbms#2", "rdbms"]),
         (((A, B), (EDITED_A, B)), ["rdbms", "rdbms#2"]),
         (((A,), (C,)), ["rdbms"]),
+        (((A,), (DIFFERENT,)), ["rdbms#2"]),
         (((A, A), (A,)), ["rdbms"]),
         (((A,), (A, A)), ["rdbms", "rdbms#2"]),
         (((A, sink("x=1", "http")), (sink("x=1", "http"), A)), ["http", "rdbms"]),
