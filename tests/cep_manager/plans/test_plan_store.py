@@ -179,8 +179,7 @@ def test_the_instances_of_a_plan_are_kept_and_come_back_with_its_former_form(sto
 
 def test_changes_of_instances_are_recorded_up_to_a_number_and_go_with_their_plan(store: PlanStore) -> None:
     store.add(KEY, "first", now_ms=5)
-    for at_ms in range(MOST_SCALINGS + 2):
-        store.note_scalings(KEY, [msgspec.structs.replace(SCALED, at_ms=at_ms)])
+    store.note_scalings(KEY, [msgspec.structs.replace(SCALED, at_ms=at_ms) for at_ms in range(MOST_SCALINGS + 2)])
     store.note_scaling_problem(KEY, MOST_SCALINGS, "no such host")
     found = store.scalings(KEY)
     assert [one.at_ms for one in found] == list(range(2, MOST_SCALINGS + 2))
