@@ -107,11 +107,12 @@ class PlanScaler:
             return
         self._note_failed(record, compiled, history)
         now_ms = self._clock.now_ms()
+        ahead_ms = now_ms - self._clock.monotonic_ms()
         decided: dict[str, ScalingDecision] = {}
         seen: list[StageScaling] = []
         for stage in compiled.scaled:
             instances = _instances(compiled, stage)
-            loads = self._meter.measure(snapshot, record, stage.name, instances, now_ms)
+            loads = self._meter.measure(snapshot, record, stage.name, instances, ahead_ms)
             past = [one for one in history if one.stage == stage.name]
             room = _room(snapshot, record, stage)
             decision = decide(stage, instances, loads, past, room, self._config, now_ms)

@@ -33,12 +33,15 @@ class LoadMeter:
         self._before: dict[tuple[PlanKey, str], tuple[_InstanceCounts, ...]] = {}
         self._loads: dict[tuple[PlanKey, str], list[StageLoad]] = {}
 
-    def measure(self, snapshot: ClusterSnapshot, record: PlanRecord, stage: str, instances: int, now_ms: int) -> list[
-        StageLoad
-    ]:  # fmt: skip
-        """Return the loads of a stage up to the time of day `now_ms`, oldest first, with the newest interval."""
+    def measure(
+        self, snapshot: ClusterSnapshot, record: PlanRecord, stage: str, instances: int, ahead_ms: int
+    ) -> list[StageLoad]:
+        """Return the loads of a stage of `instances` instances, oldest first, with the newest interval.
+
+        The time of day is `ahead_ms` ahead of the snapshot's clock.
+        """
         of = record.key, stage
-        counted = _counted(snapshot, record, [instance_name(stage, index) for index in range(instances)], now_ms)
+        counted = _counted(snapshot, record, [instance_name(stage, index) for index in range(instances)], ahead_ms)
         before = self._before.get(of, ())
         if len(counted) < instances or [one.run for one in counted] != [one.run for one in before]:
             # A topology that has just started, or some of its tasks again: what they count has begun at 0.
@@ -48,7 +51,7 @@ class LoadMeter:
             waiting = _waiting(snapshot, record) + sum(one.queued for one in counted)
             loads = self._loads.setdefault(of, [])
             loads.append(_load(before, counted, waiting))
-            del loads[: _older(loads, now_ms - self._kept_ms)]
+            del loads[: _older(loads, snapshot.now_ms + ahead_ms - self._kept_ms)]
             self._before[of] = counted
         return self._loads[of]
 
@@ -65,14 +68,14 @@ class LoadMeter:
 
 
 def _counted(
-    snapshot: ClusterSnapshot, record: PlanRecord, instances: list[str], now_ms: int
+    snapshot: ClusterSnapshot, record: PlanRecord, instances: list[str], ahead_ms: int
 ) -> tuple[_InstanceCounts, ...]:
     """Return the counters of those instances whose tasks are heard."""
     found: dict[str, _InstanceCounts] = {}
     for task in snapshot.tasks.get(record.key, ()):
         if not task.live(snapshot.now_ms, snapshot.lease_ms):
             continue
-        at_ms = now_ms - (snapshot.now_ms - task.heard_ms) - task.latest.counted_ago_ms
+        at_ms = task.heard_ms + ahead_ms - task.latest.counted_ago_ms
         run = task.latest.epoch, task.latest.attempt, task.latest.process_id
         found.update({one.instance: _of_instance(one, run, at_ms) for one in task.latest.components})
     return tuple(found[one] for one in instances if one in found)

@@ -40,10 +40,9 @@ class Metered:
         self.world.hear(worker(served, revision=self.world.snapshot().revision))
         return self.measure()
 
-    def measure(self) -> list[StageLoad]:
-        snapshot = self.world.snapshot()
-        now_ms = BEGAN_MS + self.world.now_ms
-        return list(self.meter.measure(snapshot, snapshot.record(KEY), "lateness", 2, now_ms))
+    def measure(self, snapshot_age_ms: int = 0) -> list[StageLoad]:
+        snapshot = msgspec.structs.replace(self.world.snapshot(), now_ms=self.world.now_ms - snapshot_age_ms)
+        return list(self.meter.measure(snapshot, snapshot.record(KEY), "lateness", 2, BEGAN_MS))
 
 
 def test_the_load_of_an_interval_is_what_was_counted_in_it() -> None:
@@ -60,6 +59,15 @@ def test_counters_that_are_older_than_their_report_belong_to_their_own_time() ->
     metered.beat(0, 0)
     (load,) = metered.beat(250, 100, ago_ms=500)
     assert (load.length_ms, load.busy) == (500, (0.5, 0.2))
+
+
+def test_the_age_of_a_snapshot_changes_no_load() -> None:
+    metered = Metered()
+    metered.beat(300, 100)
+    metered.measure(snapshot_age_ms=900)
+    (load,) = metered.beat(300, 100)
+    assert (load.length_ms, load.busy) == (1_000, (0.3, 0.1))
+    assert metered.measure(snapshot_age_ms=900) == [load]
 
 
 def test_a_task_that_was_started_again_is_measured_from_its_beginning() -> None:
