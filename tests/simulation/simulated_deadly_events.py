@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from unittest import mock
 
-from simulated_delivery import FAULTS_UNTIL_MS, DeliveryWorld
+from simulated_delivery import FAULTS_UNTIL_MS, SETTLED_BY_MS, DeliveryWorld
 from simulated_rows import ids_of
 from simulated_task import RememberingStage
 
@@ -29,6 +29,8 @@ class DeadlyEventsWorld(DeliveryWorld):
     """
 
     feeding = ("w0",)
+    settled_by_ms = 2 * SETTLED_BY_MS
+    """Each of two events may end six executors before it is given up, and half of the starts in between end early."""
 
     def _begin(self, seed: int) -> None:
         self.deadly: set[int] = set()

@@ -79,6 +79,8 @@ class DeliveryWorld(VirtualWorld):
 
     feeding: tuple[str, ...] = ("w0", "w1")
     """The workers that accept events."""
+    settled_by_ms = SETTLED_BY_MS
+    """Everything has arrived by then."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -381,7 +383,7 @@ def simulate(world: VirtualWorld) -> None:
     try:
         world.run(FAULTS_UNTIL_MS)
         world.network.slow = 0.0
-        while not world.is_done() and world.now_ms < SETTLED_BY_MS:
+        while not world.is_done() and world.now_ms < world.settled_by_ms:
             world.run(world.now_ms + 500)
         missing = sorted(world.accepted.keys() - world.released.keys())
         world.require(not missing, "the results of %s have not come", missing)

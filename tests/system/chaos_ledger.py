@@ -44,7 +44,7 @@ def judge(plan: ChaosPlan, ledger: Ledger, rows: Iterable[Row]) -> Verdict:
         by_key[row["key"]].append(row)
     lost, duplicated, wrong = 0, 0, []
     for key in sorted({*by_key, *ledger.accepted}):
-        found, duplicates, faults = _judge_key(plan, by_key[key])
+        found, duplicates, faults = _judge_key(plan, by_key[key], ledger.accepted[key])
         missing = set(ledger.accepted[key]) - found
         strange = found - set(ledger.accepted[key]) - ledger.uncertain[key]
         lost += len(missing)
@@ -54,16 +54,21 @@ def judge(plan: ChaosPlan, ledger: Ledger, rows: Iterable[Row]) -> Verdict:
     return Verdict(plan.name, lost, duplicated, tuple(wrong[:MOST_TOLD]))
 
 
-def _judge_key(plan: ChaosPlan, rows: Sequence[Row]) -> tuple[set[int], int, list[str]]:
-    """The numbers that were counted, how many results came more than once, and answers that are wrong."""
+def _judge_key(plan: ChaosPlan, rows: Sequence[Row], accepted: Sequence[int]) -> tuple[set[int], int, list[str]]:
+    """The numbers that were counted, how many results came more than once, and answers that are wrong.
+
+    What is lost may be events, or results of events that the plan has counted: answers are those of one or the other.
+    """
     seen = Counter((row["number"], plan.answer(row)) for row in rows)
     counted = {number for number, _ in seen}
     if plan.pairs:
         counted |= {min(answer for _, answer in seen)} if seen else set()
     numbers = sorted(counted)
     expected = dict(zip(numbers, plan.answers(numbers), strict=True))
+    all_numbers = sorted(counted | set(accepted))
+    with_lost = dict(zip(all_numbers, plan.answers(all_numbers), strict=True))
     wrong = [f"{number} was answered {answer}, not {expected[number]}" for number, answer in seen
-             if expected[number] != answer]  # fmt: skip
+             if answer not in (expected[number], with_lost[number])]  # fmt: skip
     return counted, sum(seen.values()) - len(seen), wrong
 
 

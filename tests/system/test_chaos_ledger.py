@@ -78,3 +78,12 @@ def test_a_result_behind_a_later_one_of_its_key_is_out_of_order_and_one_that_com
     for key, number in (("k", 1), ("k", 3), ("l", 2), ("k", 2), ("k", 1), ("k", 3), ("k", 4), ("l", 5)):
         order.note("Direct", key, number)
     assert order.disorder == ["Direct k: 2 came behind 3"]
+
+
+@pytest.mark.parametrize("plan", ["Counted", "Windowed"])
+def test_results_that_are_lost_of_events_that_were_counted_make_no_other_answer_wrong(plan: str) -> None:
+    found = [row for row in rows(plan, list(range(20))) if not 8 <= row["number"] < 11]
+    verdict = judge(BY_NAME[plan], ledger(range(20)), found)
+    assert (verdict.lost, verdict.duplicated, verdict.wrong) == (3, 0, ())
+    found[-1] = {**found[-1], {"Counted": "events", "Windowed": "total"}[plan]: 1}
+    assert len(judge(BY_NAME[plan], ledger(range(20)), found).wrong) == 1
