@@ -41,7 +41,7 @@ from free_ports import free_port
 from postgresql_server import postgresql_server
 
 from cep_cli.node.demo import results
-from cep_cli.node.pair import NodePair
+from cep_cli.node.pair import NodePair, PairNode
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_common.errors import InputError, PeerError
 from cep_common.ids import Endpoint
@@ -279,8 +279,10 @@ def _cpu_s(pair: NodePair) -> dict[str, float]:
 def _kill(pair: NodePair, sender: Sender, file: Path, options: argparse.Namespace) -> Takeover:
     """Kill the active node, measure what follows, and start it again."""
     active = pair.await_protected()
-    _pass(sender, BETWEEN_S)
     successor = pair.other(active)
+    # A passive node has normally been up for a while. One that has just started needs its Spark session first.
+    pair.wait(lambda: _stands_by(successor), "the passive node's stage host", FIRST_S)
+    _pass(sender, BETWEEN_S)
     active.kill()
     killed_at, size = time.monotonic(), file.stat().st_size
     pair.wait(successor.is_active, "the other node is active")
@@ -295,6 +297,12 @@ def _kill(pair: NodePair, sender: Sender, file: Path, options: argparse.Namespac
     _pass(sender, BETWEEN_S)
     after_s = (killed_at + active_s, taken_at, result_at, fresh_at)
     return Takeover(*(round(at - killed_at, 2) for at in after_s))
+
+
+def _stands_by(node: PairNode) -> bool:
+    """Return whether the node's newest driver has a stage host that waits for plans, and has not been active yet."""
+    _, passive, log = (node.folder / "driver.log").read_text(encoding="utf-8").rpartition("driver of a passive node")
+    return bool(passive) and "stage host is up" in log and "driver is ready" not in log
 
 
 def _now_if(happened: bool) -> float:

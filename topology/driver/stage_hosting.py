@@ -9,6 +9,9 @@ A plan's task gets a seat in a host and keeps it until it has ended. The first p
 long as the hosts take less than their part of all slots; then plans share hosts, and each goes to the host with the
 fewest plans. A host in which nothing has run for a while ends, at once if a topology waits for its slot.
 
+On the passive one of two nodes nothing is to run, but a tenant may have a standby host, which waits for its plans: when
+the node becomes active they need not wait until Spark has started a process.
+
 Orders are repeated until the host's registrations show that they were followed, and what ended there is reported until
 the driver has heard it, so neither a lost message nor a lost connection leaves a plan between two states.
 
@@ -44,6 +47,8 @@ REPEAT_MS = 1_000
 """After how long an order that the host's registrations do not show is repeated."""
 IDLE_MS = 5_000
 """How long an idle host stays up."""
+STANDBY_AGAIN_MS = 10_000
+"""How long after a start the next standby host of a tenant may be started: one that fails must not fail in a loop."""
 STRIKES_MS = 600_000
 STRIKES = 2
 HOSTS_PART = 2
@@ -177,6 +182,10 @@ class StageHosts:
     hosts: dict[str, Host] = field(default_factory=dict)
     waiting: dict[SeatId, int] = field(default_factory=dict)
     """Tasks that wait for a host that can be started, and since when."""
+    standby: frozenset[int] = frozenset()
+    """The tenants of which a host is kept though it is idle."""
+    _standby_ms: dict[int, int] = field(default_factory=dict)
+    """When the last standby host of each tenant was started."""
     _started: int = 0
     _late: int = 0
     """How many hosts in a row failed to start in time; hosts that started at the same time count once."""
@@ -198,6 +207,16 @@ class StageHosts:
         """Give `seat` a place as soon as there is one: `TASK_RUNS` follows, and `TASK_ENDED` in any case."""
         self.waiting[seat] = now_ms
         return []
+
+    def keep(self, tenants: frozenset[int], now_ms: int) -> None:
+        """Keep a host of each of these tenants, and of no other, while nothing runs in it.
+
+        Hosts that are no longer kept are idle from now on: plans have as long to come as after another has ended.
+        """
+        for host in self.hosts.values():
+            if host.tenant in self.standby - tenants and not host.seats:
+                host.idle_ms = now_ms
+        self.standby = tenants
 
     def end(self, seat: SeatId, now_ms: int) -> list[HostInstruction]:
         """End the task in `seat`; `TASK_ENDED` follows."""
@@ -304,6 +323,12 @@ class StageHosts:
         self._looked_ms = now_ms
         for host in list(self.hosts.values()):
             instructions += self._look_at(host, now_ms, wanted=wanted)
+        for tenant in self.standby:
+            due = now_ms - self._standby_ms.get(tenant, now_ms - STANDBY_AGAIN_MS) >= STANDBY_AGAIN_MS
+            if slots_free > 0 and due and not wanted and not self._open(tenant):
+                slots_free -= 1
+                self._standby_ms[tenant] = now_ms
+                instructions.append(HostInstruction(HostAction.START_HOST, self._start(tenant, now_ms).name))
         for seat_id in list(self.waiting):
             tenant = seat_id.key.tenant
             found = self._host_for(tenant, slots_total)
@@ -386,9 +411,18 @@ class StageHosts:
         elif host.state is HostState.UP and hangs:
             host.reason = "its stage host was ended, since a plan in it did not stop"
             moved = self.move(host, HostMove.HANGS)
-        elif not host.seats and (idle_for_ms >= IDLE_MS or (wanted and host.state is HostState.UP)):
+        elif self._is_unused(host, idle_for_ms, wanted=wanted):
             moved = self.move(host, HostMove.IDLE)
         return [HostInstruction(HostAction.END_HOST, host.name)] if moved else []
+
+    def _is_unused(self, host: Host, idle_for_ms: int, *, wanted: bool) -> bool:
+        """Return whether nothing runs in the host, and it is not to wait for anything either."""
+        if host.seats:
+            return False
+        if wanted and host.state is HostState.UP:
+            return True
+        is_kept = host.tenant in self.standby and self._open(host.tenant)[:1] == [host]
+        return idle_for_ms >= IDLE_MS and not is_kept
 
     def _strike(self, blame: Blame, now_ms: int) -> None:
         """Blame a plan for the failure of one host at most once."""

@@ -19,6 +19,7 @@ from topology.driver.stage_hosting import (
     IDLE_MS,
     LEASE_MS,
     REPEAT_MS,
+    STANDBY_AGAIN_MS,
     STRIKES_MS,
     Host,
     HostAction,
@@ -134,6 +135,73 @@ def test_tenants_share_no_host_and_each_gets_one_while_there_are_slots() -> None
     assert [host.tenant for host in hosts.state.hosts.values()] == [1, 1, 1, 1, 2, 3, 4, 5]
     assert hosts.place("q", tenant=6) == []
     assert list(hosts.state.waiting) == [seat("q", 6)], "no slot is left for its host"
+
+
+# ---- standby --------------------------------------------------------------------------------------------------------
+
+
+def standing_by(slots: int = SLOTS) -> Hosts:
+    """A driver of a passive node whose standby host has registered."""
+    hosts = Hosts(slots)
+    hosts.state.keep(frozenset({1}), 0)
+    assert actions(hosts.tick()) == [("START_HOST", "d-1", "")]
+    hosts.beat("d-1")
+    return hosts
+
+
+def test_a_standby_host_stays_though_nothing_runs_in_it() -> None:
+    hosts = standing_by()
+    for _ in range(4):
+        hosts.beat("d-1")
+        assert hosts.tick(IDLE_MS) == []
+
+
+def test_a_plan_starts_in_the_standby_host_at_once() -> None:
+    hosts = standing_by()
+    hosts.beat("d-1")
+    hosts.state.keep(frozenset(), hosts.now_ms)
+    assert actions(hosts.place("p")) == [("RUN_TASK", "d-1", "p")]
+
+
+def test_a_host_that_is_no_longer_kept_ends_when_no_plan_comes() -> None:
+    hosts = standing_by()
+    hosts.tick(IDLE_MS)
+    hosts.beat("d-1")
+    hosts.state.keep(frozenset(), hosts.now_ms)
+    assert hosts.tick(IDLE_MS - 1) == []
+    hosts.beat("d-1")
+    assert actions(hosts.tick(1)) == [("END_HOST", "d-1", "")]
+
+
+def test_a_standby_host_gives_its_slot_to_topologies_that_wait_for_one() -> None:
+    hosts = standing_by()
+    assert actions(hosts.tick(wanted=True)) == [("END_HOST", "d-1", "")]
+    hosts.state.host_ended("d-1", "cancelled")
+    assert hosts.tick(STANDBY_AGAIN_MS, wanted=True) == []
+
+
+def test_a_standby_host_that_fails_is_not_started_again_and_again() -> None:
+    hosts = standing_by()
+    hosts.state.host_ended("d-1", "its process died")
+    assert hosts.tick(STANDBY_AGAIN_MS - 1) == []
+    assert actions(hosts.tick(1)) == [("START_HOST", "d-2", "")]
+
+
+def test_one_host_of_a_tenant_is_kept_and_no_second_one() -> None:
+    hosts = up("p", "q")
+    hosts.state.keep(frozenset({1}), hosts.now_ms)
+    for name, plan in (("d-1", "p"), ("d-2", "q")):
+        hosts.state.end(seat(plan), hosts.now_ms)
+        hosts.beat(name, told(seat(plan), "ended"))
+    for name in ("d-1", "d-2"):
+        hosts.beat(name)
+    assert actions(hosts.tick(IDLE_MS)) == [("END_HOST", "d-2", "")]
+
+
+def test_no_standby_host_is_started_without_a_free_slot() -> None:
+    hosts = Hosts(slots=0)
+    hosts.state.keep(frozenset({1}), 0)
+    assert hosts.tick() == []
 
 
 def test_without_a_free_slot_plans_share_what_hosts_there_are() -> None:

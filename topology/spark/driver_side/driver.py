@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 
 from cep_common.clock import Clock, SystemClock
 from cep_common.errors import PeerError, RequestRejectedError
-from cep_common.ids import PlanKey
+from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.inspection.endpoint import Inspection, open_inspection
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.nodes.files import DRAINED_FILE
@@ -163,6 +163,16 @@ class Driver:
         """End `run` soon."""
         self._stopping.set()
 
+    def stand_by(self) -> None:
+        """Have a stage host ready while the node is passive, in which plans start at once when it becomes active.
+
+        Call it often before `run`, in the same thread.
+        """
+        # A plan's tenant is known when it is submitted. Other tenants' plans wait until their stage host has started.
+        self._hosts.keep(frozenset({SUPER_TENANT}))
+        self._see_executors()
+        self._tend_hosts()
+
     def run(self) -> None:
         """Work until stopped, then end all topologies and the session.
 
@@ -173,6 +183,7 @@ class Driver:
         context = self._context
         raise_priority(self._config.priority)  # this thread sends heartbeats
         client = ControlClient(context, self._config.manager_endpoints(), self._config.request_timeout_ms)
+        self._hosts.keep(frozenset())
         logger.info("driver is ready: master=%s slots=%d", self._config.spark.master, self._runs.slots_total)
         try:
             while not self._stopping.is_set():
@@ -577,7 +588,7 @@ def run(config: DriverConfig, insight: Inspection | None = None) -> None:
     watch = RoleWatch(config.node.folder) if config.node.folder else None
     if watch is not None:
         logger.info("driver of a passive node: the Spark session is up, topologies run when the node is active")
-        watch.await_active(leaving)
+        watch.await_active(leaving, driver.stand_by)
         driver.drained = partial(_has_drained, Path(config.node.folder), watch)
     driver.run()
     if watch is not None:

@@ -105,6 +105,10 @@ class Hosts:
         """End the job's task."""
         self._do(self._state.end(job.seat, self._clock.monotonic_ms()))
 
+    def keep(self, tenants: frozenset[int]) -> None:
+        """Keep a host of each of these tenants, and of no other, while nothing runs in it."""
+        self._state.keep(tenants, self._clock.monotonic_ms())
+
     def turn(self, settings: Callable[[], StageSettings], slots_total: int, slots_free: int, *, wanted: bool) -> None:
         """Apply what hosts report, and do what is due.
 
@@ -191,6 +195,8 @@ class Hosts:
         if host is None:
             self._send(peer, Rejected("unknown-host", f"this driver has no stage host {message.host}"))
             return
+        if message.host not in self._peers:
+            logger.info("stage host is up: host=%s process=%d", message.host, message.process_id)
         self._peers[message.host] = peer
         host.address, host.process_id = message.address, message.process_id
         self._places[message.host] = message.address, message.process_id
