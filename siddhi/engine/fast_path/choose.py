@@ -55,7 +55,7 @@ def fast_route(
     if tests is None:
         return None
     if isinstance(query.fused, SlidingSelection):
-        return sliding_route(query.fused, source, types, tests, keys)
+        return sliding_route(query.fused, query.analysed.selection, query.context, source, types, tests, keys)
     if isinstance(query.fused, TumblingSelection) and not query.by_key:
         return tumbling_route(query.fused, tests)
     return None

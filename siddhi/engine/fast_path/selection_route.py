@@ -21,23 +21,23 @@ from siddhi.engine.arrow_c.copy_kernel import REFUSED
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import DTYPES, Column
 from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.fast_path.computed_outputs import ComputedOutputs, LineProgram, OutputProgram
 from siddhi.engine.fast_path.instance_keys import InstanceKeys
 from siddhi.engine.fast_path.small_batch import SmallBatch, SmallBatchResults
 from siddhi.engine.fast_path.small_batch_route import SmallBatchRoute
-from siddhi.engine.jit.arrays import BOOL, INT64, AnyArray, BoolArray, Int64Array
+from siddhi.engine.jit.arrays import AnyArray
 from siddhi.engine.jit.bits import address_of
 from siddhi.engine.operators.base.choices import Choices
-from siddhi.engine.operators.expressions.batch_kernel import KEEP, RESULT_WORDS
-from siddhi.engine.operators.expressions.batch_program import BatchProgram, ProgramInputs, run_program
+from siddhi.engine.operators.expressions.batch_kernel import KEEP
+from siddhi.engine.operators.expressions.batch_program import BatchProgram
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, broadcast
-from siddhi.engine.operators.expressions.leaves import ColumnNode
 from siddhi.engine.operators.expressions.register_program import NoProgramError
 from siddhi.engine.operators.selection.plain_query import PlainTest, plain_tests
 from siddhi.engine.operators.selection.selector import Selector
 from siddhi.engine.planner.query import QueryNode
 from siddhi.engine.streams.clock import AppClock
-from siddhi.engine.tuning import MAX_PROGRAM_LINES, MAX_SMALL_BATCH_ROWS
+from siddhi.engine.tuning import MAX_PROGRAM_LINES
 from siddhi.language.ast import AttributeType
 
 
@@ -56,62 +56,6 @@ class _ReusedBatch(EventBatch):
         return self.clock.at_rows(self.timestamps)
 
 
-class _Program:
-    """A program over the lines of a small batch; `results_at` is where the words of its results are."""
-
-    def __init__(self, program: BatchProgram, few: SmallBatch, results_at: int) -> None:
-        self._inputs = ProgramInputs(program)
-        self._inputs.fix(few.addresses)
-        self._lines = program.lines
-        self._results_at = results_at
-        self.positions: Int64Array = np.zeros(MAX_SMALL_BATCH_ROWS, INT64)
-        """The rows that are kept, where the program has a condition."""
-        self.evaluates = self._inputs.evaluates
-        """Whether nodes evaluate inputs."""
-
-    def run(self, rows: int, evaluation: Evaluation | None) -> tuple[int, int]:
-        """Run the program as `run_over_rows` does; `evaluation` is required if inputs are evaluated."""
-        kept = None if evaluation is None else self._inputs.evaluate(evaluation)
-        told = run_program(self._lines, self._inputs.plan_at, self._results_at, rows, self.positions)
-        del kept
-        return told
-
-
-class _Outputs:
-    """How the output values of a selection are produced.
-
-    Copied from attributes, stored by a program, or evaluated by nodes.
-    """
-
-    def __init__(self, program: BatchProgram) -> None:
-        self.program = program
-        self.as_they_are: dict[str, str] = {}
-        self.stored: dict[str, AttributeType] = {}
-        self.evaluated: dict[str, ExpressionNode] = {}
-
-    def add(self, name: str, node: ExpressionNode, expression: model.TypedExpression, *, wanted: bool) -> None:
-        """Add the output `name`. Conditions read it if it is `wanted`: then it has a register."""
-        program = self.program
-        if isinstance(node, ColumnNode):
-            self.as_they_are[name] = node.column
-            if wanted:
-                program.outputs[name] = program.register(expression)
-            return
-        mark = program.mark()
-        try:
-            register = program.register(expression)
-            if wanted or not program.is_read(register):
-                program.outputs[name] = register
-                program.store(register, expression.type, len(self.stored))
-                self.stored[name] = expression.type
-                return
-        except NoProgramError:
-            if wanted:
-                raise
-        program.back_to(mark)
-        self.evaluated[name] = node
-
-
 class SelectionRoute(SmallBatchRoute):
     """A route for rows through `conditions` and the selection `outputs`, to a stream with the attributes `types`.
 
@@ -126,7 +70,7 @@ class SelectionRoute(SmallBatchRoute):
         read: Mapping[str, AttributeType],
         types: Mapping[str, AttributeType],
         conditions: BatchProgram | None,
-        outputs: _Outputs,
+        outputs: OutputProgram,
         instances: InstanceKeys | None,
         *,
         held: bool,
@@ -134,28 +78,11 @@ class SelectionRoute(SmallBatchRoute):
         super().__init__(few)
         self._instances = instances
         self._codes = few.values[instances.attribute] if instances is not None else None
-        self._conditions = None if conditions is None else _Program(conditions, few, 0)
-        count = len(outputs.stored)
-        self._out: Int64Array = np.zeros((count, MAX_SMALL_BATCH_ROWS), INT64)
-        self._valid: BoolArray = np.zeros((count, MAX_SMALL_BATCH_ROWS), BOOL)
-        self._words: Int64Array = np.zeros((max(count, 1), RESULT_WORDS), INT64)
+        self._conditions = None if conditions is None else LineProgram(conditions, few.addresses, 0)
         self._results = SmallBatchResults(types, pool)
-        program = outputs.program
-        self._program = _Program(program, few, address_of(self._words)) if len(program) else None
-        self._positions_at = address_of(self._program.positions) if held and self._program is not None else 0
-        self._results.stamps_lie(few.stamps_at, self._positions_at)
-        for name, attribute in outputs.as_they_are.items():
-            self._results.values_lie(name, few.addresses[attribute], 0, self._positions_at)
-        self._stored: list[tuple[str, int, int]] = []
-        for number, (name, type_) in enumerate(outputs.stored.items()):
-            values_at, valid_at = address_of(self._out[number]), address_of(self._valid[number])
-            never_null = type_ in (AttributeType.BOOL, AttributeType.STRING)
-            self._words[number] = values_at, 0 if never_null else valid_at, 0
-            self._results.values_lie(name, values_at, 0, self._positions_at)
-            self._stored.append((name, values_at, 0 if never_null else valid_at))
+        self._computed = ComputedOutputs(outputs, few.addresses, self._results, few.stamps_at, held=held)
         self._evaluated = [(name, node, DTYPES[node.type]) for name, node in outputs.evaluated.items()]
-        self._evaluates = bool(self._evaluated) or (self._program is not None and self._program.evaluates)
-        self._masked = False
+        self._evaluates = bool(self._evaluated) or self._computed.evaluates
         self._kept: list[object] = []
         """Keeps the memory of results alive until they are written."""
         self._columns = {name: (type_, few.values[name], few.addresses[name]) for name, type_ in read.items()}
@@ -178,7 +105,7 @@ class SelectionRoute(SmallBatchRoute):
                 return REFUSED
             rows = kept
         if not self._evaluates:
-            return rows if self._program is None else self._run(self._program, rows, None)
+            return self._computed.run(rows, None)
         evaluation = Evaluation(self._batch(rows, clock))
         with np.errstate(all="ignore"):  # Java's numbers overflow in silence
             for name, node, dtype in self._evaluated:
@@ -187,13 +114,13 @@ class SelectionRoute(SmallBatchRoute):
                 valid = None if valid is None or node.type is AttributeType.STRING else np.ascontiguousarray(valid)
                 self._kept.append((values, valid))
                 self._results.values_lie(name, address_of(values), 0 if valid is None else address_of(valid))
-            count = rows if self._program is None else self._run(self._program, rows, evaluation)
+            count = self._computed.run(rows, evaluation)
         if evaluation.failed is not None:
             self.end()
             return REFUSED
         return count
 
-    def _tested(self, conditions: _Program, rows: int, clock: AppClock) -> int:
+    def _tested(self, conditions: LineProgram, rows: int, clock: AppClock) -> int:
         """Return how many of the rows pass the conditions, `REFUSED` when one fails."""
         if not conditions.evaluates:
             return conditions.run(rows, None)[0]
@@ -201,15 +128,6 @@ class SelectionRoute(SmallBatchRoute):
         with np.errstate(all="ignore"):
             kept, _ = conditions.run(rows, evaluation)
         return REFUSED if evaluation.failed is not None else kept
-
-    def _run(self, program: _Program, rows: int, evaluation: Evaluation | None) -> int:
-        """Run the program of the outputs; return how many rows come out."""
-        count, nulls = program.run(rows, evaluation if program.evaluates else None)
-        if nulls or self._masked:
-            self._masked = bool(nulls)
-            for name, values_at, valid_at in self._stored:
-                self._results.values_lie(name, values_at, valid_at if nulls else 0, self._positions_at)
-        return count
 
     def _batch(self, rows: int, clock: AppClock) -> _ReusedBatch:
         batch = self._batches.get(rows)
@@ -288,7 +206,7 @@ def _route(
         tested = BatchProgram(nodes) if tested is None else tested
         tested.put(KEEP, tested.truth(condition))
     wanted = having is not None
-    outputs = _Outputs(BatchProgram(nodes))
+    outputs = OutputProgram(BatchProgram(nodes))
     for one in selection.attributes:
         nodes.update(compiler.nodes_of(one.expression))
         outputs.add(one.name, compiler.compile(one.expression), one.expression, wanted=wanted)

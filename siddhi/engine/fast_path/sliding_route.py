@@ -6,32 +6,44 @@ It runs `siddhi.engine.operators.fused_windows.sliding` between buffers at fixed
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
+from siddhi.analysis import model
 from siddhi.engine.arrow_c.copy_kernel import REFUSED
+from siddhi.engine.fast_path.computed_outputs import ComputedOutputs, OutputProgram
 from siddhi.engine.fast_path.instance_keys import InstanceKeys
 from siddhi.engine.fast_path.small_batch import SmallBatch, SmallBatchResults
 from siddhi.engine.fast_path.small_batch_route import SmallBatchRoute
 from siddhi.engine.jit.arrays import BOOL, INT64, BoolArray, Int64Array
 from siddhi.engine.jit.bits import address_of
+from siddhi.engine.operators.base.choices import Choices
+from siddhi.engine.operators.base.operator import OperatorContext
+from siddhi.engine.operators.expressions.batch_kernel import KEEP
+from siddhi.engine.operators.expressions.batch_program import BatchProgram
+from siddhi.engine.operators.expressions.evaluation import ExpressionNode
+from siddhi.engine.operators.expressions.leaves import ColumnNode, ConstantNode, OutputNode
+from siddhi.engine.operators.expressions.register_program import NoProgramError
 from siddhi.engine.operators.fused_windows.fused import NO_NUMBERS
 from siddhi.engine.operators.fused_windows.group_table import BY_HASH, HOW
 from siddhi.engine.operators.fused_windows.keyed import KeyedSlidingSelection
+from siddhi.engine.operators.fused_windows.outputs import OutputCompiler
 from siddhi.engine.operators.fused_windows.row_rings import Line
 from siddhi.engine.operators.fused_windows.sliding import SlidingSelection
 from siddhi.engine.operators.selection.plain_query import PlainTest
 from siddhi.engine.streams.clock import AppClock
-from siddhi.engine.tuning import MAX_SMALL_BATCH_ROWS
+from siddhi.engine.tuning import MAX_PROGRAM_LINES, MAX_SMALL_BATCH_ROWS
 from siddhi.language.ast import AttributeType
 
 
 class SlidingRoute(SmallBatchRoute):
     """A route for rows that pass `tests` through `selection`, to a stream with the attributes `types`.
 
-    The outputs are attributes of the row and aggregates. `read` are the attributes that it reads; `lines` gives, for
-    each line of the stored rows, the attribute that it comes from (None is the timestamp).
+    The outputs are attributes of the row and aggregates, or what `computed` computes from both; with `held` its program
+    ends with the condition of `having`. `read` are the attributes that it reads; `lines` gives for each line of the
+    rows held the attribute that it comes from (None: the timestamp).
     """
 
     def __init__(
@@ -41,6 +53,9 @@ class SlidingRoute(SmallBatchRoute):
         lines: list[tuple[int, str | None]],
         types: Mapping[str, AttributeType],
         tests: Sequence[PlainTest],
+        computed: OutputProgram | None = None,
+        *,
+        held: bool = False,
     ) -> None:
         super().__init__(SmallBatch(read, selection.pool, tests))
         self._selection = selection
@@ -53,11 +68,21 @@ class SlidingRoute(SmallBatchRoute):
         self._out: Int64Array = np.zeros((count, MAX_SMALL_BATCH_ROWS), INT64)
         self._out_valid: BoolArray = np.zeros((count, MAX_SMALL_BATCH_ROWS), BOOL)
         self._results = SmallBatchResults(types, selection.pool)
-        self._results.stamps_lie(few.stamps_at)
+        self._positions_at = 0
+        self._computed: ComputedOutputs | None = None
+        if computed is None:
+            self._results.stamps_lie(few.stamps_at)
+        else:
+            at = {aggregate_column(number): address_of(self._out[number]) for number in range(count)}
+            valid_at = {aggregate_column(number): address_of(self._out_valid[number]) for number in range(count)}
+            self._computed = ComputedOutputs(
+                computed, {**few.addresses, **at}, self._results, few.stamps_at, held=held, valid_at=valid_at
+            )
+            self._positions_at = self._computed.positions_at
         self._aggregates: list[tuple[str, int]] = []
         for name, attribute, number, _ in selection.shape.outputs.direct:
             if number < 0:
-                self._results.values_lie(name, few.addresses[attribute])
+                self._results.values_lie(name, few.addresses[attribute], 0, self._positions_at)
             else:
                 self._aggregates.append((name, number))
         self._nulls: list[bool] | None = None
@@ -70,7 +95,14 @@ class SlidingRoute(SmallBatchRoute):
         clocks = self._clocks_of(rows, clock) if selection.clocked else NO_NUMBERS
         selection.accumulators.begin()
         selection.take_in(self._lines, self._keys, clocks, rows, self._out, self._out_valid, chunked=False)
-        return rows
+        return self._come_out(rows)
+
+    def _come_out(self, rows: int) -> int:
+        """Compute what is left to compute from the aggregates; return how many rows come out."""
+        if self._computed is None:
+            return rows
+        with np.errstate(all="ignore"):
+            return self._computed.run(rows, None)
 
     def write(self, count: int) -> pa.RecordBatch:
         nulls = self._selection.accumulators.nulls
@@ -94,7 +126,7 @@ class SlidingRoute(SmallBatchRoute):
         """
         for name, number in self._aggregates:
             valid_at = address_of(self._out_valid[number]) if nulls[number] else 0
-            self._results.values_lie(name, address_of(self._out[number]), valid_at)
+            self._results.values_lie(name, address_of(self._out[number]), valid_at, self._positions_at)
         self._nulls = nulls
 
 
@@ -111,8 +143,11 @@ class KeyedSlidingRoute(SlidingRoute):
         read: Mapping[str, AttributeType],
         lines: list[tuple[int, str | None]],
         types: Mapping[str, AttributeType],
+        computed: OutputProgram | None,
+        *,
+        held: bool,
     ) -> None:
-        super().__init__(selection, read, lines, types, ())
+        super().__init__(selection, read, lines, types, (), computed, held=held)
         self._keyed = selection
         self._instances = instances
         self._codes: Int64Array = self.few.values[instances.attribute]
@@ -124,36 +159,80 @@ class KeyedSlidingRoute(SlidingRoute):
         clocks = self._clocks_of(rows, clock) if selection.clocked else NO_NUMBERS
         selection.accumulators.begin()
         selection.take_in_each(self._lines, instances, NO_NUMBERS, clocks, self._out, self._out_valid, chunked=False)
-        return rows
+        return self._come_out(rows)
 
 
 def sliding_route(
     selection: SlidingSelection,
+    analysed: model.AnalysedSelection,
+    context: OperatorContext,
     source: Mapping[str, AttributeType],
     types: Mapping[str, AttributeType],
     tests: Sequence[PlainTest],
     instances: InstanceKeys | None,
 ) -> SlidingRoute | None:
-    """Return the fast route of events that pass `tests` through `selection`, None if there is none.
+    """Return the fast route of events that pass `tests` through `selection`, None when there is none.
 
-    The events have the attributes `source`; in a partition `instances` finds theirs. There is no route if the selection
-    computes more than aggregates, if groups are found by more than the code of a string (in a partition by more than
-    the instance), or if objects are read.
+    The events have the attributes `source`; in a partition `instances` finds theirs. There is no route if a function
+    is evaluated by its node, if groups are found by more than the code of a string (in a partition by more than the
+    instance), or if objects are read.
     """
     outputs, lines = selection.shape.outputs, selection.nodes.attributes()
-    if outputs.computed or lines is None or selection.groups.state[HOW] == BY_HASH:
+    if lines is None or selection.groups.state[HOW] == BY_HASH or not selection.accumulators.written_as_held:
         return None
-    if not selection.accumulators.written_as_held or types.keys() != {name for name, *_ in outputs.direct}:
+    computed = _computed(selection, analysed, context) if outputs.computed else None
+    if outputs.computed and computed is None:
+        return None
+    if not outputs.computed and types.keys() != {name for name, *_ in outputs.direct}:
         return None
     names = [attribute for _, attribute, number, _ in outputs.direct if number < 0]
     names += [name for _, name in lines if name is not None]
+    names += list(outputs.columns) if computed is not None else []
     names += [selection.code_attribute] if selection.code_attribute else []
     names += [instances.attribute] if instances is not None else []
     read = {name: source[name] for name in dict.fromkeys(names)}
-    if AttributeType.OBJECT in read.values():
+    if AttributeType.OBJECT in read.values() or AttributeType.OBJECT in types.values():
         return None
+    held = computed is not None and analysed.having is not None
     if isinstance(selection, KeyedSlidingSelection):
         if instances is None or selection.shape.keys or tests:
             return None
-        return KeyedSlidingRoute(selection, instances, read, lines, types)
-    return SlidingRoute(selection, read, lines, types, tests)
+        return KeyedSlidingRoute(selection, instances, read, lines, types, computed, held=held)
+    return SlidingRoute(selection, read, lines, types, tests, computed, held=held)
+
+
+def aggregate_column(number: int) -> str:
+    """Return the column in which a program finds an aggregate, whose number the compiler of outputs gave it."""
+    return f"@{number}"
+
+
+def _computed(
+    selection: SlidingSelection, analysed: model.AnalysedSelection, context: OperatorContext
+) -> OutputProgram | None:
+    """Return the program of the outputs that are neither attributes nor aggregates, and of `having`.
+
+    None when something needs more than instructions of programs, attributes and aggregates.
+    """
+    compiler = OutputCompiler(replace(context, failing=None, choices=Choices()))
+    compiler.calls = {}
+    nodes: dict[int, ExpressionNode] = {}
+    outputs = OutputProgram(BatchProgram(nodes))
+    wanted = analysed.having is not None
+    try:
+        for number, accumulation in enumerate(selection.shape.accumulations):
+            name = aggregate_column(number)
+            outputs.program.outputs[name] = outputs.program.read(ColumnNode(name, accumulation.type))
+        for one in analysed.attributes:
+            nodes.update(compiler.nodes_of(one.expression))
+            node = nodes[id(one.expression)]
+            if isinstance(node, OutputNode):  # an aggregate leaves from where it is
+                outputs.program.outputs[one.name] = outputs.program.outputs[node.name]
+            else:
+                outputs.add(one.name, node, one.expression, wanted=wanted)
+        if analysed.having is not None:
+            nodes.update(compiler.nodes_of(analysed.having))
+            outputs.program.put(KEEP, outputs.program.truth(analysed.having))
+    except NoProgramError:
+        return None
+    known = all(isinstance(node, ColumnNode | ConstantNode) for node in outputs.program.inputs)
+    return outputs if known and not outputs.evaluated and len(outputs.program) <= MAX_PROGRAM_LINES else None

@@ -243,11 +243,14 @@ class ProgramInputs:
         """Whether inputs must be evaluated for each batch."""
         return bool(self._read)
 
-    def fix(self, addresses: Mapping[str, int]) -> None:
-        """Read columns without nulls from these `addresses` in all batches from now on."""
+    def fix(self, addresses: Mapping[str, int], valid_at: Mapping[str, int]) -> None:
+        """Read columns from these `addresses` in all batches from now on.
+
+        Those in `valid_at` may have nulls; it has the addresses of the bytes that mark other values.
+        """
         for at, form, _, _, name, _ in self._read:
             if name is not None:
-                _put_words(self._plan, at, form, addresses[name], 0)
+                _put_words(self._plan, at, form, addresses[name], valid_at.get(name, 0))
         self._read = [one for one in self._read if one[4] is None]
 
     def evaluate(self, evaluation: Evaluation) -> object:

@@ -73,6 +73,21 @@ AGGREGATES = [
     "minForever(l)",
     "maxForever(d)",
 ]
+OF_AGGREGATES = [
+    "d - avg(d)",
+    "max(d) - min(d)",
+    "sum(l) % 7",
+    "stdDev(d) / avg(d)",
+    "count() > 2",
+    "min(d) is null",
+    "ifThenElse(count() > 2, sum(l), -1L)",
+    "ifThenElse(avg(d) > 1.0, s, 'none')",
+    "coalesce(avg(d), 0.5)",
+    "maximum(avg(f), d)",
+    "convert(sum(i), 'int') + i",
+    "math:abs(sum(l))",
+]
+PASSING = ["a0 > 1", "a0 <= 1 and not (a0 < 0)", "a0 is null or a0 == 1", "l > a0", "not (a0 is null) and l + 1 > 0"]
 SIDES = ["{}", "{}#window.length(1)", "{}#window.length(3)", "{}#window.length(64)"]
 
 
@@ -81,9 +96,15 @@ def aggregating(draw: st.DrawFn) -> str:
     names = draw(st.lists(st.sampled_from("silfdb"), max_size=3, unique=True))
     calls = draw(st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=3))
     selected = [*names, *(f"{call} as a{number}" for number, call in enumerate(calls))]
+    computed = draw(st.lists(st.sampled_from(OF_AGGREGATES), max_size=2))
+    selected += [f"{one} as c{number}" for number, one in enumerate(computed)]
+    having = draw(st.sampled_from(["", "", *PASSING]))
+    if "l" in having and "l" not in names:
+        selected.append("l")
+    having = f" having {having}" if having else ""
     key = draw(st.sampled_from(["", " group by s", " group by s", " group by i", " group by s, i"]))
     source = draw(st.sampled_from(SOURCES)).replace("S", f"S{draw(st.sampled_from(FILTERS))}", 1)
-    query = f"from {source} select {', '.join(selected)}{key} insert into Out;"
+    query = f"from {source} select {', '.join(selected)}{key}{having} insert into Out;"
     return draw(st.sampled_from([query, query, f"partition with (s of S) begin {query} end;"]))
 
 
@@ -336,8 +357,11 @@ JOINED = "S#window.length(9) as x join T#window.length(9) as y on x.s == y.s"
         (f"{SCRIPT} from S select ifThenElse(b, 1, coalesce(twice(i), 2)) as a insert into Out;", False),
         (f"{SCRIPT} from S select l + 1 as a insert into Out;", True),  # which calls none
         ("from S#window.length(2) select max(i) as a insert into Out;", False),  # an int is held as a long
-        ("from S#window.length(2) select sum(l) + 1 as a insert into Out;", False),
-        ("from S#window.length(2) select sum(l) as a having a > 1 insert into Out;", False),
+        ("from S#window.length(2) select sum(l) + 1 as a insert into Out;", True),
+        ("from S#window.length(2) select l, sum(l) as a having a > l or l is null insert into Out;", True),
+        ("from S#window.length(2) select d - avg(d) as a, str:upper(s) as u insert into Out;", False),  # a function
+        ("from S#window.length(2) select sum(l) as a having math:abs(a) > 1 insert into Out;", False),
+        ("from S#window.length(2) select list:create(sum(l)) as a insert into Out;", False),
         ("from S#window.length(2) select sum(l) as a group by i insert into Out;", False),
         ("from S[l >= 0]#window.length(2) select sum(l) as a insert into Out;", True),
         ("from S[l + 1 > 0]#window.length(2) select sum(l) as a insert into Out;", False),
@@ -382,6 +406,7 @@ JOINED = "S#window.length(9) as x join T#window.length(9) as y on x.s == y.s"
         ("from every e1=S -> not S for 5 milliseconds select e1.l as l insert into Out;", False),
         (f"{BY_S} from S#window.length(2) select s, sum(l) as a insert into Out; end;", True),
         (f"{BY_S} from S#window.time(2) select distinctCount(l) as a insert into Out; end;", True),
+        (f"{BY_S} from S#window.length(2) select s, sum(l) - l as a having a > 1 insert into Out; end;", True),
         (f"{BY_S} from S#window.length(2) select sum(l) as a group by s insert into Out; end;", False),
         (f"{BY_S} from S[l >= 0]#window.length(2) select sum(l) as a insert into Out; end;", False),
         (f"{BY_S} from S#window.lengthBatch(500) select sum(l) as a insert into Out; end;", False),
