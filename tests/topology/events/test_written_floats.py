@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 import pyarrow as pa
 
-from cep_worker.formats.sink_mappers.template import by_row
+from cep_common.protocol.links import StreamSchema
+from cep_worker.formats.sink_mappers.json_mapper import json_mapper
 from siddhi.language.ast import AttributeType
 from topology.events.frames import event_rows
 from topology.stages.state.state_queries import _values
@@ -23,7 +23,8 @@ BATCH = pa.record_batch(
 
 def test_rows_and_json_of_events() -> None:
     assert event_rows(BATCH, timed=False) == [{"f": 0.1, "d": 0.1}, {"f": None, "d": 2.5}]
-    assert by_row(msgspec.json.encode, timed=False)(BATCH)[0] == b'{"f":0.1,"d":0.1}'
+    mapper = json_mapper({}, StreamSchema("Floats", (("f", "float"), ("d", "double"))), "sink")
+    assert mapper.events(BATCH)[0] == b'{"event":{"f":0.1,"d":0.1}}'
 
 
 def test_samples_and_answers_to_questions() -> None:
