@@ -162,3 +162,33 @@ def test_silences_of_chunks_are_a_known_difference_only_behind_a_window_or_rate(
     assert known.name == "silences-end-with-their-chunk"
     assert reason_for({"app": plain, "events": chunk}) is None
     assert reason_for({"app": delayed, "events": alone}) is None
+
+
+@pytest.mark.parametrize(
+    ("machine", "known"),
+    [
+        ("every e1=S*, not T for 1 sec", "silences-begin-with-their-attempt"),
+        ("e1=S[k > 2]<0:1> -> not T for 1 sec", "silences-begin-with-their-attempt"),
+        ("e1=S<0:1> -> not T for 1 sec or e2=S", "silences-keep-their-timers"),
+        ("e1=S<1:2> -> not T for 1 sec", "silences-keep-their-timers"),
+        ("e1=S -> not T for 1 sec", None),
+    ],
+)
+def test_silences_behind_optional_elements_are_a_known_difference(machine: str, known: str | None) -> None:
+    app = f"define stream S (k int); define stream T (k int); from {machine} select e1.k as k insert into O;"
+    found = reason_for({"app": app, "events": []})
+    assert (None if found is None else found.name) == known
+
+
+def test_chunks_of_partitions_are_a_known_difference_only_where_the_output_is_read() -> None:
+    streams = "define stream S (k int); define stream T (k int); "
+    inside = f"{streams}partition with (k of S) begin from S select k insert into M; end; "
+    behind = inside + "from M select k insert into O;"
+    rows = [{"timestamp": 1000, "data": [1]}, {"timestamp": 1000, "data": [2]}]
+    chunk, alone = [{"stream": "S", "batch": rows}], [{"stream": "S", **row} for row in rows]
+    known = reason_for({"app": behind, "events": chunk})
+    assert known is not None
+    assert known.name == "partitions-hand-on-all"
+    assert reason_for({"app": inside, "events": chunk}) is None
+    assert reason_for({"app": behind, "events": alone}) is None
+    assert reason_for({"app": behind, "events": [{**chunk[0], "stream": "T"}]}) is None

@@ -107,6 +107,20 @@ def _loses_silences(document: Document) -> bool:
     return False
 
 
+_OPTIONAL = re.compile(r"(every )?\(*e\d+=.*(<0?:\d*>|[*?])\)?")
+_BEFORE_NEXT = re.compile(r"(?:,| ->) (?=(?:every )?\(*(?:e\d+=|not ))")
+
+
+def _begins_with_optional_before_silence(machine: str) -> bool:
+    """Return whether nothing but optional elements precedes the first `not … for` of a pattern or sequence."""
+    first, *others = _BEFORE_NEXT.split(machine)
+    while others and _OPTIONAL.fullmatch(first):
+        first, *others = others
+        if re.search(r"\bnot [^;]* for ", first):
+            return re.search(r" (and|or) ", first) is None
+    return False
+
+
 def _reads_silences_of_chunks(document: Document) -> bool:
     """Return whether a window or a rate reads the matches of `not … for`, and a chunk has several times."""
     chunks = [{row["timestamp"] for row in event["batch"]} for event in document["events"] if "batch" in event]
@@ -117,6 +131,20 @@ def _reads_silences_of_chunks(document: Document) -> bool:
         readers = rf"from {re.escape(target[1])}(#window| [^;]* output )" if target else "$^"
         if " output " in query or re.search(readers, document["app"]):
             return True
+    return False
+
+
+def _reads_chunks_behind_partition(document: Document) -> bool:
+    """Return whether a chunk of several events enters a partition whose output is read outside of it."""
+    chunks = {event["stream"] for event in document["events"] if len(event.get("batch", ())) > 1}
+    for partition in re.findall(r"(?s)partition with .*? begin .*?\bend;", document["app"]):
+        keyed = re.search(r"\((.*?)\) begin", partition)
+        if keyed is None or chunks.isdisjoint(re.findall(r" of (\w+)", keyed[1])):
+            continue
+        outside = document["app"].replace(partition, "")
+        for target in re.findall(r"insert (?:\w+ events )?into (\w+)", partition):
+            if re.search(rf"(from|join|=|not)\s+{target}\b|={target}\b", outside):
+                return True
     return False
 
 
@@ -149,6 +177,11 @@ KNOWN: tuple[KnownDifference, ...] = (
         "late-events-end-nothing",
         "an event that is older than a match by more than `within` ends it in Siddhi",
         lambda document: is_late(document) and " within " in document["app"],
+    ),
+    KnownDifference(
+        "silences-begin-with-their-attempt",
+        "behind optional elements without an event, a silence ends at once in Siddhi, with a time before the clock",
+        lambda document: any(_begins_with_optional_before_silence(one) for one in _state_queries(document)),
     ),
     KnownDifference(
         "silences-keep-their-timers",
@@ -225,11 +258,6 @@ KNOWN: tuple[KnownDifference, ...] = (
             re.search(r"define aggregation .* aggregate by ", document["app"]) is not None
             and re.search(r"\bwithin .* per ", f"{document['app']}{document['events']}") is not None
         ),
-    ),
-    KnownDifference(
-        "partitions-hand-on-all",
-        "readers behind a partition lose events of a chunk in Siddhi",
-        lambda document: "partition with" in document["app"] and any("batch" in event for event in document["events"]),
     ),
     KnownDifference(
         "optional-ends-per-key",
@@ -325,6 +353,11 @@ KNOWN: tuple[KnownDifference, ...] = (
         "every-key-has-timers",
         "of equal times of several keys of a partition, Siddhi fires one for each move of the clock",
         _text(r"partition with .*(time|Time|session|delay| for |every \d|within)"),
+    ),
+    KnownDifference(
+        "partitions-hand-on-all",
+        "readers behind a partition lose events of a chunk in Siddhi",
+        _reads_chunks_behind_partition,
     ),
 )
 

@@ -74,8 +74,8 @@ class ChunkRunner:
             floor = clock
             step = Step(np.full(1, clock, dtype=np.int64), clock, shown)
             self._carry(key, batch.at_order(1), step)
-            self._wake(step)
             shown = max(shown, clock)
+            self._wake(Step(np.full(1, clock, dtype=np.int64), clock, shown))
         self._fire_timers(int(clocks[-1]), floor, shown)
 
     def _fire_timers(self, clock: int, floor: int, shown: int) -> None:

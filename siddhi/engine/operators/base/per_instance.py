@@ -253,8 +253,8 @@ class PerInstance(_Copies[Operator], Operator):
         return _merged(out, out[0])
 
     def takes_runs(self, batch: EventBatch) -> bool:
-        """Return whether `batch` has chunks with events of several instances."""
-        return batch.chunks is not None and came_together(batch)
+        """Return whether `batch` has events of several instances that came together."""
+        return came_together(batch)
 
     def _process_runs(self, batch: EventBatch, partitions: Int64Array, step: Step) -> EventBatch:
         turns = _Turns(self, _process, batch.slice(0, 0), step)
@@ -298,7 +298,7 @@ class HeadPerInstance(_Copies[MergingOperator], MergingOperator):
         Returns:
             The output of all instances in the order of its causes.
         """
-        together = any(batch.chunks is not None and came_together(batch) for batch in inputs.batches)
+        together = any(came_together(batch) for batch in inputs.batches)
         if together or (self.common and inputs.size):
             return self._process_runs(inputs, step)
         present: set[int] = set()

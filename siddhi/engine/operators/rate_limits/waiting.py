@@ -174,7 +174,7 @@ def _end_run(run, rows, blocks, cells, base, instance, order, clock, floor, out)
 
 
 @state_kernel
-def _wait(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one loop, compiled as a whole
+def _wait(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one loop, compiled as a whole
     param, run, rows, blocks, cells, group_cells, heap, free, base, orders, clocks, chunks, instances, groups, kinds,
     step_clocks, floor, out,
 ):  # fmt: skip
@@ -195,6 +195,8 @@ def _wait(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one loop, com
             passed = max(clocks[row] - origin - (1 - (orders[row] & 1)), 0)
             tick = (passed // span + 1) * span + origin
         block = cells[instance, BLOCK]
+        if by_time and block >= 0:  # a timer may fire between two runs of one chunk: it overtakes no row of the first
+            tick = max(tick, blocks[block, TICK])
         if block < 0 or blocks[block, TICK] != tick:
             block = _begun(run, blocks, cells, free, instance, tick)
             if by_time:

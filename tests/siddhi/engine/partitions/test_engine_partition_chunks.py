@@ -44,6 +44,13 @@ def test_joins_take_the_events_of_a_chunk_in_their_order() -> None:
     assert answers(query, *chunks) == [("b", 3, 2), ("a", 4, 1), ("b", 5, 2)]
 
 
+@pytest.mark.parametrize("window", ["length(3)", "time(100)", "sort(3, v)", "expression('count() <= 5')"])
+def test_windows_behind_inner_streams_take_events_of_several_keys_in_their_order(window: str) -> None:
+    query = f"from S select k, v insert into #M; from #M#window.{window} select k, v insert into O;"  # noqa: S608
+    # No two neighbours have one key: each row of the inner stream is a chunk of its own.
+    assert answers(query, ("S", [("a", 1), ("b", 2), ("a", 3)])) == [("a", 1), ("b", 2), ("a", 3)]
+
+
 ONE_BY_ONE = [("a", 1), ("b", 2), ("a", 3), ("c", 4), ("b", 5), ("a", 6), ("a", 7)]
 
 

@@ -20,10 +20,11 @@ from siddhi.engine.operators.patterns.machine.logical import LogicalStep
 
 @dataclass(slots=True)
 class Progress:
-    """The progress of an operator's machines: the number of the step, and the order of the current row or alarm."""
+    """The progress of an operator's machines: the number of the step, the order and the clock of the row or alarm."""
 
     step: int = 0
     order: int = -1
+    clock: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,11 @@ class Alarms:
     def dues(self) -> list[int]:
         """Return when the alarms are due, in the order in which they will come."""
         return [due for due, _, _ in sorted(self._heap, key=lambda entry: entry[:2])]
+
+    def begin_waiting(self, partial: Partial) -> None:
+        """Let the waiting time of `partial` begin now if no element in front took an event."""
+        if partial.timestamp == UNSET_TIME:
+            partial.timestamp = self._progress.clock
 
     def _push(self, alarm: Alarm) -> None:
         heappush(self._heap, (alarm.due, self._number, alarm))
@@ -112,6 +118,8 @@ class AbsentStep(PatternStep):
     def enter(self, partial: Partial) -> None:
         if not self.active:
             return
+        if not self.settings.starts:
+            self.alarms.begin_waiting(partial)
         if self.settings.sequence:
             self._clear_fresh()
         self.welcome(partial)

@@ -111,6 +111,7 @@ class EventMachineOperator(MergingOperator):
     def _open(self, key: int, clock_ms: int) -> None:
         machine = Machine(self._plan, self._progress)
         self._machines[key] = machine
+        self._progress.clock = clock_ms
         machine.start(clock_ms)
         self._note_alarm(key)
 
@@ -222,7 +223,7 @@ class EventMachineOperator(MergingOperator):
             key = WHOLE_APP if partitions is None else partitions[row]
             machine = self._machines[key]
             slots = self._offered[source]
-            self._progress.order = order
+            self._progress.order, self._progress.clock = order, clock
             machine.prepare(slots, events[slots[0]][row].timestamp)
             first_match = len(output.matches)
             for slot in slots:
@@ -272,7 +273,7 @@ class EventMachineOperator(MergingOperator):
             due_order, due, rank, key = waiting[0]
             reached = int(step.clocks[(due_order - 1) // 2]) if due_order else step.floor
             now = shown = max(due, shown, reached, output.clocks[-1] if output.clocks else due)
-            self._progress.order = due_order
+            self._progress.order, self._progress.clock = due_order, now
             output.add(self._machines[key].wake(now), due_order, now, key)
             self._note_alarm(key)
             place = self._alarm_place(key, step)

@@ -42,7 +42,15 @@ from siddhi.engine.operators.windows.keyed.layout import (
     TOP,
     TOTAL,
 )
-from siddhi.engine.operators.windows.keyed.parts import append, emit, open_rows_last, release, release_last, set_timer
+from siddhi.engine.operators.windows.keyed.parts import (
+    append,
+    clear_timer,
+    emit,
+    open_rows_last,
+    release,
+    release_last,
+    set_timer,
+)
 
 
 @seldom_part
@@ -149,6 +157,7 @@ def _in_by_time(param, run, rows, cells, timers, owner, slot, goes_on, step_cloc
             run[BEGUN] = 1
         emit(run, out, slot, CURRENT, rows[STAMP, slot])
     if clock >= boundary and not goes_on:
+        clear_timer(cells, owner)  # that of the batch which this row ends
         end_by_time(param, run, rows, cells, timers, owner, out)
     else:
         set_timer(run, cells, timers, owner, boundary)

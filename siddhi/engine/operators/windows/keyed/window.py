@@ -232,7 +232,7 @@ class KeyedWindow(WindowOperator):
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         plan, run = self.plan, self._run
-        run[IN_RUNS] = batch.chunks is not None and came_together(batch)
+        run[IN_RUNS] = batch.size > 1 and came_together(batch)
         if plan.accepted is not None and batch.size:
             batch = plan.accepted(batch, step)
         size = batch.size

@@ -108,6 +108,8 @@ def _enter_silence(base, element, partial, m):  # type: ignore[no-untyped-def]
     starts = elements(m)[element, at.STARTS]
     time = partials(m)[partial, at.TIME]
     if elements(m)[element, at.KIND] == at.ABSENT:
+        if time == at.UNSET_TIME and not starts:  # no element in front took an event
+            time = partials(m)[partial, at.TIME] = m[at.NOW]
         if settings(m)[at.IS_SEQUENCE]:
             clear_fresh(base, element, m)
         welcome(base, element, partial, m)

@@ -63,6 +63,7 @@ def _has_room(instance, m):  # type: ignore[no-untyped-def]
 @seldom_part
 def _open(instance, clock, m):  # type: ignore[no-untyped-def]
     """Start a new instance, which waits for its first event; silences count from `clock`."""
+    m[at.NOW] = clock
     count = m[at.ELEMENT_COUNT]
     base = instance * (count + 1)
     for element in range(count):
@@ -169,7 +170,7 @@ def _fire(latest, order, clock, m):  # type: ignore[no-untyped-def]
         chunk = _next_chunk(m)
         if first:
             now = max(now, matches(m)[first - 1, at.MATCH_CLOCK])
-        m[at.SHOWN_CLOCK] = now
+        m[at.SHOWN_CLOCK] = m[at.NOW] = now
         m[at.DONE_ORDER] = due_order
         wake(instance * (count + 1), element, due, now, m)
         settle_matches(first, m)
@@ -184,6 +185,7 @@ def _take_row(row, source, order, clock, m):  # type: ignore[no-untyped-def]
     instance = instances(m)[row]
     base = instance * (count + 1)
     m[at.DONE_ORDER] = order
+    m[at.NOW] = clock
     m[at.ROW_KEPT] = at.NONE
     m[at.ROW_TAKEN] = 0
     latest = max(lists(m)[base + count, at.LATEST], times(m)[row])

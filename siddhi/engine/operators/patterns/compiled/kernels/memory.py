@@ -120,8 +120,9 @@ MATCH_ORDER, MATCH_CLOCK, MATCH_INSTANCE, MATCH_TIME, MATCH_CHUNK, MATCH_PARTIAL
     WANTED,
     SEARCH,
     ROW_TAKEN,
-) = range(18)
-COUNTER_COUNT = 18
+    NOW,
+) = range(19)
+COUNTER_COUNT = 19
 
 # the frame holds the counters, then the addresses of all arrays, then sizes
 (
