@@ -108,7 +108,7 @@ def test_the_commands_of_the_readme_find_the_same_whatever_pauses_are_between_th
         assert {stream: len(rows) for stream, rows in found.items()} == FOUND
         assert not system.client.plan(PLAN)["status"]["topology"]["late"]
     finally:
-        system.client.undeploy(PLAN)
+        system.client.undeploy(PLAN, discard=True)
 
 
 def send(system: LocalSystem, stream: str, ids: tuple[int, ...]) -> None:
@@ -139,7 +139,7 @@ def test_an_outage_under_the_system_clock_changes_no_answer(system: LocalSystem)
     try:
         found = counted(system, "Shifts", list(ANSWERS), live_through_it)
     finally:
-        system.client.undeploy("Shifts")
+        system.client.undeploy("Shifts", discard=True)
     expected = {
         stream: Counter(10 * (cycle + 1) + one for cycle in range(cycles) for one in ids)
         for stream, ids in ANSWERS.items()
