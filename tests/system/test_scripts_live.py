@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from late_plan import CONNECT_TIMEOUT_S, POLL_S
+from late_plan import POLL_S
 from standalone_cluster import StandaloneCluster
 
 from cep_cli.main import main
@@ -20,7 +20,7 @@ from cep_cli.system.local_system import LocalSystem, Ports
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 ENDLESS = 13
-DONE_S = 120.0
+CONNECT_S, DONE_S = 180.0, 120.0
 SCRIPTED = """\
 @Plan:name('Scripted') @Plan:delivery('exactly-once')
 @Import('Orders:1.0.0') @OnError(action='STORE') define stream Orders (number long);
@@ -85,7 +85,7 @@ def test_a_script_without_end_fails_its_event_and_everything_else_continues(
     system.client.deploy(SCRIPTED.format(out=out), replace=False)
     system.client.deploy(PLAIN.format(out=plain), replace=False)
     for plan in ("Scripted", "Plain"):
-        wait_until_connected(system.client, plan, CONNECT_TIMEOUT_S)
+        wait_until_connected(system.client, plan, CONNECT_S)
     numbers = list(range(ENDLESS + 7))
     send(system, "Scripted", numbers)
     send(system, "Plain", numbers)
