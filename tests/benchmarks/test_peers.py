@@ -117,6 +117,7 @@ def test_a_run_that_resumes_measures_only_what_its_file_lacks(
     monkeypatch.setattr(command, "measure", measured_kind)
     monkeypatch.setattr(command, "write_events", lambda _folder: None)
     file = tmp_path / "peers.json"
+    monkeypatch.setattr(command.logging, "disable", lambda _level: None)  # for all later tests of this process
     command.main(["--kind", "filter", "--json", str(file)])
     command.main(["--kind", "filter*", "--json", str(file), "--resume", "--size", "4096"])
     assert measured == ["filter", "filter_text"]
