@@ -84,6 +84,8 @@ def test_the_list_of_managers_of_an_earlier_version_gets_its_column(tmp_path: Pa
         before.execute("DROP TABLE cep_node_orders")
         for table in ("cep_plans", FORMER.name):
             before.execute(f"ALTER TABLE {table} DROP COLUMN host")
+            before.execute(f"ALTER TABLE {table} DROP COLUMN instances")
+        before.execute("DROP TABLE cep_scalings")
         before.execute("UPDATE cep_schema SET version = 5")
     ManagerProcess(config).close()
     with sqlite3.connect(path) as after:
