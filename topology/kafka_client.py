@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from cep_common.configuration.password_files import PasswordFileError, read_password
@@ -97,6 +98,30 @@ def made(make: Callable[[dict[str, Any]], Any], settings: dict[str, Any], where:
         raise ConfigError(f"{where}: {error.args[0].str()}") from error
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: {error}") from error
+
+
+@contextmanager
+def group_reader(settings: dict[str, Any], group: str, isolation: str, where: str) -> Iterator[Any]:
+    """Give a client whose `committed` reads offsets of a consumer group, without joining it.
+
+    It takes the place of an administrator's `list_consumer_group_offsets`: when that reaches a broker that no longer
+    coordinates the group, librdkafka ends the whole process (its issues 5040 and 4605).
+
+    Args:
+        settings: Of any client of these brokers.
+        group: The group's name.
+        isolation: `read_committed` waits for the end of transactions that commit offsets, `read_uncommitted` does not.
+        where: Names the client in an error.
+
+    Raises:
+        ConfigError: The library refuses the settings.
+    """
+    own = {"group.id": group, "isolation.level": isolation, "enable.auto.commit": False}
+    consumer = made(library().Consumer, settings | own, where)
+    try:
+        yield consumer
+    finally:
+        consumer.close()
 
 
 def callback(call: Callable[..., None]) -> Callable[..., None]:

@@ -8,6 +8,7 @@ from typing import Any
 from cep_manager.config import KafkaConfig
 from cep_manager.errors import KafkaUnavailableError
 from cep_manager.topics.brokers import admin_settings
+from topology.kafka_client import group_reader
 
 CALL_S = 8.0
 """So long the brokers have for an answer."""
@@ -57,19 +58,24 @@ class KafkaCluster:
 
     def unread(self, topic: str, partitions: int, group: str) -> int:
         """Return how many messages of the topic the group has not committed, marks of transactions included."""
-        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition  # noqa: PLC0415
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
         from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
 
         parts = [TopicPartition(topic, number) for number in range(partitions)]
         low = self._offsets(dict.fromkeys(parts, OffsetSpec.earliest()))
         high = self._offsets(dict.fromkeys(parts, OffsetSpec.latest()))
-        asked = [ConsumerGroupTopicPartitions(group, parts)]
-        offsets = self._ask(
-            f"read the offsets of group {group}",
-            lambda admin: admin.list_consumer_group_offsets(asked, request_timeout=CALL_S)[group].result(2 * CALL_S),
-        )
-        committed = {one.partition: one.offset for one in offsets.topic_partitions}
+        offsets = self._ask(f"read the offsets of group {group}", lambda _: self._committed(group, parts))
+        committed = {one.partition: one.offset for one in offsets}
         return sum(max(0, high[part] - max(low[part], committed.get(part, -1))) for part in high)
+
+    def _committed(self, group: str, parts: list[Any]) -> list[Any]:
+        with group_reader(self._settings(), group, "read_uncommitted", "kafka.options") as client:
+            offsets: list[Any] = client.committed(parts, timeout=CALL_S)
+            return offsets
+
+    def _settings(self) -> dict[str, Any]:
+        # Asked for a topic that was just deleted, brokers may create it again.
+        return admin_settings(self._config) | {"allow.auto.create.topics": False}
 
     def _offsets(self, wanted: Mapping[Any, Any]) -> dict[int, int]:
         asked = self._ask("list offsets", lambda admin: admin.list_offsets(wanted, request_timeout=CALL_S))
@@ -101,8 +107,7 @@ class KafkaCluster:
             raise KafkaUnavailableError(missing) from error
         try:
             if self._made is None:
-                # Asked for a topic that was just deleted, brokers may create it again.
-                self._made = AdminClient(admin_settings(self._config) | {"allow.auto.create.topics": False})
+                self._made = AdminClient(self._settings())
             return ask(self._made)
         except KafkaException as error:
             raise KafkaUnavailableError(

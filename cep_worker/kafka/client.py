@@ -7,10 +7,20 @@ from typing import Any
 from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.guard import Guard, UrlUse
 from query_plan.connectors.kafka import SCHEME, KafkaConnection, read_servers
-from topology.kafka_client import WEAK, Errors, callback, common_settings, explained, library, made
+from topology.kafka_client import (
+    WEAK,
+    Errors,
+    callback,
+    common_settings,
+    explained,
+    group_reader,
+    library,
+    made,
+)
 
 __all__ = [
-    "WEAK", "Errors", "callback", "common_settings", "explained", "library", "made", "pause", "refuse_brokers",
+    "WEAK", "Errors", "callback", "common_settings", "explained", "group_reader", "library", "made", "pause",
+    "refuse_brokers",
 ]  # fmt: skip
 
 NO_CREATION = {"allow.auto.create.topics": False}

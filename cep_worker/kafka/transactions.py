@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cep_worker.kafka.client import NO_CREATION, WEAK, Errors, explained, made
+from cep_worker.kafka.client import WEAK, Errors, explained, group_reader, made
 from cep_worker.kafka.targets import Target
 from cep_worker.outflows.consumers import FrameId, GroupId
 
@@ -319,18 +319,19 @@ class Transactions:
             self.give_up()
 
     def _read_marker(self, log: str) -> Checkpoint:
-        from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - an extra
-
-        admin = made(AdminClient, self._common | NO_CREATION, self._where)
-        asked = self._kafka.ConsumerGroupTopicPartitions(self._group(log))
-        try:
-            offsets = admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=CALL_S)
-            found = offsets[self._group(log)].result().topic_partitions or []
-        except self._kafka.KafkaException as error:
-            admin.poll(0)
-            raise NotNowError(self._why(error.args[0])) from error
+        """Return the newest group of a log that the brokers have. A marker may be at any topic that there is."""
+        with group_reader(self._common, self._group(log), "read_committed", self._where) as client:
+            try:
+                topics = client.list_topics(timeout=CALL_S).topics
+                places = [self._kafka.TopicPartition(topic, 0) for topic in topics]
+                found = client.committed(places, timeout=CALL_S)
+            except self._kafka.KafkaException as error:
+                said = client.poll(0)  # says why, for example that the group may not be used
+                if said is not None and said.error() is not None:
+                    self._errors.note(said.error())
+                raise NotNowError(self._why(error.args[0])) from error
         for one in found:
-            if one.error is not None:  # an offset of an open transaction, for example
+            if one.error is not None:
                 raise NotNowError(self._why(one.error))
         return max((_read_checkpoint(one.metadata) for one in found), default=(0, 0, 0))
 

@@ -1,0 +1,70 @@
+"""Offsets of groups whose coordinator changes while they are read: the process goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from mock_brokers import (
+    COORDINATOR_NOT_AVAILABLE,
+    FIND_COORDINATOR,
+    GROUP_AUTHORIZATION_FAILED,
+    NOT_COORDINATOR,
+    OFFSET_FETCH,
+    MockBrokers,
+    mock_brokers,
+)
+
+from cep_common.protocol.registry import PlanKey
+from cep_manager.config import KafkaConfig
+from cep_manager.errors import KafkaUnavailableError
+from cep_manager.topics.cluster import KafkaCluster
+from cep_worker.kafka import transactions
+from cep_worker.kafka.client import Errors, library
+from cep_worker.kafka.transactions import NotNowError, Transactions
+from cep_worker.outflows.consumers import GroupId
+
+GROUP = GroupId(PlanKey("-1234", "P"), "publisher#0", 7, 0, 1, "log")
+MOVED = [NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE]
+
+
+@pytest.fixture
+def brokers() -> Iterator[MockBrokers]:
+    with mock_brokers() as running:
+        yield running
+
+
+def sink(brokers: MockBrokers) -> Transactions:
+    common = {"bootstrap.servers": brokers.servers, "log_level": 0}
+    errors = Errors()
+    return Transactions(library(), "cep/test", common, common | {"error_cb": errors.note}, errors, "sink")
+
+
+@pytest.mark.parametrize("error", MOVED)
+def test_a_sink_reads_its_markers_again_when_their_coordinator_has_moved(brokers: MockBrokers, error: int) -> None:
+    tried = sink(brokers)
+    brokers.fail(OFFSET_FETCH, error)
+    with pytest.raises(NotNowError, match="oordinator"):
+        tried.has(GROUP, threading.Event())
+    assert not tried.has(GROUP, threading.Event())
+
+
+def test_a_sink_says_that_it_may_not_use_its_group(brokers: MockBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = sink(brokers)
+    monkeypatch.setattr(transactions, "CALL_S", 2.0)
+    tried._begin(threading.Event())
+    brokers.fail(FIND_COORDINATOR, GROUP_AUTHORIZATION_FAILED, times=100)
+    with pytest.raises(NotNowError, match="the user may not join the consumer group"):
+        tried.has(GROUP, threading.Event())
+
+
+@pytest.mark.parametrize("error", MOVED)
+def test_the_manager_counts_unread_messages_again_when_the_coordinator_has_moved(
+    brokers: MockBrokers, error: int
+) -> None:
+    cluster = KafkaCluster(KafkaConfig(brokers.servers))
+    brokers.fail(OFFSET_FETCH, error)
+    with pytest.raises(KafkaUnavailableError, match=r"cannot read the offsets of group cep\.events: .*oordinator"):
+        cluster.unread("events", 1, "cep.events")
+    assert cluster.unread("events", 1, "cep.events") == 0
