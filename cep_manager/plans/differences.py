@@ -1,10 +1,17 @@
-"""The difference between the text of a deployed plan and another one under its name. Pure."""
+"""The difference between the text of a deployed plan and another one under its name, with secrets covered. Pure.
+
+Differences are written to logs and shown in alerts, also to users who may not see the secrets of plans.
+"""
 
 from __future__ import annotations
 
 import difflib
+import re
+from collections.abc import Sequence
+from itertools import takewhile
 
 from cep_manager.errors import PlanExistsError
+from query_plan.secrets import cover_plan
 from siddhi.errors import SiddhiError
 from siddhi.language.parser import parse
 from siddhi.language.printer import print_app
@@ -13,6 +20,10 @@ REPLACE = "replace it, or choose another name"
 MOST_LINES = 60
 """More lines of a difference are not shown: the texts have little in common then."""
 LONGEST_LINE = 300
+MOST_COMPARED = 1_000
+"""So many lines of each text are aligned, from the first one that differs: the time grows with their square."""
+ONLY_SECRETS = "only secrets differ, which are not shown"
+AND_MORE = "… and more"
 LARGEST_PARSED = 65_536
 """Longer texts are compared as they are written, comments and layout included."""
 
@@ -39,10 +50,17 @@ def difference(deployed: str, refused: str) -> tuple[str, ...]:
         deployed: The text of the deployed plan, whose lines begin with `-`.
         refused: The other text, whose lines begin with `+`.
     """
-    lines = _unified(normal_form(deployed), normal_form(refused)) or _unified(deployed, refused)
+    before, after = normal_form(deployed), normal_form(refused)
+    if before == after:
+        before, after = deployed, refused
+    lines = _unified(cover_plan(before).splitlines(), cover_plan(after).splitlines())
+    if not lines and before.splitlines() != after.splitlines():
+        return (ONLY_SECRETS,)
     shown = tuple(f"{line[:LONGEST_LINE]} …" if len(line) > LONGEST_LINE else line for line in lines[:MOST_LINES])
     more = len(lines) - len(shown)
-    return (*shown, f"… {more} more lines") if more else shown
+    if not more:
+        return shown
+    return (*shown, AND_MORE if lines[-1] == AND_MORE else f"… {more} more lines")
 
 
 def other_text(plan: str, deployed: str, refused: str, how: str = "", remedy: str = REPLACE) -> PlanExistsError:
@@ -59,6 +77,23 @@ def other_text(plan: str, deployed: str, refused: str, how: str = "", remedy: st
     return PlanExistsError(message, {"difference": list(difference(deployed, refused))})
 
 
-def _unified(deployed: str, refused: str) -> list[str]:
-    lines = difflib.unified_diff(deployed.splitlines(), refused.splitlines(), "deployed", "refused", lineterm="", n=1)
-    return list(lines)
+def _unified(deployed: Sequence[str], refused: Sequence[str]) -> list[str]:
+    start = max(0, _common(deployed, refused) - 1)  # with the line before
+    before, after = deployed[start:], refused[start:]
+    end = max(0, _common(before[::-1], after[::-1]) - 1)
+    before, after = before[: len(before) - end], after[: len(after) - end]
+    longest = max(len(before), len(after))
+    compared = before[:MOST_COMPARED], after[:MOST_COMPARED]
+    lines = list(difflib.unified_diff(*compared, "deployed", "refused", lineterm="", n=1))
+    parts = [place for place, line in enumerate(lines) if line.startswith("@@ ")]
+    for place in parts:
+        lines[place] = re.sub(r"(?<=[-+])\d+", lambda found: str(int(found[0]) + start), lines[place])
+    if longest <= MOST_COMPARED:
+        return lines
+    # At the end of what was compared, a line may only seem to be missing from one of both.
+    return [*(lines[: parts[-1]] if len(parts) > 1 else lines), AND_MORE]
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many lines both begin with."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
