@@ -15,7 +15,7 @@ from cep_manager.scaling.decision import StageLoad
 
 
 class _InstanceCounts(msgspec.Struct, frozen=True):
-    """What one instance had counted at `at_ms`, in which run of it."""
+    """What one instance had counted at `at_ms`, a time of the snapshot's clock, in which run of it."""
 
     run: tuple[int, int, int]
     at_ms: int
@@ -32,6 +32,7 @@ class LoadMeter:
         self._kept_ms = kept_ms
         self._before: dict[tuple[PlanKey, str], tuple[_InstanceCounts, ...]] = {}
         self._loads: dict[tuple[PlanKey, str], list[StageLoad]] = {}
+        """Their times are of the snapshot's clock: steps of the time of day change no interval."""
 
     def measure(
         self, snapshot: ClusterSnapshot, record: PlanRecord, stage: str, instances: int, ahead_ms: int
@@ -41,7 +42,7 @@ class LoadMeter:
         The time of day is `ahead_ms` ahead of the snapshot's clock.
         """
         of = record.key, stage
-        counted = _counted(snapshot, record, [instance_name(stage, index) for index in range(instances)], ahead_ms)
+        counted = _counted(snapshot, record, [instance_name(stage, index) for index in range(instances)])
         before = self._before.get(of, ())
         if len(counted) < instances or [one.run for one in counted] != [one.run for one in before]:
             # A topology that has just started, or some of its tasks again: what they count has begun at 0.
@@ -51,9 +52,9 @@ class LoadMeter:
             waiting = _waiting(snapshot, record) + sum(one.queued for one in counted)
             loads = self._loads.setdefault(of, [])
             loads.append(_load(before, counted, waiting))
-            del loads[: _older(loads, snapshot.now_ms + ahead_ms - self._kept_ms)]
+            del loads[: _older(loads, snapshot.now_ms - self._kept_ms)]
             self._before[of] = counted
-        return self._loads[of]
+        return [msgspec.structs.replace(one, at_ms=one.at_ms + ahead_ms) for one in self._loads[of]]
 
     def forget(self, key: PlanKey) -> None:
         """Begin again with the plan."""
@@ -67,15 +68,13 @@ class LoadMeter:
             self.forget(key)
 
 
-def _counted(
-    snapshot: ClusterSnapshot, record: PlanRecord, instances: list[str], ahead_ms: int
-) -> tuple[_InstanceCounts, ...]:
+def _counted(snapshot: ClusterSnapshot, record: PlanRecord, instances: list[str]) -> tuple[_InstanceCounts, ...]:
     """Return the counters of those instances whose tasks are heard."""
     found: dict[str, _InstanceCounts] = {}
     for task in snapshot.tasks.get(record.key, ()):
         if not task.live(snapshot.now_ms, snapshot.lease_ms):
             continue
-        at_ms = task.heard_ms + ahead_ms - task.latest.counted_ago_ms
+        at_ms = task.heard_ms - task.latest.counted_ago_ms
         run = task.latest.epoch, task.latest.attempt, task.latest.process_id
         found.update({one.instance: _of_instance(one, run, at_ms) for one in task.latest.components})
     return tuple(found[one] for one in instances if one in found)

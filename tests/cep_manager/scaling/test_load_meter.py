@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from manager_world import KEY, World, components, serves, task, worker
 
 from cep_common.protocol.registry import InflowReport
@@ -21,6 +22,7 @@ class Metered:
         self.meter = LoadMeter(10_000)
         self.busy = [0, 0]
         self.events = 0
+        self.began_ms = BEGAN_MS
 
     def beat(
         self, *busy_ms: int, events: int = 0, attempt: int = 0, ago_ms: int = 0, waiting: int = 0
@@ -42,7 +44,7 @@ class Metered:
 
     def measure(self, snapshot_age_ms: int = 0) -> list[StageLoad]:
         snapshot = msgspec.structs.replace(self.world.snapshot(), now_ms=self.world.now_ms - snapshot_age_ms)
-        return list(self.meter.measure(snapshot, snapshot.record(KEY), "lateness", 2, BEGAN_MS))
+        return list(self.meter.measure(snapshot, snapshot.record(KEY), "lateness", 2, self.began_ms))
 
 
 def test_the_load_of_an_interval_is_what_was_counted_in_it() -> None:
@@ -68,6 +70,17 @@ def test_the_age_of_a_snapshot_changes_no_load() -> None:
     (load,) = metered.beat(300, 100)
     assert (load.length_ms, load.busy) == (1_000, (0.3, 0.1))
     assert metered.measure(snapshot_age_ms=900) == [load]
+
+
+@pytest.mark.parametrize("step_ms", [400_000, -400_000])
+def test_a_step_of_the_time_of_day_is_no_interval_without_load(step_ms: int) -> None:
+    metered = Metered()
+    metered.beat(300, 100)
+    metered.beat(300, 100)
+    metered.began_ms += step_ms
+    loads = metered.beat(300, 100)
+    assert [(one.length_ms, one.busy) for one in loads] == [(1_000, (0.3, 0.1))] * 2
+    assert loads[-1].at_ms == BEGAN_MS + step_ms + metered.world.now_ms
 
 
 def test_a_task_that_was_started_again_is_measured_from_its_beginning() -> None:
