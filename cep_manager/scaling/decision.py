@@ -89,7 +89,7 @@ def decide(
     def keep(reason: str, wanted: int = instances) -> ScalingDecision:
         return ScalingDecision(instances, reason, wanted, rate)
 
-    if history and (rest_ms := _rests_until(history[-1], config) - now_ms) > 0:
+    if history and (rest_ms := _rest_ms(history[-1], config, now_ms)) > 0:
         return keep(f"it was changed recently; the next decision is in {ceil(rest_ms / 1_000)} s")
     if not recent or not _covers(loads, config.grow_after_ms, now_ms):
         return keep(f"its load has not been measured for {config.grow_after_ms // 1_000} s yet")
@@ -144,8 +144,12 @@ def _outgrown(past: Scaling, rate: float) -> bool:
     return grew and past.events_per_s > 0 and rate >= OUTGROWN * past.events_per_s
 
 
-def _rests_until(last: Scaling, config: ScalingConfig) -> int:
-    return last.at_ms + config.rest_ms * (AFTER_PROBLEM if last.problem else 1)
+def _rest_ms(last: Scaling, config: ScalingConfig, now_ms: int) -> int:
+    """Return how long the stage rests after its last change."""
+    whole_ms = config.rest_ms * (AFTER_PROBLEM if last.problem else 1)
+    ago_ms = now_ms - last.at_ms
+    # The manager that made the change may have had a clock that was far ahead, or this one's was set back since.
+    return whole_ms - ago_ms if ago_ms > -config.rest_ms else 0
 
 
 def _covers(loads: Sequence[StageLoad], span_ms: int, now_ms: int) -> bool:

@@ -102,6 +102,12 @@ def test_it_rests_after_a_change_and_longer_after_one_that_failed() -> None:
     assert decide(STAGE, 1, loads(1.0), [change(1, 2, long_ago, problem="no")], 8, CONFIG, NOW_MS).instances == 2
 
 
+def test_a_change_in_the_far_future_does_not_make_it_rest_until_then() -> None:
+    soon, far = NOW_MS + CONFIG.rest_ms // 2, NOW_MS + 3_600_000
+    assert decide(STAGE, 1, loads(1.0), [change(2, 1, soon)], 8, CONFIG, NOW_MS).instances == 1
+    assert decide(STAGE, 1, loads(1.0), [change(2, 1, far)], 8, CONFIG, NOW_MS).instances == 2
+
+
 def test_a_number_that_was_too_small_is_not_tried_again_at_the_same_rate() -> None:
     history = [change(2, 4, rate=1_000.0)]
     idle = (0.2, 0.2, 0.2, 0.2)
