@@ -15,6 +15,7 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_manager.commands.plan_changes import PlanChanges
 from cep_manager.config import ScalingConfig
 from cep_manager.control.snapshot import ClusterSnapshot
+from cep_manager.errors import ChangeUnderWayError
 from cep_manager.plans.compiled_plan import CompiledPlan, ScaledStage
 from cep_manager.plans.record import PlanRecord
 from cep_manager.plans.scaling import Scaling
@@ -41,6 +42,8 @@ class PlanScaler:
         self._clock = clock
         self._meter = LoadMeter(max(config.grow_after_ms, config.shrink_after_ms) + config.interval_ms)
         self._history: dict[PlanKey, list[Scaling]] = {}
+        self._deployed: dict[PlanKey, int] = {}
+        """When the plans of the histories were deployed: one may be undeployed and deployed again between two looks."""
         self._seen: dict[PlanKey, tuple[StageScaling, ...]] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="plan-scaler", daemon=True)
@@ -85,9 +88,12 @@ class PlanScaler:
         scaling = [one for one in snapshot.plans.values() if _scales(one)] if snapshot is not None else []
         keys = {one.key for one in scaling}
         self._meter.keep(keys)
-        for known in (self._history, self._seen):
-            for key in known.keys() - keys:
-                del known[key]
+        gone = self._history.keys() | self._seen.keys()
+        gone -= {one.key for one in scaling if self._deployed.get(one.key) == one.stored.created_ms}
+        for key in gone:
+            self._history.pop(key, None)
+            self._seen.pop(key, None)
+        self._deployed = {one.key: one.stored.created_ms for one in scaling}
         for record in scaling:
             assert snapshot is not None  # noqa: S101 - for mypy: there are plans
             try:
@@ -132,6 +138,8 @@ class PlanScaler:
         problem = ""
         try:
             self._changes.scale(key, record.epoch, wanted)
+        except ChangeUnderWayError:  # a user was faster: what the plan needs after that is decided then
+            raise
         except CepError as error:
             problem = error.message
         scalings = [

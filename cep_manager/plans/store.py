@@ -258,8 +258,13 @@ class PlanStore:
         return f"{problem}; this is reported until {note} is removed" if problem else ""
 
     def note_scalings(self, key: PlanKey, scalings: Sequence[Scaling]) -> None:
-        """Record changes of the numbers of instances; of each stage the newest `MOST_SCALINGS` are kept."""
+        """Record changes of the numbers of instances; of each stage the newest `MOST_SCALINGS` are kept.
+
+        Does nothing when the plan has been removed: another one of its name must not get them.
+        """
         with self._writing() as connection:
+            if connection.scalar(sqlalchemy.select(PLANS.c.epoch).where(_is_plan(key))) is None:
+                return
             for one in scalings:
                 row = {"tenant": key.tenant, "name": key.identity, **msgspec.structs.asdict(one)}
                 connection.execute(SCALINGS.insert().values(row))

@@ -1,6 +1,6 @@
 """Stages with parallel='auto' through a whole manager: their load in, orders to the driver out, and a history."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ from free_ports import free_port
 from manager_world import counts
 from test_manager_process import KEY, LEASE_MS, Peer, deploy, eventually, running, state_is
 
+from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import KillTopology, SubmitTopology, TopologyReport
 from cep_common.protocol.tasks import ComponentReport, RegisterTask
+from cep_manager.commands.plan_changes import PlanChanges
 from cep_manager.config import (
     AccountsConfig,
     ControlConfig,
@@ -25,6 +27,7 @@ from cep_manager.config import (
     ScalingConfig,
 )
 from cep_manager.main import ManagerProcess
+from cep_manager.plans.outcomes import Outcome
 from query_plan.xml import read_xml
 
 PLAN = """\
@@ -209,6 +212,41 @@ def test_a_quota_that_is_full_is_the_problem_of_the_change_and_nothing_is_ordere
         assert stage.peer.pushed == []
     finally:
         process.close()
+
+
+def test_a_user_who_changes_the_plan_at_the_same_time_does_not_delay_the_next_decision(
+    config: ManagerConfig, stage: Stage, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scale, asked = PlanChanges.scale, []
+
+    def second_time(changes: PlanChanges, key: PlanKey, epoch: int, instances: Mapping[str, int]) -> Outcome:
+        asked.append(epoch)
+        return scale(changes, key, epoch - 1 if len(asked) == 1 else epoch, instances)
+
+    monkeypatch.setattr(PlanChanges, "scale", second_time)
+    process = ManagerProcess(msgspec.structs.replace(config, scaling=msgspec.structs.replace(QUICK, rest_ms=60_000)))
+    try:
+        deploy(address, PLAN).raise_for_status()
+        stage.peer.next_push()
+        assert stage.submitted().epoch == 2
+        (noted,) = eventually(lambda: scaling(address)["history"])
+        assert noted["problem"] == ""
+        assert asked == [1, 1]
+    finally:
+        process.close()
+
+
+def test_a_plan_that_is_deployed_again_begins_without_the_history_of_the_former_one(
+    manager: ManagerProcess, stage: Stage, address: str
+) -> None:
+    stage.submitted()
+    stage.take_over(2, instances=2)
+    manager.manager.scaler.close()  # it does not look while there is no plan
+    assert len(scaling(address)["history"]) == 1
+    requests.delete(f"{address}/plans/Storms", params={"discard": "true"}, timeout=5).raise_for_status()
+    deploy(address, PLAN).raise_for_status()
+    manager.manager.scaler.look()
+    assert scaling(address)["history"] == []
 
 
 def test_plans_that_give_a_number_are_left_alone_and_have_no_history(

@@ -188,6 +188,9 @@ def test_changes_of_instances_are_recorded_up_to_a_number_and_go_with_their_plan
     with store.together():
         store.remove(KEY)
     assert store.scalings(KEY) == ()
+    store.note_scalings(KEY, [SCALED])
+    store.add(KEY, "again", now_ms=6)
+    assert store.scalings(KEY) == (), "a change of the removed plan, noted when it was gone"
 
 
 def test_a_change_that_works_is_settled_under_its_own_epoch(store: PlanStore) -> None:
