@@ -29,7 +29,7 @@ from siddhi.engine.operators.expressions.register_program import NoProgramError
 from siddhi.engine.operators.fused_windows.fused import NO_NUMBERS
 from siddhi.engine.operators.fused_windows.group_table import BY_HASH, HOW
 from siddhi.engine.operators.fused_windows.keyed import KeyedSlidingSelection
-from siddhi.engine.operators.fused_windows.outputs import OutputCompiler
+from siddhi.engine.operators.fused_windows.outputs import OutputCompiler, aggregate_column
 from siddhi.engine.operators.fused_windows.row_rings import Line
 from siddhi.engine.operators.fused_windows.sliding import SlidingSelection
 from siddhi.engine.operators.selection.plain_query import PlainTest
@@ -199,11 +199,6 @@ def sliding_route(
             return None
         return KeyedSlidingRoute(selection, instances, read, lines, types, computed, held=held)
     return SlidingRoute(selection, read, lines, types, tests, computed, held=held)
-
-
-def aggregate_column(number: int) -> str:
-    """Return the column in which a program finds an aggregate, whose number the compiler of outputs gave it."""
-    return f"@{number}"
 
 
 def _computed(

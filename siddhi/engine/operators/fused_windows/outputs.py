@@ -15,13 +15,18 @@ from siddhi.engine.operators.expressions.evaluation import Evaluation, Expressio
 from siddhi.engine.operators.expressions.leaves import ColumnNode, OutputNode
 
 
+def aggregate_column(number: int) -> str:
+    """Return the name under which expressions read an aggregate, which no attribute can have: it has a back-quote."""
+    return f"`{number}"
+
+
 class OutputCompiler(ExpressionCompiler):
     """Compiles expressions in which aggregates are already computed: each is looked up under its name in `calls`."""
 
     calls: dict[str, model.Aggregate]
 
     def _aggregate(self, expression: model.Aggregate) -> ExpressionNode:
-        name = f"@{len(self.calls)}"
+        name = aggregate_column(len(self.calls))
         self.calls[name] = expression
         return OutputNode(name, expression.type)
 

@@ -425,6 +425,22 @@ def test_only_few_forms_of_queries_have_a_fast_route(query: str, goes: bool, mon
     assert gone == ([5] if goes and reads_i else [5, 5] if goes else [])
 
 
+def test_an_output_may_have_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = "from S#window.length(3) select sum(l) as `@1`, count() as `@0`, count() as n having n > 1 insert into Out;"
+    gone = gone_short(monkeypatch)
+    for listens in (False, True):
+        runtime, told = running(query)
+        if listens:
+            runtime.add_stream_callback("S", lambda _: None)  # events that a callback gets go the long way
+        runtime.send("S", events(4))
+        assert [list(row.values())[2:] for batch in told for row in batch.to_pylist()] == [
+            [1, 2, 2],
+            [3, 3, 3],
+            [6, 3, 3],
+        ]
+    assert gone == [4]
+
+
 def test_the_first_of_equal_zeros_is_the_least_on_both_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = gone_short(monkeypatch)
     for listened in ("", "S"):
