@@ -11,6 +11,7 @@ if the messages are. So a group whose commit was not answered, or that comes aga
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -26,6 +27,8 @@ from cep_worker.outflows.consumers import FrameId, GroupId
 
 CALL_S = 5.0
 """One call of the transaction protocol may take so long; it is repeated then."""
+ANSWER_S = 12.0
+"""A producer that has not begun or committed after so long is given up: another one asks the brokers again."""
 POLL_S = 0.1
 TRANSACTION_MS = 60_000
 """The brokers abort a transaction that is open for longer."""
@@ -182,13 +185,15 @@ class Transactions:
         if self._producer is not None:
             return
         producer = made(self._kafka.Producer, self._settings, self._where)
+        deadline_s = time.monotonic() + ANSWER_S
         while True:
             try:
                 producer.init_transactions(CALL_S)
                 break
             except self._kafka.KafkaException as error:
                 producer.poll(0)  # says why
-                if not error.args[0].retriable() or stopping.is_set() or self._errors.text:
+                over = stopping.is_set() or time.monotonic() >= deadline_s
+                if not error.args[0].retriable() or over or self._errors.text:
                     raise NotNowError(self._why(error.args[0])) from error
         self._committed.clear()
         self._producer = producer
@@ -296,6 +301,7 @@ class Transactions:
         marks = [self._kafka.TopicPartition(one, 0, checkpoint, f"{epoch}.{attempt}.{checkpoint}") for one in topics]
         self._producer.send_offsets_to_transaction(marks, self._member(group.log), CALL_S)
         committed = False
+        deadline_s = time.monotonic() + ANSWER_S
         while not committed:
             try:
                 self._producer.commit_transaction(CALL_S)
@@ -303,7 +309,7 @@ class Transactions:
             except self._kafka.KafkaException as error:
                 if error.args[0].txn_requires_abort():  # it is certain that it was not committed
                     raise
-                if not error.args[0].retriable() or self._errors.text:
+                if not error.args[0].retriable() or self._errors.text or time.monotonic() >= deadline_s:
                     self.in_doubt = True
                     raise NotNowError(self._why(error.args[0])) from error
 

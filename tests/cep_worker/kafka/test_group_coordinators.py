@@ -1,31 +1,35 @@
-"""Offsets of groups whose coordinator changes while they are read: the process goes on."""
+"""Coordinators of groups and transactions that change meanwhile: the process goes on, and nothing waits for ever."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 from mock_brokers import (
     COORDINATOR_NOT_AVAILABLE,
+    END_TXN,
     FIND_COORDINATOR,
     GROUP_AUTHORIZATION_FAILED,
+    INIT_PRODUCER_ID,
     NOT_COORDINATOR,
     OFFSET_FETCH,
     MockBrokers,
     mock_brokers,
 )
 
-from cep_common.protocol.registry import PlanKey
+from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_manager.config import KafkaConfig
 from cep_manager.errors import KafkaUnavailableError
 from cep_manager.topics.cluster import KafkaCluster
 from cep_worker.kafka import transactions
 from cep_worker.kafka.client import Errors, library
-from cep_worker.kafka.transactions import NotNowError, Transactions
-from cep_worker.outflows.consumers import GroupId
+from cep_worker.kafka.targets import Target
+from cep_worker.kafka.transactions import NotNowError, Refusals, Transactions
+from cep_worker.outflows.consumers import FrameId, GroupId
 
-GROUP = GroupId(PlanKey("-1234", "P"), "publisher#0", 7, 0, 1, "log")
+GROUP = GroupId(PlanKey(SUPER_TENANT, "P"), "publisher#0", 7, 0, 1, "log")
 MOVED = [NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE]
 
 
@@ -68,3 +72,32 @@ def test_the_manager_counts_unread_messages_again_when_the_coordinator_has_moved
     with pytest.raises(KafkaUnavailableError, match=r"cannot read the offsets of group cep\.events: .*oordinator"):
         cluster.unread("events", 1, "cep.events")
     assert cluster.unread("events", 1, "cep.events") == 0
+
+
+def deliver(tried: Transactions) -> None:
+    frames = iter([(FrameId(GROUP, 1), pa.record_batch({"late": [1]}))])
+    tried.deliver(
+        GROUP, frames, lambda _batch, _frame: iter([(Target("events", -1, None), b"1", [])]), lambda _: "", Refusals(),
+        threading.Event(),
+    )  # fmt: skip
+
+
+def test_a_commit_without_answer_is_in_doubt(brokers: MockBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "CALL_S", 1.0)
+    tried = sink(brokers)
+    assert not tried.has(GROUP, threading.Event())
+    monkeypatch.setattr(transactions, "ANSWER_S", 0.0)
+    brokers.fail(END_TXN, NOT_COORDINATOR, times=1_000)
+    with pytest.raises(NotNowError):
+        deliver(tried)
+    assert (tried.in_doubt, tried.producer) == (True, None)
+
+
+def test_a_producer_that_cannot_begin_is_given_up(brokers: MockBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "CALL_S", 1.0)
+    monkeypatch.setattr(transactions, "ANSWER_S", 0.0)
+    tried = sink(brokers)
+    brokers.fail(INIT_PRODUCER_ID, COORDINATOR_NOT_AVAILABLE, times=1_000)
+    with pytest.raises(NotNowError):
+        tried.has(GROUP, threading.Event())
+    assert tried.producer is None
