@@ -27,8 +27,8 @@ class Fact:
     """A test of SP, its app, and which topics, groups and answers it must have.
 
     `topics` has key and partitions of each topic between groups, `groups` the number of child apps of each group. Where
-    there are `events`, `answers` is how many come of them; those of `first` are taken before. What is `refused` has
-    that problem.
+    there are `events`, `answers` is how many come of them, by stream; those of `first` are taken before, step by
+    step. What is `refused` has that problem.
     """
 
     test: str
@@ -56,9 +56,12 @@ _WINDOW = _MAX.format("TI", "Out")
 _JOIN = (
     "from TI#window.length(9) join R#window.length(1) on TI.room == R.room select TI.device, TI.temp insert into Out;"
 )
-_PATTERN = "from e1=R -> e2=TI[e1.room == room] select e2.device, e2.temp insert into Out;"
+_PATTERN = "from every e1=R -> e2=TI[e1.room == room] select e2.device, e2.temp insert into Out;"
 _SEQUENCE = "from every e1=TI, e2=TI[temp > e1.temp] select e1.device, e2.temp insert into Out;"
 _WINDOWED = _T + _OUT + _MADE + _keyed("g2", 2, "device", "TI", _WINDOW)
+_DEVICES = ("T", _TEMPS[:2])
+"""Begins the instances of both devices: events of streams without a key reach those that exist."""
+_PRICES: Rows = (("a", "x", 5.0), ("b", "y", 6.0), ("a", "y", 7.0), ("b", "x", 8.0))
 _ONE = {"TI": ("device", 2)}
 _PLAIN = "@dist(execGroup='{}', parallel='{}') from {}[temp > {}] select device, temp insert into {};\n"
 
@@ -77,6 +80,8 @@ FACTS = (
         "@dist(execGroup='g5', parallel='3') from D[price > 1] select tier, price insert into E;\n",
         {"g1": 2, "g2": 2, "g3": 1, "g4": 4, "g5": 3},
         {"A": ("", 1), "B": ("", 1), "D": ("", 3)},
+        events=(("S", _PRICES),),
+        answers={"C": 4, "E": 4},
     ),
     Fact(
         "testFilterQuery",
@@ -107,8 +112,8 @@ FACTS = (
         _T + _R + _OUT + _MADE + _keyed("g2", 2, "device", "TI", _PATTERN),
         {"g1": 1, "g2": 2},
         _ONE,
-        first=(("R", (("r1", True), ("r2", True))),),
-        events=(("T", _TEMPS[:2]),),
+        first=(_DEVICES, ("R", (("r1", True), ("r2", True)))),
+        events=(("T", _TEMPS[2:]),),
         answers={"Out": 2},
     ),
     Fact(
@@ -116,8 +121,8 @@ FACTS = (
         _T + _R + _OUT + _MADE + _keyed("g2", 2, "device", "TI", _JOIN),
         {"g1": 1, "g2": 2},
         _ONE,
-        first=(("R", (("r1", True),)),),
-        events=(("T", _TEMPS),),
+        first=(_DEVICES, ("R", (("r1", True),))),
+        events=(("T", _TEMPS[2:]),),
         answers={"Out": 2},
     ),
     Fact(
@@ -150,6 +155,8 @@ FACTS = (
         + _OUT + _MADE + _keyed("g2", 2, "device", "TI", _WINDOW) + _PLAIN.format("g3", 2, "TI", 75, "Out"),
         {"g1": 1, "g2": 2, "g3": 2},
         _ONE,
+        events=(("T", _TEMPS),),
+        answers={"Out": 3},
     ),
     Fact(
         "testSinkStreamForSource",
@@ -164,6 +171,8 @@ FACTS = (
         _USER + _T + _USER + "define stream U (device string, room string, temp double);\n" + _OUT
         + _PLAIN.format("g1", 3, "T", 0, "Out") + _PLAIN.format("g2", 3, "U", 0, "O2"),
         {"g1": 3, "g2": 3},
+        events=(("T", _TEMPS), ("U", _TEMPS[:2])),
+        answers={"Out": 4, "O2": 2},
     ),
     Fact(
         "testUsergivenParallelSources",
@@ -171,17 +180,23 @@ FACTS = (
         + _T + _OUT + _PLAIN.format("g1", 3, "T", 0, "Out") + _PLAIN.format("g2", 1, "T", 0, "O2"),
         {"g1": 3, "g2": 1},
         receivers=3,
+        events=(("T", _TEMPS),),
+        answers={"Out": 4, "O2": 4},
     ),
     Fact(
         "testPassthoughWithMultipleSubscription",
         _USER + _T + _OUT + _PLAIN.format("g1", 1, "T", 0, "O2")
         + _keyed("g2", 3, "device", "T", _MAX.format("T", "Out")),
         {"g1": 1, "g2": 3},
+        events=(("T", _TEMPS),),
+        answers={"Out": 2, "O2": 4},
     ),
     Fact(
         "testUsergivenSourceSingleGroup",
         _USER + _T + _OUT + _keyed("g1", 3, "device", "T", _MAX.format("T", "Out")),
         {"g1": 3},
+        events=(("T", _TEMPS),),
+        answers={"Out": 2},
     ),
     Fact(
         "testSingleGroupWithMultipleSubscriptions",
