@@ -1,13 +1,14 @@
 """The delivery of events when files are damaged: logs and prepared results of dead workers, and checkpoints.
 
 Every accepted event has its result, or is counted as lost by the worker whose only copy of it was damaged. With
-exactly-once no result takes effect twice, unless a checkpoint and its copy are damaged.
+exactly-once no result takes effect twice, unless both copies of a manifest or of a pack are damaged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 from simulated_delivery import FAULTS_UNTIL_MS, SETTLED_BY_MS, DeliveryWorld
 from virtual_world import VirtualWorld
@@ -17,12 +18,18 @@ from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.errors import CheckpointUnreadableError
 from topology.checkpoint.model import Manifest, unseal
 
+MOST_INLINE_BYTES = 40
+"""Most states are in packs."""
+
 
 class FileFaultWorld(DeliveryWorld):
     """Some workers die and find their files damaged; some checkpoints are."""
 
     def _begin(self, seed: int) -> None:
         self.goes_back = False
+        self.damaged: set[str] = set()
+        """Files of checkpoints that were damaged."""
+        self._made_up.enter_context(mock.patch("topology.checkpoint.storage.writer.INLINE_BYTES", MOST_INLINE_BYTES))
         super()._begin(seed)
         for _ in range(self.chance.randrange(1, 5)):
             self.later(self.chance.randrange(800, FAULTS_UNTIL_MS), self._damage)
@@ -60,14 +67,18 @@ class FileFaultWorld(DeliveryWorld):
                 del self.blobs.kept[name]
             else:
                 self.blobs.kept[name] = data
-            self.goes_back = self.goes_back or "/packs/" in name or self._are_both_gone(name)
+            self.damaged.add(name)
+            self.goes_back = self.goes_back or self._are_both_gone(name)
             self._kill_task()
 
     def _are_both_gone(self, name: str) -> bool:
-        """Return whether neither the manifest `name` nor its copy can be read."""
+        """Return whether neither the manifest or pack `name` nor its copy can be read."""
+        main = name.replace("/copies/", "/")
+        if "/packs/" in name:
+            other = main.replace("/packs/", "/copies/packs/") if name == main else main
+            return other not in self.blobs.kept or other in self.damaged
         if "/checkpoints/" not in name:
             return False
-        main = name.replace("/copies/", "/")
         for one in (main, main.replace("/checkpoints/", "/copies/checkpoints/")):
             try:
                 unseal(self.blobs.kept.get(one, b""), Manifest, one)

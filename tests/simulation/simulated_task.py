@@ -170,7 +170,10 @@ class SimulatedTask(Process):
         if manifest is not None:
             wanted = self.task.state.wants(stored_states.instances(manifest))
             self.task.state.bring(stored_states.read(store, manifest, wanted))
-        writer = PartWriter(store, topology.key, topology.epoch, topology.attempt, self.task.index, manifest)
+        twice = topology.plan.delivery == "exactly-once"
+        writer = PartWriter(
+            store, topology.key, topology.epoch, topology.attempt, self.task.index, manifest, twice=twice
+        )
         agent = CheckpointAgent(self.task, coordinator, self.context, WorldClock(self.world), writer)
         agent._writing = LaterExecutor(self, 40)  # type: ignore[assignment]
         return agent

@@ -49,13 +49,14 @@ def state_of(number: int) -> bytes:
 class Store:
     """Three checkpoints of a plan, of 30 kB of state each."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, twice: bool = False) -> None:
         self.folder = folder
+        self.states = {number: state_of(number) for number in range(1, 4)}
         self.store = store_of("directory", folder)
         archive = Archive(self.store, 3)
         run = RunId(KEY, 1, 0)
         opened = archive.open_run(run, "")
-        writer = PartWriter(self.store, KEY, 1, 0, 0, None)
+        writer = PartWriter(self.store, KEY, 1, 0, 0, None, twice=twice)
         for number in range(1, 4):
             part = writer.write(number, {"all#0": state_of(number)})
             report = ReportPart(KEY, 1, 0, 0, number, part.states, part.packs, 1, part.stored_bytes)
@@ -77,8 +78,21 @@ class Store:
                 self.store.condemn(opened.reference, str(error))
                 attempt += 1
                 continue
-            assert state == state_of(opened.number)
+            assert state == self.states[opened.number]
             return opened
+
+    def go_on(self) -> None:
+        """Start attempt 1 of an exactly-once plan from checkpoint 3; it takes another one with the same state."""
+        number, state = 4, state_of(3)
+        self.states[number] = state
+        archive = Archive(self.store, 3)
+        run = RunId(KEY, 1, 1)
+        opened = archive.open_run(run, "")
+        manifest = self.store.read_manifest(opened.reference)
+        assert read_state(self.store, manifest, "all#0") == state_of(3)
+        part = PartWriter(self.store, KEY, 1, 1, 0, manifest, twice=True).write(number, {"all#0": state})
+        report = ReportPart(KEY, 1, 1, 0, number, part.states, part.packs, 1, part.stored_bytes)
+        archive.write(WriteManifest(run, number, (report,), "", 5), PLAN, opened.opening.spans, number)
 
     def files(self, part: str) -> list[Path]:
         """Files of the plan right below `part`, oldest first."""
@@ -115,6 +129,52 @@ def test_damaged_chunks_lead_to_an_older_checkpoint(tmp_path: Path, damage: Call
     damage(store.files("packs")[-1])
     opened = store.restart()
     assert (opened.number, opened.goes_back) == (2, True)
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("part", ["packs", "copies/packs"])
+def test_of_chunks_that_are_stored_twice_one_copy_may_be_damaged(
+    tmp_path: Path, part: str, damage: Callable[[Path], None]
+) -> None:
+    store = Store(tmp_path, twice=True)
+    for path in store.files(part):
+        damage(path)
+    opened = store.restart()
+    assert (opened.number, opened.goes_back) == (3, True), "no result is given out again"
+    for path in store.files("packs" if part != "packs" else "copies/packs"):
+        if path.name.startswith(f"{3:019d}-"):
+            damage(path)
+    assert store.restart(2).number == 2, "of the others each has a copy"
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("part", ["packs", "copies/packs"])
+def test_the_first_checkpoint_after_damage_stores_the_chunks_twice_again(
+    tmp_path: Path, part: str, damage: Callable[[Path], None]
+) -> None:
+    store = Store(tmp_path, twice=True)
+    damage(store.files(part)[-1])
+    store.go_on()
+    noticed = part == "packs" or damage not in (DAMAGES["flipped"], DAMAGES["of zeros"])
+    other = {"packs": "copies/packs", "copies/packs": "packs"}[part]
+    damage(next(path for path in store.files(other) if path.name.startswith(f"{3:019d}-")))
+    assert store.restart(2).number == (4 if noticed else 2)
+
+
+def test_chunks_of_a_plan_that_becomes_exactly_once_are_stored_twice_from_then_on(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.go_on()
+    for path in store.files("packs"):
+        path.unlink()
+    assert store.restart(2).number == 4
+
+
+def test_copies_go_with_their_packs(tmp_path: Path) -> None:
+    store = Store(tmp_path, twice=True)
+    archive = Archive(store.store, 3)
+    archive.delete_savepoint(KEY, "saved")
+    archive.clear(KEY)
+    assert store.files("packs") == store.files("copies/packs") == []
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)

@@ -6,6 +6,7 @@
     <tenant>/<plan>/savepoints/<name>
     <tenant>/<plan>/copies/checkpoints/… and copies/savepoints/…      the same manifests, for when the first is damaged
     <tenant>/<plan>/packs/<pack>
+    <tenant>/<plan>/copies/packs/<pack>               the same packs, of plans that deliver exactly once
 
 A *reference* is the name of a manifest in the store, from its tenant on.
 """
@@ -74,6 +75,8 @@ class CheckpointStore:
     def __init__(self, location: str, blobs: Blobs) -> None:
         self.location = location
         self._blobs = blobs
+        self._damaged_packs: set[str] = set()
+        """Packs that were found damaged here although they have their size."""
 
     def check(self) -> None:
         """Checkpoints could be stored now: something was, and was removed. Raises StoreUnreachableError."""
@@ -82,36 +85,71 @@ class CheckpointStore:
 
     # ---- packs ------------------------------------------------------------------------------------------------------
 
-    def write_pack(self, key: PlanKey, pack: str, pieces: Sequence[Buffer]) -> None:
-        """Store the chunks in `pieces`, one after the other, as `pack`."""
-        self._blobs.put(f"{_folder(key)}/packs/{pack}", pieces)
+    def write_pack(self, key: PlanKey, pack: str, pieces: Sequence[Buffer], *, twice: bool = False) -> None:
+        """Store the chunks in `pieces`, one after the other, as `pack`; with `twice` a second time in `copies`."""
+        reference = _pack_reference(key, pack)
+        self._blobs.put(reference, pieces)
+        if twice:
+            self._put_copy(reference, pieces)
 
     def pack_sizes(self, key: PlanKey) -> dict[str, int]:
         """Return the sizes of all packs in the store."""
         return self._blobs.sizes(f"{_folder(key)}/packs")
 
+    def stored_twice(self, key: PlanKey, packs: Iterable[Pack]) -> tuple[Pack, ...]:
+        """Return those of `packs` of which the store has two copies of the right size, neither known to be damaged."""
+        sizes, copies = self.pack_sizes(key), self._copy_sizes(key)
+        return tuple(
+            pack
+            for pack in packs
+            if sizes.get(pack.name) == copies.get(pack.name) == pack.size_bytes and pack.name not in self._damaged_packs
+        )
+
     def read_chunks(self, key: PlanKey, packs: Iterable[Pack], wanted: Iterable[str]) -> dict[str, bytes]:
-        """Return the chunks with these names, after checking that they are unchanged."""
-        missing, found = set(wanted), {}
+        """Return the chunks with these names, after checking that they are unchanged.
+
+        Where a pack is damaged or missing, its copy is read if there is one.
+        """
+        missing = set(wanted)
+        found: dict[str, bytes] = {}
         for pack in packs:
             here = sorted((offset, length, name) for name, offset, length in pack.chunks if name in missing)
             if not here:
                 continue
-            spans = _joined([(offset, length) for offset, length, _ in here])
-            data = self._blobs.get_ranges(f"{_folder(key)}/packs/{pack.name}", spans)
-            parts = iter(zip(spans, data, strict=True))
-            (start, size), part = next(parts)
-            for offset, length, name in here:
-                while offset >= start + size:
-                    (start, size), part = next(parts)
-                chunk = part[offset - start : offset - start + length]
-                if chunk_name(chunk) != name:
-                    where = f"{self.location}: pack {pack.name} of {key.topology()}"
-                    raise CheckpointUnreadableError("damaged", f"{where} is damaged at byte {offset}")
-                found[name] = chunk
-                missing.discard(name)
+            chunks = self._read_pack(key, pack.name, here)
+            found.update(chunks)
+            missing -= chunks.keys()
         if missing:
             raise CheckpointUnreadableError("missing", f"{len(missing)} pieces of {key.topology()} are in no pack")
+        return found
+
+    def _read_pack(self, key: PlanKey, pack: str, wanted: Sequence[tuple[int, int, str]]) -> dict[str, bytes]:
+        reference = _pack_reference(key, pack)
+        where = f"{self.location}: pack {pack} of {key.topology()}"
+        try:
+            return self._read_at(reference, where, wanted)
+        except CheckpointUnreadableError as error:
+            try:
+                chunks = self._read_at(_copy_of(reference), where, wanted)
+            except CheckpointUnreadableError:
+                raise error from None
+            self._damaged_packs.add(pack)
+            logger.warning("pack cannot be used, its copy is: %s", error)
+            return chunks
+
+    def _read_at(self, reference: str, where: str, wanted: Sequence[tuple[int, int, str]]) -> dict[str, bytes]:
+        """Return the chunks that are `wanted`, each by offset, length and name, of the pack stored as `reference`."""
+        found = {}
+        spans = _joined([(offset, length) for offset, length, _ in wanted])
+        parts = iter(zip(spans, self._blobs.get_ranges(reference, spans), strict=True))
+        (start, size), part = next(parts)
+        for offset, length, name in wanted:
+            while offset >= start + size:
+                (start, size), part = next(parts)
+            chunk = part[offset - start : offset - start + length]
+            if chunk_name(chunk) != name:
+                raise CheckpointUnreadableError("damaged", f"{where} is damaged at byte {offset}")
+            found[name] = chunk
         return found
 
     # ---- manifests --------------------------------------------------------------------------------------------------
@@ -124,15 +162,14 @@ class CheckpointStore:
         Raises:
             CheckpointUnreadableError: When one of its packs is not in the store.
         """
-        sizes = self.pack_sizes(manifest.key)
-        for pack in manifest.packs:
-            if sizes.get(pack.name) != pack.size_bytes:
-                raise CheckpointUnreadableError(
-                    "missing",
-                    f"{self.location} has no complete pack {pack.name}, which a task has written: "
-                    "checkpoint.location must be shared by the "
-                    f"driver and all hosts of topologies",
-                )
+        incomplete = self._incomplete_pack(manifest)
+        if incomplete:
+            raise CheckpointUnreadableError(
+                "missing",
+                f"{self.location} has no complete pack {incomplete}, which a task has written: "
+                "checkpoint.location must be shared by the "
+                f"driver and all hosts of topologies",
+            )
         taken = ManifestName(manifest.checkpoint, manifest.epoch, manifest.attempt)
         reference = f"{_folder(manifest.key)}/checkpoints/{taken.name()}"
         data = seal(manifest)
@@ -284,20 +321,24 @@ class CheckpointStore:
         needed = {pack.name for manifest in kept for pack in manifest.packs}
         for reference in self._savepoint_references(_folder(key)):
             needed.update(pack.name for pack in self.read_manifest(reference).packs)
-        useless = [
-            pack for pack in self.pack_sizes(key) if pack not in needed and pack_checkpoint(pack) < unfinished_from
-        ]
+        there = sorted({*self.pack_sizes(key), *self._copy_sizes(key)})
+        useless = [pack for pack in there if pack not in needed and pack_checkpoint(pack) < unfinished_from]
         for pack in useless:
-            self._blobs.delete(f"{_folder(key)}/packs/{pack}")
+            # The copy first: what is still listed is swept again should this process end in between.
+            for one in (_copy_of(_pack_reference(key, pack)), _pack_reference(key, pack)):
+                self._blobs.delete(one)
         return len(useless)
 
     def _put_twice(self, reference: str, data: Buffer) -> None:
         """Store the manifest twice; it exists once one copy is stored."""
         self._blobs.put(reference, [data])
+        self._put_copy(reference, [data])
+
+    def _put_copy(self, reference: str, pieces: Sequence[Buffer]) -> None:
         try:
-            self._blobs.put(_copy_of(reference), [data])
+            self._blobs.put(_copy_of(reference), pieces)
         except CheckpointError as error:
-            logger.warning("manifest has no copy: reference=%s reason=%s", reference, error)
+            logger.warning("no second copy is stored: reference=%s reason=%s", reference, error)
 
     def _savepoint_references(self, folder: str) -> list[str]:
         names = {*self._blobs.sizes(f"{folder}/savepoints"), *self._blobs.sizes(f"{folder}/copies/savepoints")}
@@ -309,10 +350,19 @@ class CheckpointStore:
             raise CheckpointUnreadableError("damaged", self._blobs.get(mark).decode())
 
     def _check_packs(self, manifest: Manifest) -> None:
+        incomplete = self._incomplete_pack(manifest)
+        if incomplete:
+            raise CheckpointUnreadableError("missing", f"its pack {incomplete} is missing or incomplete")
+
+    def _incomplete_pack(self, manifest: Manifest) -> str:
+        """Return a pack of the manifest of which neither the first nor the second copy has its size; empty: none."""
         sizes = self.pack_sizes(manifest.key)
-        for pack in manifest.packs:
-            if sizes.get(pack.name) != pack.size_bytes:
-                raise CheckpointUnreadableError("missing", f"its pack {pack.name} is missing or incomplete")
+        incomplete = [pack for pack in manifest.packs if sizes.get(pack.name) != pack.size_bytes]
+        copies = self._copy_sizes(manifest.key) if incomplete else {}
+        return next((pack.name for pack in incomplete if copies.get(pack.name) != pack.size_bytes), "")
+
+    def _copy_sizes(self, key: PlanKey) -> dict[str, int]:
+        return self._blobs.sizes(_copy_of(f"{_folder(key)}/packs"))
 
     def _savepoint(self, reference: str, warn: Warn) -> Savepoint | None:
         try:
@@ -330,6 +380,10 @@ def _copy_of(reference: str) -> str:
     """Return where the second copy of a manifest is: beside the folder of the first, in `copies`."""
     tenant, plan, rest = reference.split("/", 2)
     return f"{tenant}/{plan}/copies/{rest}"
+
+
+def _pack_reference(key: PlanKey, pack: str) -> str:
+    return f"{_folder(key)}/packs/{pack}"
 
 
 def is_checkpoint(reference: str) -> bool:

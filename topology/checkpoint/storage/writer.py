@@ -44,13 +44,25 @@ class PartWriter:
     """Writes the parts of task `task` of one attempt.
 
     Not thread-safe, but any thread may own it: the slow steps (hashing, writing) let other threads run. `begun_from` is
-    the manifest that the attempt started from.
+    the manifest that the attempt started from. With `twice` everything is stored twice, so that one damaged file
+    leads to no older checkpoint.
     """
 
     def __init__(
-        self, store: CheckpointStore, key: PlanKey, epoch: int, attempt: int, task: int, begun_from: Manifest | None
+        self,
+        store: CheckpointStore,
+        key: PlanKey,
+        epoch: int,
+        attempt: int,
+        task: int,
+        begun_from: Manifest | None,
+        *,
+        twice: bool = False,
     ) -> None:
         self._store = store
+        self._twice = twice
+        self._unchecked = begun_from.packs if twice and begun_from is not None else ()
+        """Packs of which a copy may be missing: chunks in these are written again."""
         self._key, self._epoch, self._attempt, self._task = key, epoch, attempt, task
         self._known = _StoredChunks(begun_from.packs if begun_from is not None else ())
         self._undecided: tuple[int, _StoredChunks] | None = None
@@ -66,6 +78,9 @@ class PartWriter:
         if self._undecided is not None:
             # Its outcome is unknown: it may count or not, so nothing that it was based on may be relied on.
             self._known, self._undecided = _StoredChunks(()), None
+        if self._unchecked:
+            self._known = _StoredChunks(self._store.stored_twice(self._key, self._unchecked))
+            self._unchecked = ()
         outgoing = self._known.outgoing(sum(len(data) for data in states.values()))
         stored: list[StoredState] = []
         added: dict[str, memoryview] = {}
@@ -98,7 +113,7 @@ class PartWriter:
 
     def _write_pack(self, checkpoint: int, chunks: Mapping[str, memoryview]) -> StoredPack:
         name = pack_name(self._epoch, self._attempt, checkpoint, self._task, secrets.token_hex(4))
-        self._store.write_pack(self._key, name, list(chunks.values()))
+        self._store.write_pack(self._key, name, list(chunks.values()), twice=self._twice)
         places, offset = [], 0
         for chunk, piece in chunks.items():
             places.append((chunk, offset, len(piece)))

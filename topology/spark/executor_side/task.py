@@ -182,4 +182,5 @@ def _begin_from_checkpoint(assignment: TaskAssignment, task: Task) -> PartWriter
             if error.reason_code == "damaged":
                 store.condemn(assignment.restore, str(error))
             raise
-    return PartWriter(store, topology.key, topology.epoch, topology.attempt, task.index, manifest)
+    twice = topology.plan.delivery == "exactly-once"
+    return PartWriter(store, topology.key, topology.epoch, topology.attempt, task.index, manifest, twice=twice)
