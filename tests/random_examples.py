@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 
 SHARE = float(os.environ.get("CEP_EXAMPLES", "0.3"))
-"""The part of a test's full number of examples that a run draws, each run others (but the same with CI=true)."""
+"""The part of a test's full number of examples that a run draws.
+
+Properties of hypothesis draw others in each run (but the same with CI=true), tests with seeds take the first ones.
+"""
 
 FULL_LENGTH = SHARE >= 1
 """Whether tests that go through a list of cases take all of them, rather than a share."""

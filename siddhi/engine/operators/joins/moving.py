@@ -70,6 +70,7 @@ from siddhi.engine.operators.windows.base.emission import CHUNK, CLOCK, KIND, OR
 from siddhi.engine.operators.windows.keyed.layout import (
     CRON_KIND,
     DELAY_KIND,
+    EXPRESSION_BATCH_KIND,
     FREQUENT_KIND,
     LOSSY_KIND,
     SHOWN,
@@ -122,6 +123,8 @@ def other_order(side: Side) -> str | None:
     """Why rows of `side` cannot be followed by what its window lets out, None when they can."""
     if any(isinstance(operator, PerInstance) for operator in side.chain):
         return "a window or a filter runs key by key"
+    if isinstance(side.window, KeyedWindow) and side.window.plan.kind == EXPRESSION_BATCH_KIND:
+        return "the other side sees the rows of expressionBatch before it lets them out"
     return None
 
 

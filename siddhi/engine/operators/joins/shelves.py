@@ -200,6 +200,20 @@ def _probe(  # type: ignore[no-untyped-def]
     return count
 
 
+@kernel_part
+def _has_left(lines, row):  # type: ignore[no-untyped-def]
+    """Return whether the row that comes has left already.
+
+    A window lets an event that it does not keep leave before it comes.
+    """
+    number, instance, before = lines[NUMBER, row], lines[INSTANCE, row], row - 1
+    while before >= 0 and lines[KIND, before] == EXPIRED and lines[CHUNK, before] == lines[CHUNK, row]:
+        if lines[NUMBER, before] == number and lines[INSTANCE, before] == instance:
+            return True
+        before -= 1
+    return False
+
+
 @seldom_part
 def _take_up(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one row, step by step
     walk, side, lines, own_cells, own_looks, own_marks, cells, looks, keys, marks, out, count
@@ -232,8 +246,12 @@ def _take_up(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one row, s
     if (nature & HOLDS) == 0 or kind == RESET:
         return count
     if kind == SHOWN or (kind == CURRENT and (nature & LENDS) == 0):
-        walk[TICK] += 1
         number, stamp, place = lines[NUMBER, row], lines[TIMESTAMP, row], lines[PLACE, row]
+        if kind == CURRENT and _has_left(lines, row):
+            own_cells[FREED, walk[FREED_COUNT + side]] = slot
+            walk[FREED_COUNT + side] += 1
+            return count
+        walk[TICK] += 1
         _put(own_cells, slot, lines[ROW_KEY, row], number, instance, stamp, walk[TICK], place)
         if (nature & HASHED) != 0:
             own_marks[instance] += 1

@@ -62,3 +62,23 @@ def test_what_another_timer_sends_meets_what_leaves_at_that_time(sides: str, hel
         queries = f"partition with (v * 0 of L, v * 0 of R) begin {queries} end;"
     found = answers(queries if inside else queries.replace("#M", "M"), ("R", 1, 7), ("L", 1, 5), ("L", 40, 0))
     assert found == [(7, 5)]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("window", ["expression('sum(v) < 10')", "expressionBatch('v > 90')"])
+def test_an_event_that_its_window_does_not_keep_joins_nothing(window: str, inside: bool) -> None:
+    query = f"from L join R#window.{window} as r select L.v as l, r.v as r insert into O;"
+    if inside:
+        query = f"partition with (v * 0 of L, v * 0 of R) begin {query} end;"
+    kept = 9 if "sum" in window else 99
+    sent = ("R", 1, 50), ("L", 2, 1), ("R", 3, 60), ("L", 4, 2), ("R", 5, kept), ("L", 6, 3)
+    assert answers(query, *sent) == [(3, kept)]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_rows_of_a_batch_by_expression_are_joined_while_it_is_open(inside: bool) -> None:
+    query = "from L join R#window.expressionBatch('count() <= 2') as r select L.v as l, r.v as r insert into O;"
+    if inside:
+        query = f"partition with (v * 0 of L, v * 0 of R) begin {query} end;"
+    sent = ("R", 1, 5), ("L", 2, 1), ("R", 3, 6), ("L", 4, 2), ("R", 5, 7), ("L", 6, 3)
+    assert answers(query, *sent) == [(1, 5), (2, 5), (2, 6), (3, 7)]

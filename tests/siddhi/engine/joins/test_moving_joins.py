@@ -134,6 +134,16 @@ def check(text: str, events: list[Event], *, in_turn: bool) -> None:
         assert sorted(map(repr, own)) == sorted(map(repr, in_chunks))
 
 
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "window", ["expression('last.k == first.k')", "expression('v > 1')", "expressionBatch('v > 1')"]
+)
+def test_rows_that_a_condition_does_not_keep_leave_in_both_ways(window: str, place: str) -> None:
+    for number, form in enumerate(FORMS):
+        query = f"from {form.format(a=f'#window.{window}', b='#window.length(3)')} {SELECTS[number % len(SELECTS)]}"
+        check(PLACES[place].format(query), drawn(number, 40), in_turn=place == "alone")
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("place", PLACES)

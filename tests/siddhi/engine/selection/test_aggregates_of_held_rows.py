@@ -193,6 +193,7 @@ def check(seed: int) -> None:
             assert alike(row[f"a{place}"], right), (seed, text, number, call, row, values)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(examples(40)))
 def test_aggregates_are_those_of_the_rows_held(seed: int) -> None:
     check(seed)

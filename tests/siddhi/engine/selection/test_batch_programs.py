@@ -74,6 +74,7 @@ def _item(draw: random.Random, name: str, nulls: float) -> object:
     return None if draw.random() < nulls else draw.choice(EDGES[name])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(examples(40)))
 def test_a_program_gives_what_numpy_gives(seed: int) -> None:
     draw = random.Random(seed)  # noqa: S311 - no secret
