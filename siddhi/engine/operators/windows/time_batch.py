@@ -177,6 +177,8 @@ class StreamingTimeBatchWindow(TimedCuttingWindow):
         count = _run_streaming(
             cuts, self.cutter.expired, self.lines, begin, stamps, offset, orders, clocks, chunks, out
         )  # fmt: skip
+        if self.keeps_moves:
+            self.moves = out[:, :count].copy()
         result = emitted(out, count, self.store)
         self.store.forget(int(self.lines[FIRST]))
         return result
