@@ -82,3 +82,14 @@ def test_rows_of_a_batch_by_expression_are_joined_while_it_is_open(inside: bool)
         query = f"partition with (v * 0 of L, v * 0 of R) begin {query} end;"
     sent = ("R", 1, 5), ("L", 2, 1), ("R", 3, 6), ("L", 4, 2), ("R", 5, 7), ("L", 6, 3)
     assert answers(query, *sent) == [(1, 5), (2, 5), (2, 6), (3, 7)]
+
+
+def test_events_of_one_batch_meet_a_streaming_batch_that_ends_between_them() -> None:
+    window = "define window W (v int) timeBatch(10, true); from R insert into W;"
+    query = "from R as x join W as y on x.v == y.v select x.v as l, y.v as r insert into O;"
+    runtime = AppRuntime(analyse(parse(f"@app:playback define stream R (v int); {window} {query}")))
+    runtime.start(0)
+    rows: list[dict[str, Any]] = []
+    runtime.add_stream_callback("O", lambda batch: rows.extend(batch.to_pylist()))
+    runtime.send("R", pa.record_batch({TIMESTAMP: [1, 50], "v": pa.array([5, 6], pa.int32())}))
+    assert [(row["l"], row["r"]) for row in rows] == [(5, 5), (6, 6)]
