@@ -27,6 +27,16 @@ class MockBrokers:
         errors = (ctypes.c_int * times)(*[error] * times)
         self._library.rd_kafka_mock_push_request_errors_array(self._cluster, request, times, errors)
 
+    def coordinate(self, kind: str, name: str, broker: int) -> None:
+        """Let a broker coordinate a `group` or `transaction`."""
+        error = self._library.rd_kafka_mock_coordinator_set(self._cluster, kind.encode(), name.encode(), broker)
+        assert not error, error
+
+    def stop(self, broker: int) -> None:
+        """Close the broker's connections and take no more."""
+        error = self._library.rd_kafka_mock_broker_set_down(self._cluster, broker)
+        assert not error, error
+
 
 @contextmanager
 def mock_brokers() -> Iterator[MockBrokers]:
@@ -61,6 +71,8 @@ def _declared(library: Any) -> Any:
         ("rd_kafka_mock_cluster_destroy", None, (pointer,)),
         ("rd_kafka_mock_cluster_bootstraps", text, (pointer,)),
         ("rd_kafka_mock_topic_create", number, (pointer, text, number, number)),
+        ("rd_kafka_mock_coordinator_set", number, (pointer, text, text, ctypes.c_int32)),
+        ("rd_kafka_mock_broker_set_down", number, (pointer, ctypes.c_int32)),
         (
             "rd_kafka_mock_push_request_errors_array", None,
             (pointer, ctypes.c_int16, size, ctypes.POINTER(ctypes.c_int)),

@@ -30,11 +30,12 @@ from cep_worker.failed_events.entries import FailedBatch
 from cep_worker.formats.schemas.settings import mapper_guard
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import SinkMapper, UnfitEventsError
+from cep_worker.kafka.bounded_calls import StuckCallError
 from cep_worker.kafka.client import NO_CREATION, Errors, common_settings, explained, library, made, refuse_brokers
 from cep_worker.kafka.seen import SENDER
 from cep_worker.kafka.sequences import Numbers, with_header
 from cep_worker.kafka.targets import Target, TargetError, Targets
-from cep_worker.kafka.transactions import FOR_GOOD, Headers, NotNowError, Refusals, Row, Transactions
+from cep_worker.kafka.transactions import FOR_GOOD, MOST_STUCK, Headers, NotNowError, Refusals, Row, Transactions
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.http import idempotency_key
@@ -165,6 +166,7 @@ class _KafkaWriter:
                 break
             except (NotNowError, WriteError) as error:
                 self.problem = reason = str(error)
+            self._require_client(self._transactions.stuck if self._transactions is not None else 0)
             if refusals.known() > known:
                 continue
             self._log.problem("brokers", "messages are not delivered: sink=%s reason=%s", self._where, reason)
@@ -186,6 +188,11 @@ class _KafkaWriter:
             self._transactions.give_up()
         self._producer.purge()
         self._producer.poll(0)
+
+    def _require_client(self, stuck: int) -> None:
+        """End the worker when too many calls of the client library hang: each holds threads and connections."""
+        if stuck >= MOST_STUCK:
+            self._context.event_loop.post(partial(_end_worker, f"{self._where}: {stuck}"))
 
     def _stage(self, batch: pa.RecordBatch, frame: FrameId, stopping: threading.Event) -> None:
         def attempt() -> None:
@@ -407,6 +414,14 @@ class _KafkaWriter:
         with suppress(self._kafka.KafkaException):
             self._producer.purge()
         self._producer = made(self._kafka.Producer, self._settings, self._where)
+
+
+def _end_worker(calls: str) -> None:
+    """On the data thread, which ends the worker when it fails."""
+    raise StuckCallError(
+        f"{calls} calls of Kafka's client library hang, and only a new process ends them; nothing is lost. Check that "
+        "all brokers run, and start the worker again if nothing else does"
+    )
 
 
 def _unsendable(targets: Sequence[Target | TargetError], payloads: Sequence[bytes | str]) -> dict[int, str]:

@@ -14,19 +14,25 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from cep_worker.kafka.bounded_calls import BoundedCalls, StuckCallError
 from cep_worker.kafka.client import WEAK, Errors, explained, group_reader, made
 from cep_worker.kafka.targets import Target
 from cep_worker.outflows.consumers import FrameId, GroupId
 
 CALL_S = 5.0
 """One call of the transaction protocol may take so long; it is repeated then."""
+STUCK_S = 10.0
+"""A call that has not returned after so long, although its limit is shorter, is left alone."""
+MARKER_S = 20.0
+"""The same for reading a marker, which is several calls."""
+MOST_STUCK = 8
+"""A worker ends, to be started again, when so many calls of one sink have not returned."""
 ANSWER_S = 12.0
 """A producer that has not begun or committed after so long is given up: another one asks the brokers again."""
 POLL_S = 0.1
@@ -113,6 +119,7 @@ class Transactions:
         self._committed: dict[str, Checkpoint] = {}
         """By log: the last group that the brokers have, as far as it was read since the producer began."""
         self._members: dict[str, Any] = {}
+        self._calls = BoundedCalls()
         self.steps = 0
         self.in_doubt = False
         """The brokers did not answer the last commit: they may have the group."""
@@ -125,11 +132,17 @@ class Transactions:
         """The producer of the open transaction."""
         return self._producer
 
+    @property
+    def stuck(self) -> int:
+        """How many calls of the client library hang."""
+        return self._calls.stuck
+
     def has(self, group: GroupId, stopping: threading.Event) -> bool:
         """Return whether the brokers have the group. Raises NotNowError."""
         self._begin(stopping)
         if group.log not in self._committed:
-            self._committed[group.log] = self._read_marker(group.log)
+            read = partial(self._read_marker, group.log)
+            self._committed[group.log] = self._bounded("reading the marker", read, MARKER_S)
         self.in_doubt = False
         return self._committed[group.log] >= _checkpoint(group)
 
@@ -149,14 +162,14 @@ class Transactions:
         outcome = _TransactionOutcome()
         shapes: dict[Row, tuple[Target, int]] = {}
         try:
-            self._producer.begin_transaction()
+            self._call("begin_transaction")
             topics = self._fill(frames, messages, refuse, outcome, shapes, refusals, stopping)
             self._drain(outcome, stopping)
             self._require(outcome, shapes, refusals)
             if outcome.delivered:
                 self._commit(group, set(topics))
             else:
-                self._producer.abort_transaction(CALL_S)
+                self._call("abort_transaction", CALL_S)
         except NotNowError:
             if self.in_doubt:
                 self.give_up()
@@ -174,29 +187,59 @@ class Transactions:
 
     def give_up(self) -> None:
         """Drop the producer: the next one aborts what it left open."""
-        producer, self._producer = self._producer, None
+        producers, self._producer = [self._producer], None
         self._committed.clear()
-        if producer is not None:
-            with suppress(self._kafka.KafkaException):
-                producer.purge()
-                producer.poll(0)
+        if producers[0] is not None:
+            self._calls.discard(producers)
 
     def _begin(self, stopping: threading.Event) -> None:
         if self._producer is not None:
             return
-        producer = made(self._kafka.Producer, self._settings, self._where)
+        self._producer = made(self._kafka.Producer, self._settings, self._where)
+        try:
+            self._initialise(stopping)
+        except BaseException:
+            self.give_up()
+            raise
+        self._committed.clear()
+
+    def _initialise(self, stopping: threading.Event) -> None:
         deadline_s = time.monotonic() + ANSWER_S
         while True:
             try:
-                producer.init_transactions(CALL_S)
-                break
+                self._call("init_transactions", CALL_S)
             except self._kafka.KafkaException as error:
-                producer.poll(0)  # says why
+                self._producer.poll(0)  # says why
                 over = stopping.is_set() or time.monotonic() >= deadline_s
                 if not error.args[0].retriable() or over or self._errors.text:
                     raise NotNowError(self._why(error.args[0])) from error
-        self._committed.clear()
-        self._producer = producer
+            else:
+                return
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        """Make a call of the producer. Raises KafkaException, and NotNowError when it hangs: then there is no producer.
+
+        No local variable holds the producer, so that a traceback does not keep it.
+        """
+        try:
+            self._calls.make(name, partial(getattr(self._producer, name), *arguments), STUCK_S)
+        except StuckCallError as error:
+            self._producer = None  # the call's thread has it
+            self._committed.clear()
+            raise self._hangs(error) from error
+
+    def _bounded(self, what: str, call: Callable[[], Any], limit_s: float) -> Any:
+        """Make a call that does not use the producer. Raises NotNowError when it hangs, and what it raises."""
+        try:
+            return self._calls.make(what, call, limit_s)
+        except StuckCallError as error:
+            raise self._hangs(error) from error
+
+    def _hangs(self, error: StuckCallError) -> NotNowError:
+        return NotNowError(
+            f"Kafka's client library hangs: {error}; it is tried again with another client. Check that all brokers "
+            f"run. Calls of this sink that hang: {self.stuck} (at {MOST_STUCK} the worker ends, to be started again)"
+        )
 
     def _fill(
         self,
@@ -299,13 +342,16 @@ class Transactions:
         """
         epoch, attempt, checkpoint = _checkpoint(group)
         marks = [self._kafka.TopicPartition(one, 0, checkpoint, f"{epoch}.{attempt}.{checkpoint}") for one in topics]
-        self._producer.send_offsets_to_transaction(marks, self._member(group.log), CALL_S)
+        self._call("send_offsets_to_transaction", marks, self._member(group.log), CALL_S)
         committed = False
         deadline_s = time.monotonic() + ANSWER_S
         while not committed:
             try:
-                self._producer.commit_transaction(CALL_S)
+                self._call("commit_transaction", CALL_S)
                 committed = True
+            except NotNowError:
+                self.in_doubt = True
+                raise
             except self._kafka.KafkaException as error:
                 if error.args[0].txn_requires_abort():  # it is certain that it was not committed
                     raise
@@ -319,9 +365,9 @@ class Transactions:
         if self._producer is None:
             return
         try:
-            self._producer.purge()
-            self._producer.abort_transaction(CALL_S)
-        except self._kafka.KafkaException:  # the next producer aborts it
+            self._call("purge")
+            self._call("abort_transaction", CALL_S)
+        except (self._kafka.KafkaException, NotNowError):  # the next producer aborts it
             self.give_up()
 
     def _read_marker(self, log: str) -> Checkpoint:
@@ -344,10 +390,15 @@ class Transactions:
     def _member(self, log: str) -> Any:
         """As what the markers of a log are committed."""
         if log not in self._members:
-            consumer = made(self._kafka.Consumer, self._common | {"group.id": self._group(log)}, self._where)
-            self._members[log] = consumer.consumer_group_metadata()
-            consumer.close()
+            make = partial(self._make_member, log)
+            self._members[log] = self._bounded("making a member of the marker's group", make, STUCK_S)
         return self._members[log]
+
+    def _make_member(self, log: str) -> Any:
+        consumer = made(self._kafka.Consumer, self._common | {"group.id": self._group(log)}, self._where)
+        metadata = consumer.consumer_group_metadata()
+        consumer.close()
+        return metadata
 
     def _group(self, log: str) -> str:
         return f"{self._name}/{log}"

@@ -18,6 +18,7 @@ from mock_brokers import (
     MockBrokers,
     mock_brokers,
 )
+from worker_world import until
 
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_manager.config import KafkaConfig
@@ -80,6 +81,42 @@ def deliver(tried: Transactions) -> None:
         GROUP, frames, lambda _batch, _frame: iter([(Target("events", -1, None), b"1", [])]), lambda _: "", Refusals(),
         threading.Event(),
     )  # fmt: skip
+
+
+def test_a_sink_goes_on_when_the_library_hangs_after_a_coordinator_has_gone(
+    brokers: MockBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library waits without end for the broker that it knows as the coordinator of the marker's group.
+
+    A library that keeps its time limit raises here instead: then this test may go.
+    """
+    brokers.coordinate("transaction", "cep/test", 1)
+    brokers.coordinate("group", "cep/test/log", 2)
+    tried = sink(brokers)
+    assert not tried.has(GROUP, threading.Event())
+    brokers.stop(2)
+    monkeypatch.setattr(transactions, "CALL_S", 0.5)
+    monkeypatch.setattr(transactions, "STUCK_S", 2.0)
+    with pytest.raises(NotNowError, match=r"hangs: send_offsets_to_transaction has not returned within 2 s; "):
+        deliver(tried)
+    assert (tried.in_doubt, tried.producer, tried.stuck, tried.aborted) == (False, None, 1, 1)
+    with pytest.raises(NotNowError):  # the marker is read first: no other producer hangs while the broker is away
+        tried.has(GROUP, threading.Event())
+    assert tried.stuck == 1
+    brokers.coordinate("group", "cep/test/log", 3)
+    monkeypatch.undo()
+    until(lambda: goes_on(tried))
+    assert (tried.committed, tried.in_doubt) == (1, False)
+    assert tried.has(GROUP, threading.Event())
+
+
+def goes_on(tried: Transactions) -> bool:
+    try:
+        if not tried.has(GROUP, threading.Event()):
+            deliver(tried)
+    except NotNowError:
+        return False
+    return True
 
 
 def test_a_commit_without_answer_is_in_doubt(brokers: MockBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
