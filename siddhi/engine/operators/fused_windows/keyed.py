@@ -231,7 +231,8 @@ class KeyedSlidingSelection(SlidingSelection):
         if ((orders[1:] != orders[:-1]) | (clocks[1:] != clocks[:-1]) | (partitions[1:] == partitions[:-1])).all():
             return None
         turns = partitions if self._ranks is None else self._ranks()[partitions]
-        return np.lexsort((turns, clocks, orders))
+        by_timer = orders & 1 == 0  # an event's rows leave in the order in which its instances got it
+        return np.lexsort((np.where(by_timer, turns, 0), clocks, orders))
 
     def _make_room_for(self, partitions: Int64Array, step: Step) -> None:
         """There is a place for a row of each of `partitions`."""
