@@ -69,7 +69,7 @@ class BoundedCalls:
         """Destroy producers without waiting for it, and with what they have not sent; the list is emptied.
 
         Args:
-            producers: They must not be referenced elsewhere, or whoever drops the last reference destroys them.
+            producers: They must not be referenced elsewhere: the thread that drops the last reference destroys them.
         """
         thread = threading.Thread(target=_destroy, args=(producers,), name="kafka discarded producer", daemon=True)
         self._left.append((thread, time.monotonic() + DESTROY_S))
