@@ -52,7 +52,7 @@ class BoundedCalls:
             StuckCallError: It has not returned in time. Use what it works with no more.
             Exception: What the call raises.
         """
-        outcome = _Outcome()
+        outcome = _CallOutcome()
         thread = threading.Thread(target=outcome.run, args=(call,), name=f"kafka {what}", daemon=True)
         del call  # from now on only its thread keeps the client: see `discard`
         thread.start()
@@ -76,7 +76,7 @@ class BoundedCalls:
         thread.start()
 
 
-class _Outcome:
+class _CallOutcome:
     """What a call has returned or raised."""
 
     def __init__(self) -> None:
