@@ -95,3 +95,4 @@ def test_nodes_restart_in_turn_and_one_is_shut_down_and_nothing_is_lost(tmp_path
         feeder.close()
         check(feeder, lambda: results(file), pair, said.append)
     assert "lost 0, twice 0, counts exact" in said[0]
+    assert feeder.uncertain == [], "orderly restarts answer every request"
