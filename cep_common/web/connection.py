@@ -53,6 +53,7 @@ class ConnectionServer(Protocol):
     loop: asyncio.AbstractEventLoop
     limits: WebLimits
     table: ConnectionTable
+    stopping: threading.Event
 
     def tls_context(self) -> ssl.SSLContext | None:
         """Return the context for TLS; None for plain text."""
@@ -240,7 +241,7 @@ class ClientConnection(asyncio.Protocol):
         parser, headers = self._parser, request.headers
         request.method = parser.get_method()
         request.version = parser.get_http_version()
-        request.keep_alive = parser.should_keep_alive()
+        request.keep_alive = parser.should_keep_alive() and not self._server.stopping.is_set()
         request.chunked = b"transfer-encoding" in headers
         length = headers.get(b"content-length")
         request.length = int(length) if length else 0
@@ -319,6 +320,10 @@ class ClientConnection(asyncio.Protocol):
     def busy(self) -> bool:
         """Return whether something is not answered."""
         return bool(self._open or self._waiting)
+
+    def is_recent(self, now: float, within_s: float) -> bool:
+        """Return whether a request is being read, or something came within so many seconds."""
+        return not self._lingers_until and (self._request is not None or now - self._active < within_s)
 
     def overdue(self, now: float) -> bool:
         """Return whether it has been waited for long enough."""

@@ -29,6 +29,10 @@ SWEEPS_PER_S = 20
 IDLE_SWEEP_S = SWEEP_S * SWEEPS_PER_S
 """How often a server without connections looks whether there are any."""
 STOP_S = 5.0
+"""How long a server that stops waits for requests to be answered."""
+QUIET_S = 0.2
+"""How long a connection must be quiet before a server that stops closes it: a request that is on its way then would get
+no response."""
 BACKLOG = 4_096
 ACCEPTED_AT_ONCE = 64
 
@@ -79,7 +83,10 @@ class ServerLoop:
             self.loop.close()
 
     def stop(self) -> None:
-        """Answer what was asked, then close all connections. Any thread may call it."""
+        """Answer what was asked, then close all connections. Any thread may call it.
+
+        A connection on which requests come is answered once more, with `Connection: close`.
+        """
         self.stopping.set()
         self.loop.call_soon_threadsafe(self._stop.set)
 
@@ -106,14 +113,21 @@ class ServerLoop:
         else:
             self.loop.remove_reader(self._listening)
             self._listening.close()
-        until = self.now() + STOP_S
-        while self.now() < until and any(connection.busy() for connection in self.table.connections):
+        began = self.now()
+        while self._waits_for_connections(began):
             await asyncio.sleep(0.01)
         for connection in list(self.table.connections):
             connection.abort()
         if self._pool is not None:
             self._pool.stop(0.0)
         await asyncio.sleep(0)
+
+    def _waits_for_connections(self, began: float) -> bool:
+        """Return whether a client of the server that `began` to stop waits for a response, or may be sending."""
+        now = self.now()
+        if now - began > STOP_S:
+            return False
+        return any(connection.busy() or connection.is_recent(now, QUIET_S) for connection in self.table.connections)
 
     def _accept(self) -> None:
         """Take the connections that wait, and have them shake hands."""

@@ -215,7 +215,9 @@ def differences(
         key = keys.get(stream)
         missing, surplus = Counter(map(repr, rows)), Counter(map(repr, found[stream]))
         if missing != surplus:
-            wrong.append(f"{stream}: missing {list(missing - surplus)[:2]}, surplus {list(surplus - missing)[:2]}")
+            gone, more = list((missing - surplus).elements()), list((surplus - missing).elements())
+            counts = f"{len(gone)} of {len(rows)} missing, {len(more)} surplus"
+            wrong.append(f"{stream}: {counts}: missing {gone[:5]} … {gone[-2:]}, surplus {more[:5]}")
         elif key is not None:
             place = 1 + plan.compiled.app.streams[stream].schema.names().index(key)
             if _by_value(rows, place) != _by_value(found[stream], place):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from flask import Flask, request
 from cep_common.errors import ConfigError
 from cep_common.security.certificates import Certificate
 from cep_common.security.config import ServerSecurity
+from cep_common.web import server_loop
 from cep_common.web.server import WebServer
 
 
@@ -39,6 +41,29 @@ def test_a_stopped_server_frees_its_port() -> None:
         assert answer.read() == b"here"
     server.stop()
     socket.create_server(("127.0.0.1", port)).close()
+
+
+def test_a_request_that_comes_while_a_server_stops_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_loop, "QUIET_S", 30.0)
+    monkeypatch.setattr(server_loop, "STOP_S", 30.0)
+    server, port = _started()
+    with requests.Session() as session:
+        assert "Connection" not in session.get(f"http://127.0.0.1:{port}/", timeout=5).headers
+        stopping = threading.Thread(target=server.stop)
+        stopping.start()
+        while _takes_connections(port):
+            pass
+        answer = session.get(f"http://127.0.0.1:{port}/", timeout=5)
+    stopping.join()
+    assert (answer.text, answer.headers["Connection"]) == ("here", "close")
+
+
+def _takes_connections(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture(scope="module")
