@@ -110,6 +110,9 @@ class AnsweredConnection(Protocol):
     def busy(self) -> bool:
         """Return whether something is not answered."""
 
+    def is_recent(self, now: float, within_s: float) -> bool:
+        """Return whether a request is being read, or something came within so many seconds."""
+
     def overdue(self, now: float) -> bool:
         """Return whether it has been waited for long enough."""
 
