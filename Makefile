@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Tests of one file share what they start, so a file stays in one process; tests/spreading.py says which begin. Five
-# processes keep two cores busy: three start systems and wait for them, while two have tests that compute.
+# Tests of one file share what they start, so a file stays in one process; tests/spreading.py says which begin. Four
+# processes keep two cores busy: three start systems and wait for them, while the fourth has tests that compute.
 SPREAD = -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
-PROCESSES := 5
+PROCESSES := 4
 # Tests whose full length takes minutes; CEP_ACCEPTANCE=1 asks for it.
 ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test_edit_live.py test_undeploy_live.py test_dead_web_hook.py test_two_nodes.py)
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.

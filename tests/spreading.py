@@ -48,12 +48,8 @@ def group_of(file: Path) -> str:
     return GROUPS.get(file.stem, file.stem)
 
 
-SYSTEMS = 3
-"""So many processes start systems at a time; the others have tests that compute, from the end of the list."""
-
-
 class Groups(LoadFileScheduling):
-    """Spreads groups of files; some processes take them from the beginning, the others from the end.
+    """Spreads groups of files; the last process takes them from the end.
 
     What begins first starts systems and waits for them much of the time. What comes last computes, and fills that time.
     """
@@ -62,8 +58,7 @@ class Groups(LoadFileScheduling):
         return group_of(Path(super()._split_scope(nodeid)))
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        first_behind = min(SYSTEMS, len(self.nodes) - 1)
-        if node in self.nodes[first_behind or 1 :]:
+        if len(self.nodes) > 1 and node is self.nodes[-1]:
             self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
         super()._assign_work_unit(node)
 
