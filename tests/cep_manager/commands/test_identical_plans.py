@@ -43,7 +43,7 @@ PLAIN = RISE.replace(MODE, "")
 
 @pytest.fixture
 def managers(tmp_path: Path) -> Iterator[tuple[ManagerProcess, ManagerProcess]]:
-    """The leader, and one that stands by."""
+    """The leader and a standby."""
     database = DatabaseConfig(url=f"sqlite:///{tmp_path / 'manager.db'}", timeout_ms=2_000)
     election = ElectionConfig(heartbeat_ms=1_000, retries=30, poll_ms=200)  # a busy machine must not change the leader
     made: list[ManagerProcess] = []
