@@ -1,1 +1,1 @@
-"""From an execution plan to a query plan: execution groups, groupings, the XML form, and the checks of distribution."""
+"""Convert an execution plan to a query plan: execution groups, groupings, the XML form, checks of distribution."""

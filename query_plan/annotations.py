@@ -1,6 +1,6 @@
-"""What a plan's annotations say about distribution, read from the syntax tree, right or wrong.
+"""The distribution settings in a plan's annotations, read from the syntax tree.
 
-Reading never fails: a value that cannot be used is kept as it was written, with its position, and counts as absent. The
+Reading never fails: an invalid value is kept as written, with its position, and counts as absent. The
 checks in `query_plan.checks` report it. Names of annotations and keys are compared without case.
 """
 
@@ -30,11 +30,11 @@ STATISTICS: dict[str, StatisticsLevel] = {
     "false": "off",
 }
 MOST_INSTANCES = 1_024
-"""So many instances a stage, and a plan in all, has at most: no cluster of this kind places more, and the manager keeps
-each of them, with what connects it, in its pictures and status."""
+"""The maximum number of instances of a stage, and of all stages of a plan. The manager keeps each instance and its
+links in its graphs and status, and no cluster of this kind can place more."""
 LONGEST_COUNT = 6
 DIST_KEYS = ("execGroup", "parallel", "state", "sync", "min", "max")
-"""What `@dist` of a query or partition says."""
+"""The keys of `@dist` on a query or partition."""
 SNAPSHOT_MINUTES = "siddhi.persistence.snapshot.time.interval.minutes"
 SNAPSHOTS_KEPT = "siddhi.persistence.snapshot.revisions.to.keep"
 MOST_KEPT = 1_000
@@ -43,7 +43,7 @@ DISTRIBUTED = "siddhi.enable.distributed.processing"
 CHANNEL_CREATION = "transportchannelcreationenabled"
 """`@App:transportChannelCreationEnabled('false')`: the manager creates no topic of the plan."""
 MOST_MINUTES = 10_080
-"""A week: the write-ahead logs of a plan reach back to its last checkpoint."""
+"""One week. The write-ahead logs of a plan grow until its next checkpoint."""
 DEFAULT_REPLICAS = 2
 MOST_CORES = 999
 LEAST_MEMORY_BYTES = 256 * 2**20
@@ -61,7 +61,7 @@ class AnnotationValue:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The plan's own annotations."""
+    """The annotations at the head of the plan."""
 
     written_name: AnnotationValue | None
     default_name: str
@@ -90,7 +90,7 @@ class Header:
 
     @property
     def name(self) -> str:
-        """The name, which a plan that says none has from its text."""
+        """The plan's name; a plan without one is named after a digest of its text."""
         return self.written_name.text.strip() if self.written_name else self.default_name
 
 
@@ -113,7 +113,7 @@ class Distribution:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The smallest and the largest number of instances; the same number twice unless it follows the load."""
+        """The smallest and the largest number of instances; both are the same unless the number follows the load."""
         if not self.scales:
             number = positive(self.parallel) or 1
             return number, number
@@ -122,7 +122,7 @@ class Distribution:
 
     @property
     def written(self) -> str:
-        """The number of instances as `@dist` says it."""
+        """The number of instances as written in `@dist`."""
         least, most = self.bounds
         return f"parallel='auto', min='{least}', max='{most}'" if self.scales else f"parallel='{least}'"
 
@@ -246,23 +246,23 @@ def minutes_of(value: AnnotationValue | None) -> int | None:
 
 
 def checkpoint_interval_of(header: Header) -> int | None:
-    """Return how often the plan's checkpoints are taken, in milliseconds; None: as the driver's configuration says.
+    """Return the interval of the plan's checkpoints in milliseconds; None means that of the driver's configuration.
 
-    An interval of 0 turns periodic checkpoints off. With distributed processing it says, as in CEP 2.0, only that the
-    plan's instances keep the state: checkpoints are taken as of other plans.
+    An interval of 0 turns periodic checkpoints off. With distributed processing, as in CEP 2.0, the interval only means
+    that the plan's instances keep the state: checkpoints then follow the driver's configuration.
     """
     minutes = minutes_of(header.snapshot_minutes)
     return None if minutes is None or header.shares_state else minutes * 60_000
 
 
 def kept_checkpoints_of(header: Header) -> int | None:
-    """Return how many of the plan's checkpoints are kept; None: as many as the driver's configuration says."""
+    """Return how many of the plan's checkpoints are kept; None means the number in the driver's configuration."""
     kept = positive(header.snapshots_kept)
     return kept if kept is not None and kept <= MOST_KEPT else None
 
 
 def source_parallel(app: ast.App) -> int:
-    """Return how many receivers the plan's sources ask for: `@source(…, @dist(parallel='2'))`.
+    """Return how many receivers the plan's sources request: `@source(…, @dist(parallel='2'))`.
 
     A plan has one group of receivers for all its sources, so the largest number counts.
     """
@@ -283,21 +283,21 @@ def delivery_of(value: AnnotationValue | None) -> Delivery | None:
 
 
 def transport_of(value: AnnotationValue | None) -> Transport | None:
-    """Return what carries streams between execution groups; None when that is absent or unknown."""
+    """Return the transport of streams between execution groups; None when it is absent or unknown."""
     text = value.text.strip().casefold() if value is not None else ""
     return next((transport for transport in TRANSPORTS if transport == text), None)
 
 
 def host_of(value: AnnotationValue | None) -> PlanHost | None:
-    """Return where the plan's task is to run; None when that is absent or unknown."""
+    """Return where the plan's task runs; None when that is absent or unknown."""
     text = value.text.strip().casefold() if value is not None else ""
     return next((host for host in HOSTS if host == text), None)
 
 
 def statistics_of(value: AnnotationValue | None) -> StatisticsLevel | None:
-    """Return the statistics level that `value` names, or None when it is absent or unknown.
+    """Return the statistics level that `value` names; None when it is absent or unknown.
 
-    `true` means `basic` and `false` means `off`, as authors of Siddhi apps expect.
+    `true` means `basic` and `false` means `off`, as in Siddhi apps.
     """
     text = value.text.strip().casefold() if value is not None else ""
     return STATISTICS.get(text)
@@ -310,7 +310,7 @@ def read_cores(value: AnnotationValue | None) -> int | None:
 
 
 def memory_of(value: AnnotationValue | None) -> int | None:
-    """Bytes from a text such as `512m` or `2g`; None when it is absent, no such text, or too little for any task."""
+    """Return the bytes of a text such as `512m` or `2g`; None when it is absent, invalid, or too small for a task."""
     found = _MEMORY.fullmatch(value.text.strip()) if value is not None else None
     if found is None:
         return None
@@ -319,6 +319,6 @@ def memory_of(value: AnnotationValue | None) -> int | None:
 
 
 def labels_of(value: AnnotationValue | None) -> tuple[str, ...] | None:
-    """Labels from a text such as `ssd, zone=a`; None when it is absent or one of them is none."""
+    """Return the labels of a text such as `ssd, zone=a`; None when it is absent or a label is invalid."""
     labels = tuple(label.strip() for label in value.text.split(",")) if value is not None else ()
     return labels if labels and all(_LABEL.fullmatch(label) for label in labels) else None

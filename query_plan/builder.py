@@ -1,4 +1,4 @@
-"""Builds the query plan of an analysed app."""
+"""Build the query plan of an analysed app."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def build(app: model.AnalysedApp) -> QueryPlan:
         app: An analysed app without errors.
 
     Raises:
-        QueryPlanError: With every reason why the plan cannot be distributed as it is.
+        QueryPlanError: Lists every reason why the plan cannot be distributed.
     """
     plan = survey(app)
     errors = tuple(found.problem for found in findings_of(plan) if found.severity is Severity.ERROR)
@@ -132,7 +132,7 @@ def _key_streams(group: ExecutionGroup) -> frozenset[str]:
 
 
 def _with_name(member: Member, element: model.AnalysedQuery | model.AnalysedPartition) -> ast.ExecutionElement:
-    """Return the member's syntax with the names that it and its queries have in the whole plan."""
+    """Return the member's syntax with the names by which the plan identifies it and its queries."""
     if isinstance(element, model.AnalysedQuery):
         return replace(element.syntax, annotations=_named(element.syntax.annotations, member.name))
     syntax = syntax_of(element)

@@ -1,4 +1,4 @@
-"""All that can be said about the text of an execution plan: the one way in for validation and for deployment."""
+"""Examine the text of an execution plan, for validation and for deployment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from siddhi.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A plan without errors: its analysis, its query plan, that as XML, its ties to the world, what Kafka carries.
+    """A plan without errors: its analysis, query plan, XML, bindings, connectors, and the streams that Kafka carries.
 
     `groups` are its execution groups, as they were planned.
     """

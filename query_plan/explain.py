@@ -1,4 +1,4 @@
-"""A query plan in words: its stages, what each runs, who feeds it how, and where it may be slow."""
+"""Describe a query plan in words: its stages, their queries and inputs, and possible bottlenecks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from siddhi.language import ast
 
 
 def explain(plan: QueryPlan) -> str:
-    """Return `plan` as text for people, one block for each stage, then hints; it ends without a line break."""
+    """Return `plan` as text, one block for each stage, then hints; there is no line break at the end."""
     clock = "event time" if plan.playback is not None else "the system clock"
     groups = len(plan.processors)
     lines = [f"{plan.name}: {groups} execution {'group' if groups == 1 else 'groups'}, driven by {clock}"]
@@ -34,7 +34,7 @@ def explain(plan: QueryPlan) -> str:
 
 
 def _slots(plan: QueryPlan) -> str:
-    """Return how much of the cluster the plan takes."""
+    """Return a description of the slots that the plan takes."""
     spread = f"{instances(plan)} component instances"
     cores = plan.resources.cores
     if plan.workers is None and cores > 1:

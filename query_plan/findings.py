@@ -1,4 +1,4 @@
-"""What validation finds: a broken rule, its place, and how much it matters."""
+"""Findings of validation: a broken rule, its position and its severity."""
 
 from __future__ import annotations
 

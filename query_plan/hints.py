@@ -1,4 +1,4 @@
-"""Where a query plan may be slow, and what to change: said of the plan alone, wherever its instances will run."""
+"""Hints where a query plan may be slow, and what to change. They depend on the plan alone, not on its placement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from siddhi.language import ast
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """`message` says what is so, `change` what to change in the plan."""
+    """`message` describes the bottleneck, `change` how to remove it."""
 
     message: str
     change: str
@@ -27,13 +27,13 @@ def hints(plan: QueryPlan) -> Iterator[Hint]:
 
 
 def instances(plan: QueryPlan) -> int:
-    """Return how many component instances the plan has: more topology workers than that would be idle."""
+    """Return how many component instances the plan has; more topology workers would be idle."""
     processors = sum(stage.parallel for stage in plan.processors)
     return plan.receiver.parallel + processors + len(plan.triggers) + plan.publisher.parallel
 
 
 def _hot_spots(plan: QueryPlan) -> Iterator[Hint]:
-    """Stages of one instance that stand in a chain of parallel ones: everything goes through them."""
+    """Yield stages with one instance between parallel ones: all events pass through them."""
     parallel = {stage.name: stage.parallel for stage in plan.processors}
     pairs = [(link.producer, link.consumer) for link in plan.links()]
     for stage in plan.processors:
@@ -54,8 +54,8 @@ def _way_to_parallel(stage: ProcessingStage, instances: int) -> str:
     if kept:
         return f"move queries that do not use {kept[0].id} into execution groups of their own"
     if stage.enforce_parallel:
-        return f"put its queries into a partition by the key that they work by, with @dist(parallel='{instances}')"
-    return f"write @dist(parallel='{instances}') on it, which nothing in it forbids"
+        return f"put its queries into a partition by their key, with @dist(parallel='{instances}')"
+    return f"write @dist(parallel='{instances}') on it: its queries keep no state"
 
 
 def _broadcasts(plan: QueryPlan) -> Iterator[Hint]:
@@ -69,7 +69,7 @@ def _broadcasts(plan: QueryPlan) -> Iterator[Hint]:
 
 
 def _needless_ways(plan: QueryPlan) -> Iterator[Hint]:
-    """Events that may change slots between stages that could be one."""
+    """Yield pairs of stages that could be one, so that events would not change slots."""
     for stage in plan.processors:
         feeding = [link for link in plan.links() if link.consumer == stage.name]
         producers = {link.producer for link in feeding}
@@ -79,13 +79,13 @@ def _needless_ways(plan: QueryPlan) -> Iterator[Hint]:
         streams = ", ".join(link.stream for link in feeding)
         if stage.parallel == 1:
             yield Hint(
-                f"between slots: {stage.name} takes all that it takes from {producer.name}, one instance each",
+                f"between slots: {stage.name} reads only from {producer.name}, one instance each",
                 f"give both the same execGroup: then {streams} stays in one engine",
             )
         elif _same_key(producer, feeding):
             yield Hint(
-                f"between slots: {producer.name} and {stage.name} share events out by {feeding[0].grouping.key}, one"
-                " after the other",
+                f"between slots: {producer.name} and {stage.name} both distribute events by"
+                f" {feeding[0].grouping.key}, one after the other",
                 f"put the queries of both into one partition, with #{streams} between them",
             )
 
@@ -109,7 +109,7 @@ def _idle_publishers(plan: QueryPlan) -> Iterator[Hint]:
 
 
 def _origins(plan: QueryPlan, link: Link) -> set[tuple[str, int]]:
-    """(stage, instances) where the order of the link's events was made: stateless parallel stages hand it on."""
+    """Return (stage, instances) where the order of the link's events was made: stateless parallel stages keep it."""
     stage = next((one for one in plan.processors if one.name == link.producer), None)
     if stage is None:
         return {(link.producer, plan.receiver.parallel if link.producer == plan.receiver.name else 1)}
@@ -119,7 +119,7 @@ def _origins(plan: QueryPlan, link: Link) -> set[tuple[str, int]]:
 
 
 def _reached(pairs: list[tuple[str, str]], start: str, *, back: bool) -> list[str]:
-    """Return the stages that events reach from `start`, or with `back` those that they come from, nearest first."""
+    """Return the stages that events reach from `start`, or with `back` those from which they come, nearest first."""
     found: list[str] = []
     waiting = [start]
     for name in waiting:

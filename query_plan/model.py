@@ -21,19 +21,19 @@ class GroupingKind(str, Enum):
     """How the instances of a stage share the events of one input."""
 
     SHUFFLE = "shuffle"
-    """Any instance may take any event: the readers keep no state."""
+    """Any instance may process any event: the readers keep no state."""
     FIELDS = "fields"
     """Events with the same value of the key attribute go to the same instance."""
     EXPRESSION = "expression"
     """Events with the same value of an expression go to the same instance."""
     RANGES = "ranges"
-    """An event goes to the instances of all labels whose condition it meets: to none, to one or to several."""
+    """An event goes to the instances of all labels whose condition it meets: none, one or several."""
     ALL = "all"
     """Every instance gets every event."""
     GLOBAL = "global"
     """One instance gets all events: the readers keep state over all of them, so the stage cannot run in parallel."""
     ORIGIN = "origin"
-    """All that one instance makes goes to the same instance, in its order: so the publishers share results."""
+    """All results of one instance go to the same instance, in order: the grouping of publishers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def by_ranges(partition: ast.RangePartition) -> Grouping:
 
 @dataclass(frozen=True, slots=True)
 class StageInput:
-    """A stream that a stage takes in."""
+    """An input stream of a stage."""
 
     stream: ast.StreamDefinition
     grouping: Grouping
@@ -80,7 +80,7 @@ class StageInput:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverStage:
-    """Takes the imported streams in from the workers. `streams` stand in order of definition."""
+    """Receives the imported streams from the workers; `streams` are in order of definition."""
 
     parallel: int
     streams: tuple[ast.StreamDefinition, ...]
@@ -88,12 +88,12 @@ class ReceiverStage:
 
 
 SyncRole = Literal["", "entry", "log", "replica"]
-"""The part of a stage in a group with shared state: it accepts events, puts them into one order, or keeps the state.
+"""The role of a stage in a group with shared state: it accepts events, orders them, or keeps the state.
 
 Stages of other groups have none.
 """
 LogKind = Literal["", "kafka"]
-"""Where a group with shared state has its log: in a topic of Kafka, or between its stages alone."""
+"""The log of a group with shared state: a topic of Kafka, or only its own stages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class ProcessingStage:
     A group with shared state is three of them (`query_plan.planning.shared_state`), told apart by `sync`;
     `log` says where these have their log.
 
-    `inputs` stand in order of definition, which decides between events of the same time. `internal` are streams that
-    the plan defines and only this stage uses. `outputs` are what others need of the streams that it writes.
-    `enforce_parallel` says that the stage can only run with `parallel` instances: it keeps state over all events.
+    `inputs` are in order of definition, which orders events of the same time. `internal` are streams that the plan
+    defines and only this stage uses. `outputs` are the streams that it writes and others read. `enforce_parallel` means
+    that the stage can only run with `parallel` instances: it keeps state over all events.
     """
 
     name: str
@@ -124,7 +124,7 @@ class ProcessingStage:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels of all ranges that share events out, each once, in the order of the inputs."""
+        """The labels of all ranges that distribute events, each once, in the order of the inputs."""
         partitions = (one.grouping.partition for one in self.inputs)
         ranges = (one.ranges for one in partitions if isinstance(one, ast.RangePartition))
         return tuple(dict.fromkeys(label for part in ranges for _, label in part))
@@ -140,7 +140,7 @@ class ProcessingStage:
 
 @dataclass(frozen=True, slots=True)
 class TriggerStage:
-    """Gives out the events of one trigger, once for the whole plan. Its name and its stream's are the trigger's id."""
+    """Emits the events of one trigger, once for the whole plan. Stage and stream are named after the trigger."""
 
     definition: ast.TriggerDefinition
 
@@ -158,7 +158,7 @@ class TriggerStage:
 
 @dataclass(frozen=True, slots=True)
 class PublisherStage:
-    """Gives the exported streams out to the workers. `streams` stand in order of definition."""
+    """Sends the exported streams to the workers; `streams` are in order of definition."""
 
     parallel: int
     streams: tuple[ast.StreamDefinition, ...]
@@ -167,7 +167,7 @@ class PublisherStage:
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """Event time drives the plan; after `idle_ms` without an event the clock moves by `increment_ms` (both or none)."""
+    """Event time drives the clock; after `idle_ms` without an event it advances by `increment_ms` (both or none)."""
 
     idle_ms: int | None = None
     increment_ms: int | None = None
@@ -175,7 +175,7 @@ class Playback:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Stage `producer` feeds `stream` to stage `consumer`. A publisher's grouping is by origin."""
+    """Stage `producer` feeds `stream` to stage `consumer`; a publisher's grouping is by origin."""
 
     producer: str
     stream: str
@@ -201,14 +201,14 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """What a topology is built from.
+    """The model from which a topology is built.
 
-    `dialect_3x` says that the plan is written as for CEP 4 (`@Plan:name`), whose dialect of SiddhiQL is Siddhi 3's.
-    `playback` None means that the system clock drives the plan; `workers` None that the plan leaves the number of
-    topology workers to the configuration. `delivery` is what becomes of events and results when something dies.
-    `carried` are streams that leave one group by the publisher and come to others by the receiver: Kafka carries them.
-    `checkpoint_interval_ms` None means that checkpoints are taken as often as the driver's configuration says, 0 that
-    none are taken by time. `checkpoints_kept` None means that as many are kept as the driver's configuration says.
+    `dialect_3x` means that the plan is written as for CEP 4 (`@Plan:name`), whose dialect of SiddhiQL is Siddhi 3's.
+    `playback` None means that the system clock drives the plan; `workers` None that the configuration sets the number
+    of topology workers. `delivery` is the guarantee for events and results when a process fails. `carried` are streams
+    that go through a topic of Kafka from one group's publisher to others' receivers. `checkpoint_interval_ms` None
+    means the interval of the driver's configuration, 0 that no checkpoints are taken by time. `checkpoints_kept` None
+    means the number in the driver's configuration.
     """
 
     name: str
@@ -237,9 +237,10 @@ class QueryPlan:
         return receiver + processors + tuple(trigger.name for trigger in self.triggers if trigger.name == stream)
 
     def links(self) -> tuple[Link, ...]:
-        """Every edge of the topology, ordered by consumer, then by the consumer's inputs, then by producer.
+        """Return every edge of the topology, ordered by consumer, then by the consumer's inputs, then by producer.
 
-        A stage that writes and takes in one stream keeps its own events inside: no link leads from a stage to itself.
+        A stage that writes and reads the same stream keeps its own events inside: there is no link from a stage to
+        itself.
         """
         inputs = [(stage.name, one.stream.id, one.grouping) for stage in self.processors for one in stage.inputs]
         inputs += [(self.publisher.name, stream.id, ORIGIN) for stream in self.publisher.streams]
@@ -278,10 +279,10 @@ def stage_app(plan: QueryPlan, stage: ProcessingStage) -> ast.App:
 
 
 def instance_stage(stage: ProcessingStage, index: int) -> ProcessingStage:
-    """`stage` as its instance `index` runs it: partitions by ranges know only the labels that the instance owns.
+    """Return `stage` for its instance `index`: partitions by ranges contain only the labels that the instance owns.
 
-    An event that meets the conditions of several labels comes to the owner of each, and each works on its own alone.
-    The entry of a group with shared state writes its own number into each event, as the last attribute.
+    An event that meets the conditions of several labels is sent to the owner of each, and each processes it for its own
+    labels. The entry of a group with shared state writes its instance number into each event, as the last attribute.
     """
     if stage.sync == "entry":
         return replace(stage, elements=tuple(_own_events(element, index) for element in stage.elements))
@@ -311,7 +312,7 @@ def _own_part(
         return key
     labels = stage.labels
     own = tuple(one for one in key.ranges if one[1] in labels and stage.owner(one[1]) == index)
-    # Without any label of the stream's own, no event of the stream comes here, whatever the ranges are.
+    # If the instance owns no label of this stream, it gets no event of the stream, whatever the ranges are.
     return replace(key, ranges=own) if own else key
 
 

@@ -1,4 +1,4 @@
-"""Names of plans: which there can be, and what a plan is called that does not say its name."""
+"""Names of plans: the rules, and default names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEADER = ("plan", "app")
 
 
 def is_3x(app: ast.App) -> bool:
-    """Return whether the app is an execution plan, which any `@Plan:` annotation makes it."""
+    """Return whether the app is an execution plan, which has a `@Plan:` annotation."""
     return any((one.namespace or "").casefold() == "plan" for one in app.annotations)
 
 
@@ -28,7 +28,7 @@ def written_name(app: ast.App) -> ast.Annotation | None:
 
 
 def name_of_text(app: ast.App) -> str:
-    """Return the name of a plan that has none: always the same for the same plan, however it is laid out."""
+    """Return the name of a plan without one: the same for the same plan, however it is formatted."""
     return f"app_{hashlib.sha256(print_app(app).encode()).hexdigest()[:12]}"
 
 

@@ -1,7 +1,8 @@
-"""Secrets in the texts of plans: where they are, and the text without them. Pure.
+"""Find and mask the secrets in the text of a plan.
 
-What is no reference (`${secret:NAME}`, see `cep_common.configuration.secrets`) is covered by the name of its
-option: passwords, tokens, headers, what a URL has beside scheme, host and port.
+Values are secret by the names of their options, unless they are references (`${secret:NAME}`, see
+`cep_common.configuration.secrets`): passwords, tokens, headers, and the parts of a URL other than scheme, host and
+port.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ _PLAIN_HEADERS = frozenset({"content-type", "accept", "user-agent", "content-lan
 _WEB_URLS = frozenset({"publisher.url", "token.url"})
 _SETTINGS = "optional.configuration"
 SHORTEST = 4
-"""A secret that is shorter is covered where its option is, and not wherever else the same letters are."""
+"""Shorter secrets are only masked in their own option, since the same letters may occur elsewhere."""
 
 
 @lru_cache(maxsize=128)
 def cover_plan(text: str) -> str:
-    """Return the plan `text`, whether or not it can be parsed, with its secrets covered."""
+    """Return the plan `text`, even if it cannot be parsed, with its secrets masked."""
     return _OPTION.sub(_covered, text)
 
 
 @lru_cache(maxsize=128)
 def cover_in(other: str, text: str) -> str:
-    """Return `other`, which was made from the plan `text` (its query plan, an explanation), with secrets covered."""
+    """Return `other`, which was derived from the plan `text` (its query plan, an explanation), with secrets masked."""
     covered = cover_plan(other)
     for secret in secrets_of(text):
         for written in {secret, escape(secret, quote=False), escape(secret)}:
@@ -76,7 +77,7 @@ def _covered_header(found: re.Match[str]) -> str:
 
 
 def _covered_setting(text: str) -> str:
-    """Cover one `name:value` of a Kafka client; text without a colon may be the end of a password with a comma."""
+    """Mask one `name:value` of a Kafka client; text without a colon may be the end of a password with a comma."""
     name, colon, value = text.partition(":")
     plain = bool(colon) and not _is_secret_setting(name)
     if plain or not text.strip() or is_whole_reference(value.strip()):

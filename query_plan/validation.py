@@ -29,7 +29,7 @@ from siddhi.language import ast
 
 @dataclass(frozen=True, slots=True)
 class SyntaxCheck:
-    """A check that needs the syntax tree alone; it runs even when analysis fails. `rules` are what it judges."""
+    """A check that needs the syntax tree alone and runs even when analysis fails; `rules` are those that it checks."""
 
     run: Callable[[ast.App], Iterator[Finding]]
     rules: tuple[Rule, ...]
@@ -37,7 +37,7 @@ class SyntaxCheck:
 
 @dataclass(frozen=True, slots=True)
 class PlanCheck:
-    """A check that needs the analysed plan. `rules` are what it judges."""
+    """A check that needs the analysed plan; `rules` are those that it checks."""
 
     run: Callable[[Survey], Iterator[Finding]]
     rules: tuple[Rule, ...]
@@ -129,7 +129,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     PlanCheck(bindings.results_go_somewhere, (bindings.RESULT_UNUSED,)),
     PlanCheck(bindings.default_bindings_are_announced, (bindings.DEFAULT_BINDINGS,)),
 )
-"""Every check, in the order in which the table of `docs/query-plan/rules.md` has their rules."""
+"""Every check, in the order of the table in `docs/query-plan/rules.md`."""
 
 
 def findings_of(plan: Survey) -> tuple[Finding, ...]:

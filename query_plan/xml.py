@@ -1,7 +1,7 @@
-"""The query plan as XML, as it is shown to people and sent to the driver. `docs/query-plan/xml.md` describes the form.
+"""Read and write the query plan as XML. `docs/query-plan/xml.md` describes the format.
 
-Reading trusts nothing: the text is bounded, document types and entities are refused, nothing is fetched, the schema in
-`query-plan.xsd` decides about the structure and the parser of the language about the texts in it.
+Users see it, and the driver reads it. Reading trusts nothing: the size is bounded, document types and entities are
+refused, and nothing is fetched. The schema `query-plan.xsd` checks the structure, the SiddhiQL parser the texts inside.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _plan_element(plan: QueryPlan) -> etree._Element:
 
 
 def _set_run_options(root: etree._Element, plan: QueryPlan) -> None:
-    """Write how the plan is run; what is as usual is left out."""
+    """Write the run-time settings of the plan; defaults are left out."""
     resources = plan.resources
     options = {
         "workers": plan.workers,
@@ -158,19 +158,19 @@ def _processor_element(root: etree._Element, stage: ProcessingStage) -> None:
 
 
 def read_checkpoint_interval(text: str) -> int | None:
-    """Return `checkpoint_interval_ms` of the query plan that `write_xml` has written, without reading the rest."""
+    """Return `checkpoint_interval_ms` of a query plan from `write_xml`, without reading the rest."""
     found = _CHECKPOINT_INTERVAL.match(text)
     return int(found[1]) if found is not None else None
 
 
 def read_checkpoints_kept(text: str) -> int | None:
-    """Return `checkpoints_kept` of the query plan that `write_xml` has written, without reading the rest."""
+    """Return `checkpoints_kept` of a query plan from `write_xml`, without reading the rest."""
     found = _CHECKPOINTS_KEPT.match(text)
     return int(found[1]) if found is not None else None
 
 
 def with_instances(text: str, instances: Mapping[str, int]) -> str:
-    """Return the query plan that `write_xml` has written, with other numbers of instances of these processors."""
+    """Return a query plan from `write_xml` with other numbers of instances of these processors."""
     root = etree.fromstring(text.encode(), _parser())
     for element in root.findall("event-processor"):
         number = instances.get(element.get("name", ""))
@@ -180,7 +180,7 @@ def with_instances(text: str, instances: Mapping[str, int]) -> str:
 
 
 def partition_text(grouping: Grouping) -> str | None:
-    """Return the text of the key of a grouping, or None when events are not shared by content.
+    """Return the text of a grouping's key; None when the grouping does not depend on content.
 
     The text is an attribute's name, or SiddhiQL as in `partition with`.
     """
@@ -222,7 +222,7 @@ def _child(parent: etree._Element, tag: str, **attributes: str) -> etree._Elemen
 
 
 def read_xml(text: str) -> QueryPlan:
-    """Return the query plan that `text` holds.
+    """Return the query plan in `text`.
 
     Raises:
         QueryPlanXmlError: For anything else, with lines of the XML.
@@ -326,7 +326,7 @@ def _read_input(element: etree._Element) -> StageInput:
 def _read_key(
     element: etree._Element, stream: ast.StreamDefinition, kind: GroupingKind, text: str
 ) -> ast.ValuePartition | ast.RangePartition:
-    """Return the key of a partition of `stream`, of the form that `kind` needs."""
+    """Return the key of a partition of `stream`, in the form that `kind` needs."""
     form = ast.RangePartition if kind is GroupingKind.RANGES else ast.ValuePartition
     name = name_text(stream.id)
     query = f"partition with ({text} of {name}) begin from {name} insert into {name}; end;"
@@ -412,7 +412,7 @@ def _flag(text: str | None) -> bool:
 
 
 def _inside(element: etree._Element, refused: SiddhiParseError) -> QueryPlanXmlError:
-    """Return the problems of the text in `element`, with their lines of the XML."""
+    """Return the problems of the text in `element`, with line numbers of the XML."""
     first = _line(element) or 1
     return QueryPlanXmlError(
         [

@@ -1,1 +1,1 @@
-"""The rules of distribution, one function each: a survey or a syntax tree goes in, findings come out."""
+"""The rules of distribution, one function each: the input is a survey or a syntax tree, the output findings."""

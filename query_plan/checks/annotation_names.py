@@ -13,12 +13,12 @@ from siddhi.language import ast
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """An annotation that has a meaning at some place.
+    """An annotation that is known at some place of a plan.
 
-    It has named `options`, and options that are accepted without effect, each with the reason. It may have so many
-    `values` without a name (None: other rules check them); one may replace the option `value_of`. `judged` says that
-    other rules check its options. `nested` are the annotations that it may have inside; of others, `flat` says, other
-    rules check the options. `idle` says why the annotation as a whole has no effect.
+    `options` have an effect; others are accepted without effect, each with the reason. `values` is the number of
+    unnamed values (None: other rules check them); one may replace the option `value_of`. `judged` means that other
+    rules check the options, `flat` that they check nested annotations, of which `nested` lists the known ones. `idle`
+    is the reason why the annotation as a whole has no effect.
     """
 
     name: str
@@ -138,19 +138,19 @@ _DEFINITIONS = {
 
 
 def annotations_are_known(app: ast.App) -> Iterator[Finding]:
-    """Siddhi ignores an annotation that it does not know, and so does the language; its author should know."""
+    """Report unknown annotations; Siddhi and this parser ignore them."""
     for place, annotation in _annotations(app):
         yield from _judged(annotation, place, _PLACES[place])
 
 
 def keys_are_given_once(app: ast.App) -> Iterator[Finding]:
-    """Of a connector's options the last one counts, as in Siddhi."""
+    """Report an option of a connector that is given twice; the last one counts, as in Siddhi."""
     for _, annotation in _annotations(app):
         yield from _repeated(annotation)
 
 
 def _annotations(app: ast.App) -> Iterator[tuple[str, ast.Annotation]]:
-    """Yield every annotation with what it belongs to."""
+    """Yield every annotation with the element it belongs to."""
     yield from (("an app", one) for one in app.annotations)
     for definition in app.definitions:
         place = _DEFINITIONS.get(type(definition))
@@ -186,7 +186,7 @@ def _judged(
 
 
 def _judged_values(annotation: ast.Annotation, known: KnownNames, written: str) -> Iterator[Finding]:
-    """Find values without a name that have no meaning."""
+    """Report unnamed values that have no effect."""
     if known.values is None:
         return
     named = known.value_of and any((element.key or "") == known.value_of for element in annotation.elements)
@@ -195,7 +195,7 @@ def _judged_values(annotation: ast.Annotation, known: KnownNames, written: str) 
         message = (
             f"{written} takes {'no' if most == 0 else 'one'} value without a name; '{element.value}' has no effect"
         )
-        yield UNKNOWN.broken(message, "take it out, or write the name of its option in front", element.span)
+        yield UNKNOWN.broken(message, "remove it, or write it as option='value'", element.span)
 
 
 def _judged_options(annotation: ast.Annotation, known: KnownNames, written: str) -> Iterator[Finding]:
@@ -220,7 +220,7 @@ def _option(known: KnownNames, key: str) -> str:
 
 
 def _meant(annotation: ast.Annotation, there: tuple[KnownNames, ...]) -> str:
-    """Return the nearest name at the same place, else where the annotation belongs, else all names of the place."""
+    """Return the most similar known name: at the same place, else elsewhere in the plan, else all names known here."""
     names = {one.name.casefold(): one.name for one in there}
     prefix = f"@{annotation.namespace}:" if annotation.namespace else "@"
     near = difflib.get_close_matches(annotation.name.casefold(), names, n=1)

@@ -1,4 +1,4 @@
-"""Rules about `@Import` and `@Export`, and about who feeds whom from outside and inside."""
+"""Rules about `@Import` and `@Export`, and about streams without producers or consumers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def event_streams_are_well_formed(app: ast.App) -> Iterator[Finding]:
 
 
 def no_arbitrary_data(app: ast.App) -> Iterator[Finding]:
-    """Attributes that no definition names cannot travel by name."""
+    """Warn about `arbitrary.data`: events carry only the attributes of their definition."""
     for definition, annotation in _cep4_annotations(app):
         for element in annotation.elements:
             if (element.key or "").casefold() == "arbitrary.data" and element.value.strip().casefold() == "true":
@@ -95,7 +95,7 @@ def no_arbitrary_data(app: ast.App) -> Iterator[Finding]:
 
 
 def no_stream_is_imported_and_exported(app: ast.App) -> Iterator[Finding]:
-    """Neither by one definition, nor by two definitions of one event stream: the plan would feed itself."""
+    """Check that no stream, and no event stream, is both imported and exported: the plan would feed itself."""
     imported: dict[str, str] = {}
     for definition, annotation in _cep4_annotations(app):
         if annotation.name.casefold() == "import":
@@ -144,7 +144,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def plan_does_something(plan: Survey) -> Iterator[Finding]:
-    """Definitions alone are kept for on-demand queries."""
+    """Warn about a plan without queries; its definitions only serve on-demand queries."""
     hint = "add one: from A select * insert into B"
     if not plan.members and not plan.imported & plan.exported:
         kept = _some([*plan.app.tables, *plan.app.windows])
@@ -152,7 +152,7 @@ def plan_does_something(plan: Survey) -> Iterator[Finding]:
 
 
 def exported_streams_are_produced(plan: Survey) -> Iterator[Finding]:
-    """Somebody writes each exported stream."""
+    """Check that a query writes each exported stream."""
     produced = plan.imported | frozenset(plan.app.triggers)
     produced = produced.union(*(group.streams_written for group in plan.groups))
     for name in plan.app.streams:
@@ -165,7 +165,7 @@ def exported_streams_are_produced(plan: Survey) -> Iterator[Finding]:
 
 
 def read_streams_are_produced(plan: Survey) -> Iterator[Finding]:
-    """Somebody feeds each stream that is read."""
+    """Check that each stream that is read has a producer."""
     produced = plan.imported | frozenset(plan.app.triggers)
     produced = produced.union(*(group.streams_written for group in plan.groups))
     reported: set[str] = set()
@@ -192,7 +192,7 @@ def imported_streams_are_read(plan: Survey) -> Iterator[Finding]:
 
 
 def results_go_somewhere(plan: Survey) -> Iterator[Finding]:
-    """Warn about results without a consumer; they are probably meant for a stream of another name."""
+    """Warn about results without a consumer, often caused by a misspelt stream name."""
     read = plan.exported.union(*(group.streams_read for group in plan.groups), (one.stream for one in plan.carried))
     for query in (query for element in plan.app.elements for query in queries_of(element)):
         name = query.output.target

@@ -29,7 +29,7 @@ TOPIC_SHARED = error_rule(
 
 
 def carried_streams_are_all(plan: Survey) -> Iterator[Finding]:
-    """Warn about streams between groups that no topic can carry."""
+    """Warn about streams between groups that cannot use a topic."""
     known = {one.stream for one in plan.carried}
     for name in direct_streams(plan.header, plan.groups, plan.bindings, known):
         yield STAYS_DIRECT.broken(
@@ -42,7 +42,7 @@ def carried_streams_are_all(plan: Survey) -> Iterator[Finding]:
 
 
 def topics_can_have_their_names(plan: Survey) -> Iterator[Finding]:
-    """Check that each topic has a name that Kafka allows."""
+    """Check that each topic name is valid in Kafka."""
     for one in plan.carried:
         if len(one.topic) > LONGEST_TOPIC:
             message = f"the topic of {one.stream} would have {len(one.topic)} characters, Kafka allows {LONGEST_TOPIC}"
@@ -51,7 +51,7 @@ def topics_can_have_their_names(plan: Survey) -> Iterator[Finding]:
 
 
 def topics_carry_one_stream(plan: Survey) -> Iterator[Finding]:
-    """Check that no two streams have the same topic, as `A` by the key `b`, and a quoted `A.b`."""
+    """Check that no two streams share a topic, such as `A` with the key `b` and a quoted `A.b`."""
     taken: dict[str, str] = {}
     for one in plan.carried:
         other = taken.setdefault(one.topic, one.stream)

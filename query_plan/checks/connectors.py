@@ -1,6 +1,6 @@
 """Rules about `@source`, `@sink` and `@map`.
 
-They apply the workers' own checks before the plan is deployed, so that what no worker can run is reported early.
+They run the workers' own checks before deployment, so that errors are reported early.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _KINDS: tuple[Kind, ...] = ("source", "sink")
 
 
 def connectors_can_run(app: ast.App) -> Iterator[Finding]:
-    """Each source and sink is one that a worker can run, with options that it has."""
+    """Check that workers can run each source and sink with its options."""
     for definition in app.definitions:
         if not isinstance(definition, ast.StreamDefinition):
             continue
@@ -114,7 +114,7 @@ def _finding(
 
 
 def _spans(annotation: ast.Annotation, prefix: str = "") -> dict[str, ast.Span]:
-    """Return where each option is written, by the names that connectors give them."""
+    """Return the position of each option, by the option's full name."""
     found = {f"{prefix}{element.key or ''}".rstrip("."): element.span for element in annotation.elements}
     for nested in annotation.annotations:
         name = f"{prefix}{nested.name.casefold()}"

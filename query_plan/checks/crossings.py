@@ -1,4 +1,4 @@
-"""Rules about what a stream loses on its way from one execution group to another."""
+"""Rules about what a stream loses between two execution groups: object types, chunks, order."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ WAYS_UNORDERED = warning_rule(
 )
 
 _ONE_FOR_ONE = frozenset({("", "length"), ("", "time"), ("", "externalTime"), ("", "timeLength"), ("", "sort")})
-"""The windows that hand each event on as it comes, alone."""
+"""Windows that emit each event as soon as it arrives, without other events."""
 
 
 def objects_stay_in_one_group(plan: Survey) -> Iterator[Finding]:
-    """Objects that come from outside are JSON already; those that queries make may be sets."""
+    """Warn about objects that leave their group: they travel as JSON, so a set arrives as a list."""
     if not any(_makes_objects(member) for member in plan.members):
         return
     for reader in plan.groups:
@@ -87,7 +87,7 @@ def chunks_end_at_their_group(plan: Survey) -> Iterator[Finding]:
 def ways_keep_their_order(plan: Survey) -> Iterator[Finding]:
     """Report streams whose events may arrive out of order over paths of different length.
 
-    One engine processes an event and its results in the order of the queries; paths through other stages differ in
+    One engine processes an event and its results in the order of the queries. Paths through other stages differ in
     length.
     """
     origins = _origins(plan)
@@ -101,7 +101,7 @@ def ways_keep_their_order(plan: Survey) -> Iterator[Finding]:
             common = origins[one.stream] & origins[other.stream]
             source = next(name for place, name in enumerate(plan.app.streams) if common >> place & 1)
             yield WAYS_UNORDERED.broken(
-                f"group {group.name} takes in {one.stream} and {other.stream}, which both derive from {source} "
+                f"group {group.name} reads {one.stream} and {other.stream}, which both derive from {source} "
                 "by different paths: the order "
                 f"of two events with the same time is undefined",
                 "if the order matters, give all groups on these paths the same execGroup",
@@ -131,7 +131,7 @@ def _same_origin(
 
 
 def _origins(plan: Survey) -> dict[str, int]:
-    """Return, for each stream, itself and all streams that it derives from, as a set of bits in order of definition."""
+    """Return each stream's origins (itself and all streams it derives from) as bits in order of definition."""
     found = {name: 1 << place for place, name in enumerate(plan.app.streams)}
     before: dict[str, int] = {}
     order = _downstream(plan)
@@ -147,7 +147,7 @@ def _origins(plan: Survey) -> dict[str, int]:
 
 
 def _downstream(plan: Survey) -> list[Member]:
-    """Return the members, producers before consumers as far as there is no cycle, so that one pass finds most."""
+    """Return the members, producers before consumers where there is no cycle, so that one pass finds most origins."""
     readers: dict[str, list[Member]] = {}
     for member in plan.members:
         for read in member.reads:

@@ -1,4 +1,4 @@
-"""Rules about execution groups: their names, what they share, and what feeds what."""
+"""Rules about execution groups: names, shared state and cycles."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ IDLE_WORKERS = warning_rule(
 
 
 def names_are_not_reserved(plan: Survey) -> Iterator[Finding]:
-    """Two stages have names of their own."""
+    """Check that no group has the name of a stage that every plan has."""
     named = [(group.name, _group_span(group)) for group in plan.groups if group.members]
     named += [(name, definition.span) for name, definition in plan.app.triggers.items()]
     for name, span in named:
@@ -154,7 +154,7 @@ def groups_agree_on_parallel(plan: Survey) -> Iterator[Finding]:
 
 
 def _brought_together(group: ExecutionGroup) -> Iterator[Finding]:
-    """Members without execGroup that must run with others, because they share something or form a loop."""
+    """Report members without execGroup that ask for several instances but must run with another member."""
     most = max(group.members, key=lambda member: member.most)
     for member in group.members:
         if group.shares_state and isinstance(member.element, model.AnalysedAggregation):
@@ -170,7 +170,7 @@ def _brought_together(group: ExecutionGroup) -> Iterator[Finding]:
 
 
 def parallel_groups_can_be_parallel(plan: Survey) -> Iterator[Finding]:
-    """Whatever keeps state over all events runs in one instance."""
+    """Check that groups with several instances keep no state over all events."""
     for group in plan.groups:
         if group.shares_state:
             continue  # every instance has the whole state
@@ -179,7 +179,7 @@ def parallel_groups_can_be_parallel(plan: Survey) -> Iterator[Finding]:
 
 
 def partition_keys_have_texts(plan: Survey) -> Iterator[Finding]:
-    """Instances and hosts must agree which keys are equal."""
+    """Check that no partition key is an object: instances and hosts could disagree about which keys are equal."""
     for element in plan.app.elements:
         if isinstance(element, model.AnalysedPartition):
             for key, syntax in zip(element.keys, syntax_of(element).keys, strict=True):
@@ -192,7 +192,7 @@ def partition_keys_have_texts(plan: Survey) -> Iterator[Finding]:
 
 
 def partition_keys_have_streams(plan: Survey) -> Iterator[Finding]:
-    """Siddhi 3 accepts a key of a stream that there is not, which is probably misspelt."""
+    """Warn about partition keys of undefined streams; Siddhi 3 accepts these, but they are probably misspelt."""
     for written, element in zip(plan.app.syntax.elements, plan.app.elements, strict=True):
         if isinstance(written, ast.Partition) and isinstance(element, model.AnalysedPartition):
             kept = set(syntax_of(element).keys)
@@ -229,7 +229,7 @@ def state_stays_in_one_group(plan: Survey) -> Iterator[Finding]:
 
 
 def groups_form_no_loop(plan: Survey) -> Iterator[Finding]:
-    """Events in a circle between stages would wait for each other."""
+    """Check that groups form no cycle: their stages would wait for each other."""
     if len({group.name for group in plan.groups}) < len(plan.groups):
         return
     for loop in loops(plan.groups):
@@ -242,7 +242,7 @@ def groups_form_no_loop(plan: Survey) -> Iterator[Finding]:
 
 
 def received_streams_are_not_handed_on(plan: Survey) -> Iterator[Finding]:
-    """Report streams that a group both receives and writes, since consumers could not tell the two apart."""
+    """Report streams that a group both receives and writes: consumers could not distinguish the two."""
     for group in plan.groups:
         both = set(plan.inputs(group)) & set(plan.outputs(group))
         elements = (one.element for one in group.members if not isinstance(one.element, model.AnalysedAggregation))
@@ -281,7 +281,7 @@ def triggers_are_read(plan: Survey) -> Iterator[Finding]:
 
 
 def triggers_follow_the_system_clock(plan: Survey) -> Iterator[Finding]:
-    """Warn that a trigger follows the system clock: in a replay it does not follow the time of the events."""
+    """Warn that triggers follow the system clock: in a replay they do not follow the time of the events."""
     for name, trigger in plan.app.triggers.items() if plan.app.playback else ():
         yield TRIGGER_CLOCK.broken(
             f"event time drives the plan, but the trigger {name} fires by the system clock",
@@ -291,7 +291,7 @@ def triggers_follow_the_system_clock(plan: Survey) -> Iterator[Finding]:
 
 
 def workers_have_something_to_do(plan: Survey) -> Iterator[Finding]:
-    """Check the number of workers: each takes a slot from the cluster, also one in which no instance is placed."""
+    """Check that the plan has no more workers than instances; each worker takes a slot even without an instance."""
     header, instances = plan.header, _instances(plan)
     workers = positive(header.workers) or 1
     if workers > instances:
@@ -303,7 +303,7 @@ def workers_have_something_to_do(plan: Survey) -> Iterator[Finding]:
 
 
 def instances_can_be_placed(plan: Survey) -> Iterator[Finding]:
-    """Each instance is an object of its own for the manager, the driver and the tasks."""
+    """Check the total number of instances: the manager, the driver and the tasks keep an object for each."""
     instances = _instances(plan)
     if instances > MOST_INSTANCES:
         yield TOO_MANY_INSTANCES.broken(
@@ -338,7 +338,7 @@ def _name_span(element: model.AnalysedQuery | model.AnalysedPartition) -> ast.Sp
 
 
 def _group_span(group: ExecutionGroup) -> ast.Span:
-    """Return where the group has its name from."""
+    """Return the position of the group's name."""
     member = next((member for member in group.members if member.group is not None), group.members[0])
     if member.distribution.group is not None:
         return member.distribution.group.span

@@ -1,4 +1,4 @@
-"""Rules about the plan's own annotations and what `@dist` says. They need the syntax tree alone."""
+"""Rules about the plan's own annotations and `@dist`. They need the syntax tree alone."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def plan_has_a_name(app: ast.App) -> Iterator[Finding]:
 
 
 def plan_name_is_usable(app: ast.App) -> Iterator[Finding]:
-    """Report a name that cannot be part of topology names, addresses and directories."""
+    """Report a name that is invalid in topology names, addresses and directories."""
     name = read_header(app).written_name
     if name is not None:
         if not name.text.strip():
@@ -182,7 +182,7 @@ def host_is_known(app: ast.App) -> Iterator[Finding]:
 def _names_one(
     app: ast.App, annotation: str, rule: Rule, names: Collection[str], what_is_wrong: str
 ) -> Iterator[Finding]:
-    """Report a plan annotation whose value is none of `names`, and each further one of its name."""
+    """Report a plan annotation whose value is not one of `names`, and repeated annotations of that name."""
     for number, one in enumerate(of_header(app, annotation.rpartition(":")[2])):
         text = one.value() or ""
         if number:
@@ -220,7 +220,7 @@ def dist_keys_are_known(app: ast.App) -> Iterator[Finding]:
 
 
 def dist_stands_on_elements(app: ast.App) -> Iterator[Finding]:
-    """Only queries and partitions are distributed."""
+    """Report `@dist` on elements that are not distributed."""
     for element in app.elements:
         if isinstance(element, ast.Partition):
             for annotation in (one for query in element.queries for one in named(query.annotations, "dist")):
@@ -249,7 +249,7 @@ def dist_stands_on_elements(app: ast.App) -> Iterator[Finding]:
 
 
 def names_are_usable(app: ast.App) -> Iterator[Finding]:
-    """Report an execution group whose name cannot be the name of a stage."""
+    """Report an execution group whose name is invalid as a stage name."""
     distributed = any(True for element in app.elements for _ in named(element.annotations, "dist"))
     for element in app.elements:
         names = [*_dist_values(element, "execGroup"), *written(named(element.annotations, "name"), None)]

@@ -1,4 +1,4 @@
-"""The rule about joins with what holds rows of its own."""
+"""The rule about filters on tables, named windows and aggregations in joins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILTER_IGNORED = warning_rule(
 
 
 def filters_of_joins_are_looked_at(app: ast.App) -> Iterator[Finding]:
-    """Report filters on a side of a join that holds rows of its own."""
+    """Warn about filters on a side of a join that stores rows; they have no effect."""
     holders = {one.id: _HOLDERS[type(one)] for one in app.definitions if type(one) in _HOLDERS}
     for element in app.elements:
         for query in element.queries if isinstance(element, ast.Partition) else (element,):

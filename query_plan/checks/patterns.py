@@ -47,7 +47,7 @@ NOT_UNHEARD = warning_rule(
 
 _Leaf = ast.StreamElement | ast.AbsentElement
 _Unit = ast.StreamElement | ast.AbsentElement | ast.LogicalElement
-"""What stands between two arrows or commas."""
+"""The part of a pattern between two arrows or commas."""
 
 
 def patterns_can_match(app: ast.App) -> Iterator[Finding]:
@@ -123,7 +123,7 @@ def _unusual_count(leaf: _Leaf) -> Iterator[Finding]:
 
 
 def _too_short(element: ast.StateElement, within: ast.TimeConstant | None) -> Iterator[Finding]:
-    """Find each `within` that is shorter than the silences in what it limits."""
+    """Report each `within` that is shorter than the silences inside it."""
     parts: tuple[ast.StateElement, ...] = ()
     limits = [within]
     if isinstance(element, ast.EveryElement):
@@ -143,7 +143,7 @@ def _too_short(element: ast.StateElement, within: ast.TimeConstant | None) -> It
 
 
 def _silence(unit: _Unit) -> int:
-    """Return for how many milliseconds `unit` waits at least."""
+    """Return the minimum number of milliseconds that `unit` waits."""
     if isinstance(unit, ast.LogicalElement) and unit.operator == "or":
         return 0
     times = [
@@ -152,7 +152,7 @@ def _silence(unit: _Unit) -> int:
     return max(times, default=0)
 
 
-# ---- what ends although it has `every`
+# ---- patterns with `every` that end
 
 
 def _ended_every(state: ast.StateInput) -> Iterator[Finding]:
@@ -189,7 +189,7 @@ def _scopes(element: ast.StateElement, *, starts: bool) -> Iterator[tuple[ast.Ev
 
 
 def _ends(unit: _Unit, *, first: bool) -> bool:
-    """Return whether an event may end the round that waits at `unit` without another one beginning."""
+    """Return whether an event can end the attempt that waits at `unit` without starting another."""
     if isinstance(unit, ast.AbsentElement):
         return True
     if isinstance(unit, ast.LogicalElement) and (unit.operator == "and" or first):

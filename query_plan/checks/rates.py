@@ -1,4 +1,4 @@
-"""The rule about output rates that hold nothing back, or everything."""
+"""The rule about output rates of 0 events or 0 milliseconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RATE_OF_NOTHING = warning_rule(
 
 
 def output_rates_are_of_something(app: ast.App) -> Iterator[Finding]:
-    """Report output rates of 0 events or no time. Snapshots every 0 milliseconds are refused by the analysis."""
+    """Warn about output rates of 0 events or 0 milliseconds. The analysis refuses snapshots every 0 milliseconds."""
     for element in app.elements:
         for query in element.queries if isinstance(element, ast.Partition) else (element,):
             rate = query.rate

@@ -1,4 +1,4 @@
-"""What a plan wants to reach, judged by what the processes that would run it have told of their lists."""
+"""Compare the files and addresses a plan uses with the allow-lists that workers and driver report."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _OPTIONS_OF_URLS = ("url", "jdbc.url", "password.file")
 
 @dataclass(frozen=True, slots=True)
 class WorkerReach:
-    """What live workers allow plans to reach, by worker name.
+    """What connected workers allow plans to reach, by worker name.
 
-    It also says whether stages use databases that plans name by URL. Without workers or driver nothing is known, and
-    they check the plan themselves when they register.
+    It also contains whether stages may use databases that plans name by URL. Without workers or driver nothing is
+    known; they check the plan themselves when they register.
     """
 
     workers: dict[str, Reach] = field(default_factory=dict)
@@ -40,7 +40,7 @@ UNKNOWN = WorkerReach()
 
 
 def unreachable(app: ast.App, reaches: WorkerReach) -> Iterator[Finding]:
-    """Report everything that the plan may not reach at some worker, or that stages do not open."""
+    """Report every file, address and database that a worker or the stages do not allow."""
     guards = {worker: Guard(reach, here=False) for worker, reach in reaches.workers.items()}
     for definition in app.definitions:
         if isinstance(definition, ast.StreamDefinition):
@@ -75,5 +75,5 @@ def _of_store(table: ast.TableDefinition) -> Iterator[Finding]:
     for element in annotation.elements:
         if element.key in _OPTIONS_OF_URLS:
             message = f"the store of the table {table.id}: {element.key}: plans can use only the operator's datasources"
-            hint = "write datasource='…' as stages.datasources of the driver's configuration calls it"
+            hint = "write datasource='…' with a name from stages.datasources of the driver's configuration"
             yield NOT_ALLOWED.broken(message, f"{hint}, or ask its operator for stages.store_urls: true", element.span)

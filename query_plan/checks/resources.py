@@ -1,4 +1,4 @@
-"""Rules about what the tasks of a plan may take (`@Plan:resources`). They need the syntax tree alone."""
+"""Rules about the resources of a plan's tasks (`@Plan:resources`). They need the syntax tree alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HINTS = {
 
 
 def resources_are_usable(app: ast.App) -> Iterator[Finding]:
-    """Report resource values that cannot be applied, which would leave the plan without its limit."""
+    """Report invalid resource values, which would leave the plan without its limit."""
     annotations = tuple(of_header(app, "resources"))
     for element in (element for annotation in annotations for element in annotation.elements):
         key = (element.key or "").casefold()

@@ -23,7 +23,7 @@ SHARED = error_rule(
 
 
 def bounds_are_usable(app: ast.App) -> Iterator[Finding]:
-    """Check the bounds of groups that follow the load; a group without a maximum could take all slots."""
+    """Check the bounds of groups that follow the load; without a maximum a group could take all slots."""
     for element in app.elements:
         dist = tuple(named(element.annotations, "dist"))
         auto = next((value for value in written(dist, "parallel") if is_auto(value)), None)
@@ -57,7 +57,7 @@ def _unusable(bounds: dict[str, tuple[AnnotationValue, ...]]) -> Iterator[Findin
 
 
 def scaled_groups_share_the_load(plan: Survey) -> Iterator[Finding]:
-    """Report groups in which more instances would not share the work."""
+    """Report groups in which more instances would not divide the work."""
     for group in plan.groups:
         for member in group.members:
             if member.distribution.scales and member.distribution.shares_state:

@@ -62,7 +62,7 @@ _SYNCS = ("builtin", "kafka")
 
 
 def modes_are_usable(app: ast.App) -> Iterator[Finding]:
-    """Check the runtime configuration of CEP 2.0: persistence by time, or distributed processing."""
+    """Check the run-time settings of CEP 2.0: persistence by time, or distributed processing."""
     header = read_header(app)
     interval, distributed = header.snapshot_minutes, header.distributed
     minutes = minutes_of(interval)
@@ -120,7 +120,7 @@ def shared_state_is_known(plan: Survey) -> Iterator[Finding]:
 
 
 def shared_state_stays_equal(plan: Survey) -> Iterator[Finding]:
-    """Report what would make the copies of a state differ, or write it to a database several times."""
+    """Report functions and stores that would make copies of a state differ, or write to a database several times."""
     for group in plan.groups:
         if group.shares_state:
             yield from _stored(plan, group)
@@ -128,7 +128,7 @@ def shared_state_stays_equal(plan: Survey) -> Iterator[Finding]:
 
 
 def stages_of_shared_state_have_names(plan: Survey) -> Iterator[Finding]:
-    """Report names that the stages of a group with shared state need."""
+    """Check that no other name equals that of a stage that a group with shared state needs."""
     taken = {*(group.name for group in plan.groups), *plan.app.triggers, *plan.app.streams}
     for group in plan.groups:
         if group.shares_state:

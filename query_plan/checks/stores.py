@@ -1,4 +1,4 @@
-"""Rules about the stores of tables and aggregations: which there are, and what they take."""
+"""Rules about the stores of tables and aggregations, and their options."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ STORE_OPTION_IDLE = warning_rule(
 )
 
 _ADVICE = {"table.check.query": "create='false' does not create a missing table"}
-"""What Siddhi has, and what to do instead."""
+"""Options of Siddhi's stores without effect, and the alternative to each."""
 _LEGACY = ("eventtable", "datasource.name", "driver.name")
-"""Options that `@From` of an execution plan has besides."""
+"""Additional options of `@From` in an execution plan."""
 
 
 def stores_are_usable(plan: Survey) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def stores_are_usable(plan: Survey) -> Iterator[Finding]:
 
 
 def tables_are_kept_in_memory(plan: Survey) -> Iterator[Finding]:
-    """Who asks for a store expects rows from outside, or that others see them."""
+    """Warn about stores of unknown types; their tables are kept in memory and do not use the store."""
     for name, error in _errors(plan):
         if error.kept_in_memory:
             message = f"the table {name} is kept in memory, not in its store: {error}"
@@ -55,13 +55,13 @@ def tables_are_kept_in_memory(plan: Survey) -> Iterator[Finding]:
         for annotation in named(aggregation.syntax.annotations, "store"):
             yield STORE_UNUSED.broken(
                 f"@{annotation.name} of the aggregation {name} has no effect: its buckets are kept in memory",
-                "take it out; what the store holds from before is not read, and nothing is written to it",
+                "take it out; existing data in the store is not read, and nothing is written to it",
                 annotation.span,
             )
 
 
 def store_options_are_known(plan: Survey) -> Iterator[Finding]:
-    """Each option of a store of the type `rdbms` is one that it takes, or one of Siddhi's that changes no result."""
+    """Warn about options that a store of type `rdbms` does not know, and those of Siddhi without effect."""
     known = (*STORE_OPTIONS, *UNHEEDED, "type", "ref")
     for name, table in plan.app.tables.items():
         for annotation in named(table.syntax.annotations, "store", "from"):
@@ -86,7 +86,7 @@ def store_options_are_known(plan: Survey) -> Iterator[Finding]:
 
 
 def _lengths_of_nothing(plan: Survey) -> Iterator[Finding]:
-    """Siddhi takes lengths of attributes that a table does not have, and so do pasted apps."""
+    """Warn about lengths of attributes that the table does not have, which Siddhi accepts."""
     for name, table in plan.app.tables.items():
         store, annotation = _store(table), store_annotation(table.syntax.annotations)
         if store is None or annotation is None:

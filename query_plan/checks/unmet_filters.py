@@ -1,4 +1,4 @@
-"""Filters of patterns that no event passes, as far as their text alone shows it."""
+"""Find filters of patterns that no event can pass, as far as the text alone shows it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class UnmetFilter:
-    """Why no event passes a filter, what to do, and the condition's place."""
+    """The reason why no event passes a filter, a hint, and the condition's position."""
 
     reason: str
     hint: str
@@ -33,7 +33,7 @@ class UnmetFilter:
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
-    """`name sign value` about the event itself, as `condition` says."""
+    """A comparison of an attribute of the event itself with a constant: `name sign value`, from `condition`."""
 
     name: str
     sign: str
@@ -41,14 +41,14 @@ class _Comparison:
     condition: ast.Expression
 
     def holds(self, value: Any) -> bool:
-        """Return whether `value` meets the condition; text and numbers have no order between them."""
+        """Return whether `value` meets the condition; texts and numbers cannot be ordered."""
         if _is_number(value) is not _is_number(self.value):
             return self.sign == "!="
         return _COMPARE[self.sign](value, self.value)
 
 
 def unmet_filter(source: ast.SingleInput) -> UnmetFilter | None:
-    """Return why no event passes the filters of a pattern's element; None when one may."""
+    """Return the reason why no event passes the filters of a pattern's element; None when one may."""
     parts = [
         part
         for handler in source.handlers
@@ -144,7 +144,7 @@ def _of_own_attribute(part: ast.Expression, source: ast.SingleInput) -> _Compari
 
 
 def _samples(comparisons: Sequence[_Comparison]) -> Iterator[Any]:
-    """Values of which one meets all `comparisons` if any does: what they name, and what lies between and around."""
+    """Return the constants in `comparisons` and values around them; if any value meets all, one of these does."""
     named = [one.value for one in comparisons]
     numbers = sorted(value for value in named if _is_number(value))
     if not numbers:

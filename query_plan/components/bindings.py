@@ -1,8 +1,8 @@
-"""Which streams a plan takes in from outside and gives out, and by what name the outside knows them.
+"""Input and output streams of a plan, and their external names.
 
-`@Import` and `@source` bind a stream as input, `@Export` and `@sink` as output. A plan with none of the four takes in
-every defined stream that it reads and never writes, and gives out every stream that it writes and never reads. An app
-takes in what it needs and never writes in any case, as Siddhi does: there a stream needs no annotation to be sent to.
+`@Import` and `@source` bind a stream as input, `@Export` and `@sink` as output. A plan with none of the four imports
+every defined stream that it reads and never writes, and exports every stream that it writes and never reads. An app
+imports what it reads and never writes in any case: as in Siddhi, events can be sent to a stream without annotations.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from siddhi.analysis import model
 from siddhi.language import ast
 
 ENGINE_ANNOTATIONS = ("onerror",)
-"""The annotations of a stream that its engine must know; the others speak to workers."""
+"""The annotations of a stream that its engine must know; workers handle the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventBinding:
-    """`event_stream` is `name:version` of the annotation, or the stream's own id where no annotation names one."""
+    """A stream and its external name: `name:version` from the annotation, or else the stream's own id."""
 
     stream: ast.StreamDefinition
     event_stream: str
 
 
 class PlanBindings(NamedTuple):
-    """Both in order of definition; last come the streams of events that failed and are to be stored."""
+    """The imported and exported streams in order of definition; the streams of failed events to be stored come last."""
 
     imported: tuple[EventBinding, ...]
     exported: tuple[EventBinding, ...]
 
 
 def plan_bindings(app: model.AnalysedApp, found: tuple[Member, ...] | None = None) -> PlanBindings:
-    """Return what workers send into the plan and receive from it; `found` are its members, if known."""
+    """Return the streams that workers send into the plan and receive from it; `found` are its members, if known."""
     found = members(app) if found is None else found
     imported = _bound(app, IMPORTING) | {name: name for name in taken_in_by_rule(app, found)}
     exported = _bound(app, EXPORTING) | {name: name for name in _given_out_by_rule(app, found)}
@@ -99,6 +99,6 @@ def _given_out_by_rule(app: model.AnalysedApp, found: tuple[Member, ...]) -> tup
 
 
 def _traffic(found: tuple[Member, ...]) -> tuple[set[str], set[str]]:
-    """Return the streams that queries read, and those that they write."""
+    """Return the streams that queries read, and the streams that they write."""
     read = {one.stream for member in found for one in member.reads}
     return read, {stream for member in found for stream in member.writes}

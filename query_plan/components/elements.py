@@ -1,4 +1,4 @@
-"""Ways through analysed queries and partitions."""
+"""Iterate over analysed queries and partitions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def syntax_of(element: model.AnalysedQuery) -> ast.Query: ...
 @overload
 def syntax_of(element: model.AnalysedPartition) -> ast.Partition: ...
 def syntax_of(element: model.AnalysedQuery | model.AnalysedPartition) -> ast.ExecutionElement:
-    """Return the syntax that `element` came from.
+    """Return the syntax from which `element` was analysed.
 
     Raises:
         TypeError: If the element was built by hand without syntax.

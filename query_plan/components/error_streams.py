@@ -2,8 +2,8 @@
 
     stage ── !S ──▶ query S_errors ──▶ stream S_errors ──▶ publisher ──▶ worker: sink error-store
 
-Each stage that takes `S` in has such a query at its end, and the publisher gives its stream out as any other, so that
-failed events are acknowledged, and belong to checkpoints, as results are.
+Each stage that reads `S` ends with such a query, and the publisher sends its stream like any other. So failed events
+are acknowledged and take part in checkpoints, as results do.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from siddhi.analysis import model
 from siddhi.language import ast
 
 SINK_TYPE = "error-store"
-"""What workers call the sink."""
+"""The type of the sink for workers."""
 STREAM_OPTION = "stream"
-"""Its option that names the stream in which the events failed."""
+"""The sink's option with the name of the stream whose events failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ErrorStream:
     span: ast.Span
 
     def query(self) -> ast.Query:
-        """Return the query that fills the stream, in every stage that reads `of`."""
+        """Return the query that fills the stream, for every stage that reads `of`."""
         name = ast.Annotation("info", (ast.AnnotationElement("name", self.stream.id),))
         source, target = ast.SingleInput(self.of, fault=True), ast.InsertInto(self.stream.id)
         return ast.Query(source, target, annotations=(name,), span=self.span)

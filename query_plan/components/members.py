@@ -1,6 +1,6 @@
-"""The members of execution groups: what each query, partition and aggregation takes in, gives out and keeps.
+"""The members of execution groups: the streams and the state that each query, partition and aggregation uses.
 
-A member is the smallest thing that can be placed. Everything here is read from the analysed app; nothing is decided.
+This module only collects facts from the analysed app; planning decides.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ STATELESS_STREAM_FUNCTIONS = frozenset({("", "log"), ("", "pol2Cart")})
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A stream that a member takes in, and how the instances of a parallel stage would have to share it.
+    """A stream that a member reads, and how the instances of a parallel stage must share it.
 
-    `bears` are other groupings that do as well, where somebody else asks for them: those by a key of the member's own.
+    `bears` are other groupings that give the same results, by a key of the member's own. They are used if another
+    member requires one.
     """
 
     stream: str
@@ -46,12 +47,12 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """`state` are the tables, named windows and aggregations that it uses; all of them live in the memory of an engine.
+    """The smallest unit of placement: a query, a partition or an aggregation.
 
-    `private` are the streams that no definition can name and that therefore stay in one stage: `#S` outside partitions,
-    and `!S`, which every reader of `S` may write. `keeps` says in words which state of its own forbids to run it in
-    parallel, None when nothing does. `named` says that the plan itself gives the name; `inside` are the names of the
-    queries in a partition.
+    `state` are the tables, named windows and aggregations that it uses, all in the memory of an engine. `private` are
+    the streams without a definition, which therefore stay in one stage: `#S` outside partitions, and `!S`, which every
+    reader of `S` may write. `keeps` describes the state that prevents several instances, None when there is none.
+    `named` means that the plan itself gives the name; `inside` are the names of the queries in a partition.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Member:
 
     @property
     def parallel(self) -> int:
-        """The number of instances that the plan asks for at first, at least 1."""
+        """The initial number of instances that the plan requests, at least 1."""
         return self.distribution.bounds[0]
 
     @property
@@ -79,29 +80,29 @@ class Member:
 
     @property
     def parallel_text(self) -> str:
-        """The number of instances in words."""
+        """The number of instances, as text for messages."""
         if not self.distribution.scales:
             return f"parallel {self.parallel}"
         return f"parallel auto ({self.parallel} to {self.most})"
 
     @property
     def group(self) -> str | None:
-        """The execution group that it asks for."""
+        """The execution group that it requests."""
         return self.distribution.group.text if self.distribution.group else None
 
     @property
     def parallel_span(self) -> ast.Span:
-        """Where its `parallel` stands; the whole of it when it says none."""
+        """The position of its `parallel`; without one, that of the member."""
         return self.distribution.parallel.span if self.distribution.parallel else self.span
 
     @property
     def group_span(self) -> ast.Span:
-        """Where its `execGroup` stands; the whole of it when it names none."""
+        """The position of its `execGroup`; without one, that of the member."""
         return self.distribution.group.span if self.distribution.group else self.span
 
 
 def members(app: model.AnalysedApp) -> tuple[Member, ...]:
-    """Every query and partition in text order, then every aggregation in order of definition."""
+    """Return every query and partition in text order, then every aggregation in order of definition."""
     handled = _handled_faults(app)
     named = zip(app.elements, element_names(app), strict=True)
     elements = tuple(_element(element, name, handled) for element, name in named)
@@ -123,7 +124,7 @@ def _with_shared_state(member: Member, header: Header) -> Member:
 
 
 def state_kept(query: model.AnalysedQuery) -> str | None:
-    """Return what `query` remembers from one event to the next, in words; None when it is stateless."""
+    """Return a description of the state that `query` keeps between events; None when it is stateless."""
     selection, source = query.selection, query.input
     if isinstance(source, model.Join):
         return "a join"
@@ -181,7 +182,7 @@ def _element(
 
 
 def _kept_over_keys(partition: model.AnalysedPartition) -> str | None:
-    """Like `state_kept`, for a partition: the state that does not depend on a key."""
+    """Like `state_kept`, for a partition: describe the state that is shared by all keys."""
     windows = (source.window for query in partition.queries for source in sources(query))
     spanning = any(window is not None and spans_keys(window) for window in windows)
     return "the expression of a window" if spanning else None
@@ -203,7 +204,7 @@ def _own_keys(query: model.AnalysedQuery) -> Iterator[str]:
     if not isinstance(source, model.SourceInput) or query.rate is not None or _kept_by_source(source) is not None:
         return
     if having is not None and has_aggregate(having):
-        return  # which runs over all groups
+        return  # the count over all groups
     for key in query.selection.group_by:
         if isinstance(key, model.AttributeValue) and key.name in source.schema and key.type is not _OBJECT:
             yield key.name

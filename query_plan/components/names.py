@@ -1,12 +1,12 @@
-"""Names of queries and partitions that the plan gives none: from where they stand in the flow of events.
+"""Derive names for unnamed queries and partitions from their place in the flow of events.
 
-A query is called after what it takes in and gives out (`Clicks_to_Busy`), a partition after its streams and keys
-(`Clicks_Logins_by_user_id`), a query inside a partition after both (`sessions.Clicks_to_Busy`). The second of the same
-place is `…_2`. So neither an edit inside a query nor a new query elsewhere renames the others; only a new one in front
-of another with the same streams does.
+A query is named after its inputs and output (`Clicks_to_Busy`), a partition after its streams and keys
+(`Clicks_Logins_by_user_id`), a query inside a partition after both (`sessions.Clicks_to_Busy`). Further ones with the
+same name get `_2`, `_3` and so on. So an edit inside a query, or a new query elsewhere, does not rename the others.
+Only a new query in front of others with the same streams does.
 
-A name that a plan gives to a query in a partition need only be unique there. Where an element elsewhere has it, too,
-the query is called `partition.name`.
+A name that a plan gives to a query in a partition need only be unique there. Where an element elsewhere has the same
+name, the query is called `partition.name`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from siddhi.analysis import model
 from siddhi.language import ast
 
 MAXIMUM_CHARACTERS = 100
-"""Names made of long stream names end here; an ordinal may follow."""
+"""The maximum length of a name made of stream names; an ordinal may follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElementName:
-    """The name of a query or partition, whether the plan itself gives it, and the names of the queries inside."""
+    """The name of a query or partition, whether the plan itself sets it, and the names of the queries inside."""
 
     name: str
     written: bool
@@ -44,21 +44,21 @@ def element_names(app: model.AnalysedApp) -> tuple[ElementName, ...]:
 
 
 class _Free:
-    """Hands names out, each once. `used` are the written names that belong to somebody already."""
+    """Hands out each name once; `used` are the names that the plan itself gives."""
 
     def __init__(self, taken: Iterable[str], used: Iterable[str]) -> None:
         self._taken = set(taken)
         self._used = set(used)
 
     def own(self, written: str, partition: str) -> str:
-        """Return the name of a query in `partition`: the written one, unless an element elsewhere has it."""
+        """Return the name of a query in `partition`, prefixed with the partition's if another element has it."""
         if written in self._used:
             return self.take(f"{partition}.{written}")
         self._used.add(written)
         return written
 
     def take(self, wanted: str) -> str:
-        """`wanted`, or `wanted_2` and so on when it is taken."""
+        """Return `wanted`, or `wanted_2` and so on when it is taken."""
         name, ordinal = wanted, 1
         while name in self._taken:
             ordinal += 1
@@ -68,7 +68,7 @@ class _Free:
 
 
 def given_names(app: model.AnalysedApp) -> Iterator[str]:
-    """All names of stages, queries and partitions that the plan itself gives, and those that every plan has."""
+    """Return all names of stages, queries and partitions that the plan itself gives, and those that every plan has."""
     yield from (RECEIVER_NAME, PUBLISHER_NAME, *app.triggers, *app.aggregations)
     for element in app.syntax.elements:
         group = read_distribution(element.annotations).group
@@ -116,6 +116,6 @@ def _key_word(key: model.PartitionKey) -> str:
 
 
 def _joined(names: Iterable[str]) -> str:
-    """Return the different `names` in order, joined, without the marks of inner and fault streams and other signs."""
+    """Return the distinct `names` in order, joined, without special characters."""
     words = (re.sub(r"\W+", "_", name).strip("_") for name in dict.fromkeys(names))
     return "_".join(words)[:MAXIMUM_CHARACTERS]

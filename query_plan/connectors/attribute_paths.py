@@ -1,4 +1,4 @@
-"""`@attributes` of a source: where the value of each attribute stands. What a path is, each mapper says."""
+"""`@attributes` of a source: the path to the value of each attribute. Each mapper defines its own kind of path."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from cep_common.errors import ConfigError
 
 PATHS = "attributes"
-"""What begins the options that `@attributes` becomes."""
+"""The prefix of the options made of `@attributes`."""
 _TRANSPORT = re.compile(r"\s*trp:", re.IGNORECASE)
 
 
@@ -49,6 +49,6 @@ def transport_property(path: str) -> str | None:
 
 
 def refuse_transport(what: str, path: str, where: str) -> None:
-    """ConfigError when `path` asks for a property of the transport."""
+    """Raise ConfigError when `path` refers to a transport property."""
     if transport_property(path) is not None:
         raise ConfigError(f"{where}: {what}: only sources http and kafka have transport properties ({path.strip()})")

@@ -1,8 +1,9 @@
-"""`@distribution` of sinks: their destinations, and which events each of them gets.
+"""`@distribution` of sinks: the destinations, and which events each gets.
 
-A sink with destinations is one connector whose options hold those of its destinations (`distribution.destination.0.x`).
-`broadcast` and `partitioned` become a sink for each destination when the plan is compiled, so that none waits for
-another; `roundRobin` stays one sink, which moves events from a destination that fails to the others.
+A sink with destinations is one connector whose options include those of its destinations
+(`distribution.destination.0.x`). When the plan is compiled, `broadcast` and `partitioned` become one sink for each
+destination, so that a slow destination does not delay the others. `roundRobin` stays one sink, which sends events to
+other destinations when one fails.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ STRATEGY = "distribution.strategy"
 KEY = "distribution.partitionKey"
 COUNT = "distribution/destinations"
 SHARE = "distribution/share"
-"""These two are written for workers alone: no annotation can have an option with a slash."""
+"""Options that only the compiler writes: annotations cannot have an option with a slash."""
 ROUND_ROBIN, PARTITIONED, BROADCAST = STRATEGIES = ("roundRobin", "partitioned", "broadcast")
 _OURS = re.compile(rf"{NAME}(?:[./].*)?")
 _DESTINATION = re.compile(r"distribution\.destination\.(\d+)\.(.+)")
@@ -33,7 +34,7 @@ _MOST_DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class DestinationShare:
-    """Of the events whose `key` has a hash code, those whose hash code leaves `index` when divided by `count`."""
+    """The events whose `key` has a hash code that leaves the remainder `index` when divided by `count`."""
 
     key: str
     index: int
@@ -41,7 +42,7 @@ class DestinationShare:
 
 
 def options_of_distribution(annotation: ast.Annotation) -> Iterator[tuple[str, str]]:
-    """Yield what `@distribution` says, as options of its sink."""
+    """Yield the elements of `@distribution` as options of its sink."""
     for element in annotation.elements:
         yield option_name(element), element.value
     destinations = destinations_in(annotation)
@@ -53,7 +54,7 @@ def options_of_distribution(annotation: ast.Annotation) -> Iterator[tuple[str, s
 
 
 def option_name(element: ast.AnnotationElement) -> str:
-    """Return the sink's option that an element of `@distribution` is; the letter case of its name does not matter."""
+    """Return the name of the sink's option for an element of `@distribution`; letter case does not matter."""
     name = element.key or ""
     return _WORDS.get(name.casefold(), f"{NAME}.{name}".rstrip("."))
 
@@ -64,7 +65,7 @@ def destinations_in(annotation: ast.Annotation) -> list[ast.Annotation]:
 
 
 def is_distributed(options: Mapping[str, str]) -> bool:
-    """Return whether a sink has several destinations, or a share of the events of one that had."""
+    """Return whether a sink has several destinations, or is one of several sinks that share the events."""
     return any(map(_OURS.fullmatch, options))
 
 
@@ -81,14 +82,14 @@ def own_options(options: Mapping[str, str]) -> tuple[dict[str, str], ...]:
 
 
 def destinations_of(sink: Connector) -> tuple[Connector, ...]:
-    """Return the sink of each destination, without what `@distribution` says; `sink` alone if it has none."""
+    """Return one sink for each destination, without the options of `@distribution`; `sink` alone if it has none."""
     common = {name: text for name, text in sink.options.items() if _OURS.fullmatch(name) is None}
     each = own_options(sink.options) or ({},)
     return tuple(msgspec.structs.replace(sink, options=common | own) for own in each)
 
 
 def separated(sink: Connector) -> tuple[Connector, ...]:
-    """Return the sinks as which workers run `sink`: one for each destination, unless these take turns."""
+    """Return the sinks that workers run for `sink`: one for each destination, except with `roundRobin`."""
     strategy, count = _strategy(sink.options), len(own_options(sink.options))
     if not count or strategy not in (PARTITIONED, BROADCAST) or (strategy == PARTITIONED and KEY not in sink.options):
         return (sink,)
@@ -102,24 +103,24 @@ def separated(sink: Connector) -> tuple[Connector, ...]:
 
 
 def takes_turns(options: Mapping[str, str]) -> bool:
-    """Return whether the destinations of a sink are one sink, to be tried in turns."""
+    """Return whether the sink tries its destinations in turn (`roundRobin`)."""
     return _strategy(options) == ROUND_ROBIN
 
 
 def share_of(options: Mapping[str, str]) -> DestinationShare | None:
-    """Return which events the sink of one destination gets; None: all."""
+    """Return the share of the events that a destination's sink gets; None means all."""
     written = _SHARE.fullmatch(options.get(SHARE, ""))
     return DestinationShare(options[KEY], int(written[1]), int(written[2])) if written and KEY in options else None
 
 
 def shares_out_alike(former: Sequence[Connector], edited: Sequence[Connector]) -> bool:
-    """Return whether an edit of a stream's sinks leaves each destination the events that wait for it.
+    """Return whether an edit of a stream's sinks keeps the assignment of waiting events to destinations.
 
-    It does not if it takes a sink away, or changes the number or order of destinations that share events, their
-    strategy or key.
+    It does not if it removes a sink, or changes the number or order of destinations that share events, their strategy
+    or key.
     """
     if not any(is_distributed(one.options) for one in (*former, *edited)):
-        return len(edited) >= len(former)  # each has all events, and is known again by its options
+        return len(edited) >= len(former)  # each gets all events and is identified by its options
     if [_rule(one) for one in former] != [_rule(one) for one in edited]:
         return False
     had, has = ([own for sink in sinks for own in destinations_of(sink)] for sinks in (former, edited))
@@ -134,7 +135,7 @@ def _rule(sink: Connector) -> tuple[str, dict[str, str]]:
 
 
 def distribution_faults(options: Mapping[str, str], attributes: Sequence[str]) -> Iterator[Fault]:
-    """Yield what is wrong with the `@distribution` of a sink."""
+    """Yield the faults of a sink's `@distribution`."""
     if share_of(options) is not None:
         return
     known = {STRATEGY, KEY, COUNT}

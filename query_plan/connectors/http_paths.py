@@ -1,4 +1,4 @@
-"""Paths of sources `http`: each tenant has its own, so that tenants cannot take each other's paths. Pure."""
+"""Paths of HTTP sources. Each tenant has its own prefix, so that tenants cannot take each other's paths."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.protocol.registry import Connector, StreamBinding
 
 OF_TENANTS = "/t"
-"""Below this are the paths of all tenants but the super tenant: `/t/<tenant>/…`."""
+"""The prefix of all tenants but the super tenant: `/t/<tenant>/…`."""
 _EVENTS = "/events"
 
 Place = tuple[str, str]
-"""`host:port`, empty for the built-in server of workers, and the path there."""
+"""`host:port`, empty for the built-in server of workers, and the path."""
 
 
 def default_path(key: PlanKey, stream: str) -> str:
-    """Where a source listens whose plan does not say."""
+    """Return the path of a source whose plan sets none."""
     path = f"/{key.plan}/{stream}"
     return path if key.tenant == SUPER_TENANT else f"{OF_TENANTS}/{key.tenant}{path}"
 
 
 def refuse_path(path: str, tenant: int) -> str:
-    """Why a plan of the tenant may not listen at `path`, which it names itself; empty when it may."""
+    """Return the reason why the tenant's plan may not listen at `path`; empty when it may."""
     plain = posixpath.normpath(unquote(path))
     if plain != path.rstrip("/") or path.startswith("//"):
         return f"{path} has another spelling; write {plain}"
@@ -61,10 +61,10 @@ def path_faults(
     others: Iterable[tuple[PlanKey, Iterable[Connector]]],
     built_in: Collection[str],
 ) -> Iterator[tuple[Connector, str]]:
-    """Yield the sources of the plan `key` whose paths belong to somebody else, with the reason.
+    """Yield the sources of the plan `key` whose paths are taken, with the reason.
 
-    A path may be used by one of the `others`, or belong to another tenant. The message names the owner only to the
-    owner's tenant.
+    A path may be used by one of the `others`, or belong to another tenant. Only the owner's tenant sees the owner's
+    name.
     """
     tied = {binding.stream for binding in imported}
     held = {
@@ -88,7 +88,7 @@ def path_faults(
 
 
 def source_place(source: Connector, key: PlanKey, built_in: Collection[str]) -> Place | None:
-    """Return where a source of the plan listens; None for one that is not a source `http` of its own."""
+    """Return where a source of the plan listens; None unless it is an HTTP source with its own path."""
     if source.type != "http" or "ref" in source.options:
         return None
     return place_of(source.options.get("receiver.url", ""), key, source.stream, built_in)

@@ -1,4 +1,4 @@
-"""Everything that is wrong with one source or sink, as far as its declaration tells."""
+"""Check the declaration of one source or sink."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CONNECTORS: dict[Kind, dict[str, type[Options]]] = {
         "zeromq": sinks.ZeromqSinkOptions,
     },
 }
-"""The types that workers have, with their options."""
+"""The connector types of workers, with their options."""
 
 MAPPERS: dict[Kind, dict[str, type[Options]]] = {
     "source": {
@@ -64,7 +64,7 @@ MAPPERS: dict[Kind, dict[str, type[Options]]] = {
         **SCHEMA_OPTIONS["sink"],
     },
 }
-"""The mappers of the types that turn events into texts or back, with their options."""
+"""The mappers of types that convert events to text or back, with their options."""
 
 KEY_VALUE: dict[Kind, type[Options]] = {
     "source": mappers.KeyValueSourceOptions,
@@ -74,9 +74,9 @@ TEXTUAL: dict[Kind, tuple[str, ...]] = {
     "source": ("file", "http", "kafka"),
     "sink": ("email", "file", "http", "kafka", "log"),
 }
-"""The types that have mappers of texts."""
+"""The types that use text mappers."""
 NO_MAPPER = ("", "passThrough")
-"""With these the type's own mapper is taken."""
+"""Mapper names that select the type's own mapper."""
 _REF = "write the options of the destination, or ref at the sink"
 _DEFAULT_MAPPER = {"source": "json", "sink": ""}
 _TEMPLATED = ("json", "text", "xml")
@@ -85,14 +85,15 @@ _ADVICE = {
     "payload": "write it within @map(…)",
     "attributes": "write it within @map(…)",
 }
-"""What Siddhi has, and what to do instead."""
+"""Options of Siddhi without effect, and the alternative to each."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFault:
-    """A fault of a connector's options, or (`in_map`) of its mapper's.
+    """A fault of a connector's options or, with `in_map`, of its mapper's.
 
-    `about_type` says that the type is the fault, `destination` whose option it is, if it is one's own.
+    With `about_type` the type itself is wrong. `destination` is the number of the destination whose option it is, if it
+    belongs to one.
     """
 
     fault: Fault
@@ -151,7 +152,7 @@ def _single_faults(kind: Kind, connector: Connector, attributes: Sequence[str]) 
 
 
 def refuse_faults(kind: Kind, connector: Connector, attributes: Sequence[str], where: str) -> None:
-    """ConfigError for the first fault that keeps `connector` from running."""
+    """Raise ConfigError for the first fault that prevents `connector` from running."""
     for found in connector_faults(kind, connector, attributes):
         if found.fault.kind is not FaultKind.IDLE:
             place = f"@map of {where}" if found.in_map else where
@@ -218,7 +219,7 @@ def _mapper_faults(kind: Kind, connector: Connector, attributes: Sequence[str]) 
 
 
 def _untexted_faults(kind: Kind, connector: Connector, attributes: Sequence[str]) -> Iterator[ConnectorFault]:
-    """Types without mappers of texts: a topic may have `keyvalue`, the others none."""
+    """Yield the faults of mappers for types without text mappers: a topic may have `keyvalue`, the others none."""
     given = {name: text for name, text in connector.mapper_options.items() if name != "ref"}
     if connector.type != "inMemory":
         if (given or connector.mapper not in NO_MAPPER) and connector.type == "zeromq":
@@ -237,7 +238,7 @@ def _untexted_faults(kind: Kind, connector: Connector, attributes: Sequence[str]
 
 
 def _judged(option: str, text: str) -> str:
-    """Return the option as it may look once its secrets are filled in."""
+    """Return the option with secrets replaced by sample values."""
     if is_whole_reference(text) and option.endswith("url"):
         return "https://secret.invalid/"
     return with_sample(text, "secret")
@@ -250,7 +251,7 @@ def _idle_if(idle: bool) -> FaultKind:
 def _path_faults(
     mapper: str, paths: Mapping[str, str], given: Mapping[str, str], attributes: Sequence[str]
 ) -> Iterator[Fault]:
-    """Yield the faults of `@attributes`: unknown attributes, and paths that lead nowhere."""
+    """Yield the faults of `@attributes`: unknown attributes and invalid paths."""
     if paths:
         yield from _named_faults(paths, attributes)
     if mapper == "json" or mapper in SCHEMA_MAPPERS:
@@ -287,7 +288,7 @@ def _in_map(fault: Fault) -> ConnectorFault:
 
 
 def _meant(written: str, known: Iterable[str]) -> str:
-    """Return which of the `known` words may be meant, or all of them."""
+    """Return the most similar of the `known` words, or all of them."""
     words = {one.casefold(): one for one in known}
     near = difflib.get_close_matches(written.casefold(), words, n=1)
     return f"did you mean '{words[near[0]]}'?" if near else f"known types: {', '.join(words.values())}"

@@ -1,4 +1,4 @@
-"""The options of sources and sinks of type `kafka`: those of Siddhi's, and how a connection is protected."""
+"""The options of sources and sinks of type `kafka`: Siddhi's own, and the security of the connection."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from query_plan.connectors.sinks import OnError, read_headers
 from query_plan.connectors.sources import Truth
 
 SCHEME = "kafka"
-"""The scheme of brokers in the lists of what plans may reach."""
+"""The scheme of brokers in allow-lists."""
 PORT = 9092
 SEQUENCE = re.compile(r"[^:~\s]{1,100}")
-"""What a `sequence.id` may be: a colon and a tilde end it in messages."""
+"""The valid form of a `sequence.id`: colon and tilde are separators in messages."""
 RESETS = ("earliest", "latest", "none")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LAST_PARTITION = 2**31 - 1
@@ -75,9 +75,9 @@ def read_offsets(text: str) -> dict[str, int]:
 class KafkaConnection(Options, frozen=True, kw_only=True):
     """The connection to Kafka, as sources and sinks share it.
 
-    `bootstrap.servers` (`host:port,host:port`) are the brokers to connect to first. The connection is protected as
-    `security.protocol` says; the password of `sasl.username` is `sasl.password` or the first line of `password.file`.
-    `optional.configuration` holds further settings of the client, `name:value,name:value`.
+    `bootstrap.servers` (`host:port,host:port`) are the brokers to connect to first. `security.protocol` selects the
+    protection of the connection; the password of `sasl.username` is `sasl.password` or the first line of
+    `password.file`. `optional.configuration` holds further settings of the client, `name:value,name:value`.
     """
 
     bootstrap_servers: str
@@ -96,7 +96,7 @@ class KafkaConnection(Options, frozen=True, kw_only=True):
     settings: ClassVar[frozenset[str]] = frozenset()
 
     def faults(self) -> Iterator[Fault]:
-        """Brokers are addresses, and what belongs together is there."""
+        """Check the addresses of brokers, and that related options are given together."""
         try:
             read_servers(self.bootstrap_servers)
         except ValueError as error:
@@ -121,12 +121,13 @@ class KafkaSourceOptions(KafkaConnection, frozen=True, kw_only=True):
     """The options of a Kafka source.
 
     It reads the topics in `topic.list`, all their partitions or those in `partition.no.list`. Workers share the
-    partitions as the consumer group `group.id`. A partition that was never read begins after the offset in
-    `topic.offsets.map`, or where `auto.offset.reset` (in `optional.configuration`; earliest by default) says. With
-    `seq.enabled` messages have a header with a number (sinks' `sequence.id`), and repeated numbers are dropped. With
-    `enable.offsets.commit` the source commits to the brokers how far events are in the worker's log;
-    `enable.async.commit` does not wait for their answer. `timestamp` names the attribute (or in JSON a key of its
-    own) that holds the event's time. `threading.option` is Siddhi's: order is kept within each partition in any case.
+    partitions as the consumer group `group.id`. A partition without a position begins after the offset in
+    `topic.offsets.map`, or else where `auto.offset.reset` (in `optional.configuration`; earliest by default) points.
+    With `seq.enabled` messages have a header with a number (sinks' `sequence.id`), and repeated numbers are dropped.
+    With `enable.offsets.commit` the source commits the offsets of events that the worker's log contains;
+    `enable.async.commit` does not wait for the brokers' answer. `timestamp` names the attribute (or in JSON a key of
+    its own) that holds the event's time. `threading.option` is Siddhi's: order is kept within each partition in any
+    case.
     """
 
     topic_list: str
@@ -142,7 +143,7 @@ class KafkaSourceOptions(KafkaConnection, frozen=True, kw_only=True):
     settings: ClassVar[frozenset[str]] = CONSUMER
 
     def faults(self) -> Iterator[Fault]:
-        """Topics, partitions and offsets are such."""
+        """Check topics, partitions and offsets."""
         yield from super().faults()
         if not self.group_id.strip():
             yield Fault("group.id", "must not be empty")
@@ -168,7 +169,7 @@ class KafkaSourceOptions(KafkaConnection, frozen=True, kw_only=True):
             yield Fault(OPTION, f"auto.offset.reset must be {' or '.join(RESETS)}, not {self.reset()[:40]!r}")
 
     def reset(self) -> str:
-        """Return where reading begins in a partition that was never read, or whose position is gone."""
+        """Return where reading begins in a partition without a valid position."""
         return settings_in(self.optional_configuration).get("auto.offset.reset", RESETS[0])
 
 
@@ -177,11 +178,11 @@ class KafkaSinkOptions(KafkaConnection, frozen=True, kw_only=True):
 
     It sends a message for each event to `topic`, with `key`, to `partition.no` (without one the key decides, as in
     Kafka's Java clients), and with `headers`, written as for the sink http. These four may hold `{{attribute}}`. With
-    `is.synchronous` a message is sent when the broker has the one before. `sequence.id` begins a header with a
+    `is.synchronous` each message waits until the broker has the previous one. `sequence.id` adds a header with a
     number, by which sources with `seq.enabled` recognise duplicates. Plans that deliver exactly once write in
-    transactions, unless `transactions` is false: then the header `cep-id` identifies duplicates. `on.error` WAIT
-    waits for the broker forever and so stops the plan; LOG gives events up after `timeout.ms`, STORE (and STREAM)
-    then keeps them in the error store.
+    transactions, unless `transactions` is false: then the header `cep-id` identifies duplicates. `on.error` WAIT waits
+    for the broker forever and so stops the plan; LOG drops events after `timeout.ms`, STORE (and STREAM) then keeps
+    them in the error store.
     """
 
     topic: str

@@ -1,7 +1,7 @@
-"""Settings of Kafka clients: `optional.configuration`, and which of its names plans may set.
+"""Settings of Kafka clients: `optional.configuration`, and the names that plans may set.
 
-Names are those of librdkafka, most of which Kafka's Java clients share. Only listed ones are taken: others open files
-or connections that no list of the worker's configuration would have been asked about.
+Names are those of librdkafka, most of which Kafka's Java clients share. Only listed names are allowed: others could
+open files or connections that bypass the worker's allow-lists.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ JAVA_NAMES = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "sasl.mechanism": "sasl.mechanisms",
 }
-"""Names of Java clients that librdkafka calls otherwise."""
+"""Names of Java clients that differ in librdkafka."""
 
 _SERIALIZERS = "mappers turn messages into events and back"
 _WAITS = "a message waits until the broker has it; timeout.ms and on.error determine when it is dropped"
@@ -70,7 +70,7 @@ NO_EFFECT: Mapping[str, str] = {
     "exclude.internal.topics": "topics are named one by one",
     "default.api.timeout.ms": "the client's calls have time-outs of their own",
 }
-"""Names that are accepted and mean nothing here, with the reason."""
+"""Names that are accepted without effect, with the reason."""
 _ELSEWHERE = {
     "bootstrap.servers": "write the option bootstrap.servers",
     "metadata.broker.list": "write the option bootstrap.servers",
@@ -143,6 +143,6 @@ def client_settings(text: str, own: frozenset[str]) -> dict[str, str]:
 
 
 def _shown(text: str) -> str:
-    """Return a name as a message shows it; an invalid one may be the end of a password with a comma."""
+    """Return a name for a message; an invalid one is masked, since it may be the end of a password with a comma."""
     name = text.strip()
     return name if len(name) <= _LONGEST and re.fullmatch(r"[\w.-]*", name) else f"'{name[:4]}…'"

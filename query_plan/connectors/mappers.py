@@ -10,7 +10,7 @@ from query_plan.connectors.sources import Truth
 
 LineEnd = Literal["\\n", "\\r\\n", "\n", "\r\n"]
 WHOLE = "$"
-"""The path to all of a body."""
+"""The path to the whole body."""
 _LINES = "several lines are always several events"
 _LISTS = "several events are a list, and a list is always several events"
 
@@ -18,8 +18,8 @@ _LISTS = "several events are a list, and a list is always several events"
 class CsvSourceOptions(Options, frozen=True):
     """The options of the CSV source mapper.
 
-    With `header.present` (or `header`, as Siddhi's mapper reads it) the first line of a body is skipped; with
-    `fail.on.unknown.attribute` false the values that a line is short of are null.
+    With `header.present` (or `header`, as in Siddhi's mapper) the first line of a body is skipped; with
+    `fail.on.unknown.attribute` false values that a line lacks are null.
     """
 
     delimiter: str = ","
@@ -68,8 +68,8 @@ class TextSourceOptions(Options, frozen=True):
 class XmlSourceOptions(Options, frozen=True):
     """The options of the XML source mapper.
 
-    `enclosing.element` is the XPath of the elements whose children are events, or that are events themselves with
-    `enclosing.element.as.event`; `namespaces` are its prefixes, `prefix=uri`, separated by commas. With
+    `enclosing.element` is the XPath of the elements whose children are events, or with `enclosing.element.as.event` of
+    the events themselves; `namespaces` declares its prefixes: `prefix=uri`, separated by commas. With
     `fail.on.missing.attribute` false a missing attribute is null. The last two options support Siddhi's default only.
     """
 
@@ -81,7 +81,7 @@ class XmlSourceOptions(Options, frozen=True):
     enable_streaming_xml_content: Literal["false"] = "false"
 
     def faults(self) -> Iterator[Fault]:
-        """Check that the namespaces are pairs."""
+        """Check the form of the namespaces."""
         try:
             read_namespaces(self.namespaces)
         except ValueError as error:
@@ -100,7 +100,10 @@ class KeyValueSourceOptions(Options, frozen=True):
 
 
 class CsvSinkOptions(Options, frozen=True):
-    """With `header` the names of the attributes stand in a line before the first event."""
+    """The options of the CSV sink mapper.
+
+    With `header` the names of the attributes are in a line before the first event.
+    """
 
     delimiter: str = ","
     header: Truth = "false"
@@ -130,12 +133,12 @@ class JsonSinkOptions(Options, frozen=True):
 
 
 class NdjsonSinkOptions(Options, frozen=True):
-    """There is nothing to choose; `payload` is refused."""
+    """The options of the NDJSON sink mapper: none; `payload` is refused."""
 
     payload: str = ""
 
     def faults(self) -> Iterator[Fault]:
-        """There is no template."""
+        """Check that there is no template."""
         if self.payload:
             yield Fault("payload", "is not supported by ndjson; use json or text")
 
@@ -168,7 +171,7 @@ class XmlSinkOptions(Options, frozen=True):
 
 
 class KeyValueSinkOptions(Options, frozen=True):
-    """There is nothing to choose beside `@payload`."""
+    """The options of the key-value sink mapper: none besides `@payload`."""
 
 
 def delimiter_faults(text: str) -> Iterator[Fault]:

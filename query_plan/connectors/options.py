@@ -1,4 +1,4 @@
-"""Options of connectors and mappers: texts by name, as plans and artefacts give them, into typed structs."""
+"""Convert options of connectors and mappers from texts by name to typed structs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LONGEST_NAME = 80
 
 
 class FaultKind(Enum):
-    """How much a fault matters.
+    """The effect of a fault.
 
-    `UNKNOWN`, `MISSING` and `WRONG` keep the connector from running, though a missing option may come from a
-    configuration. `IDLE` options are accepted and have no effect.
+    `UNKNOWN`, `MISSING` and `WRONG` prevent the connector from running, though a missing option may come from a
+    configuration. `IDLE` options are accepted without effect.
     """
 
     UNKNOWN = "unknown"
@@ -34,7 +34,7 @@ class FaultKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with the option `option` (empty: with the options as a whole), and what to do."""
+    """A fault of `option` (empty: of the options as a whole), and a hint."""
 
     option: str
     message: str
@@ -48,22 +48,22 @@ class Fault:
 
 
 def dotted(name: str) -> str:
-    """Return the name of an option from that of its field: `file_uri` is `file.uri`."""
+    """Return the name of the option for a field: `file_uri` is `file.uri`."""
     return name.replace("_", ".")
 
 
 class Options(msgspec.Struct, frozen=True, rename=dotted):
     """The options of one type.
 
-    `without_effect` are options of Siddhi that are accepted and mean nothing here, with the reason. `varying` are
-    those that may hold `{{attribute}}`, so that they differ from event to event.
+    `without_effect` are options of Siddhi that are accepted without effect, with the reason. `varying` are options that
+    may contain `{{attribute}}`, so that their values differ between events.
     """
 
     without_effect: ClassVar[Mapping[str, str]] = {}
     varying: ClassVar[frozenset[str]] = frozenset()
 
     def faults(self) -> Iterator[Fault]:
-        """Yield faults of options that are valid one by one; a template is replaced by a sample."""
+        """Yield faults of the combination of valid options; templates have been replaced by samples."""
         return iter(())
 
 
@@ -78,9 +78,9 @@ def option_names(kind: type[Options]) -> tuple[str, ...]:
 def option_faults(
     kind: type[Options], options: Mapping[str, str], *, given_elsewhere: bool = False
 ) -> tuple[Fault, ...]:
-    """Return everything that is wrong with `options`.
+    """Return all faults of `options`.
 
-    `given_elsewhere` says that missing ones may come from a configuration.
+    With `given_elsewhere` missing options may come from a configuration.
     """
     known = option_names(kind)
     unknown = (name for name in options if name not in known)
@@ -96,7 +96,7 @@ def option_faults(
                 found.append(Fault(name, str(error)))
         if name not in values and field.required:
             missing = True
-            values[name] = ""  # every required option is a text
+            values[name] = ""  # all required options are texts
             if name not in options and not given_elsewhere:
                 found.append(Fault("", f"missing required option {name}", kind=FaultKind.MISSING))
     together = msgspec.convert(values, kind).faults()
@@ -118,7 +118,7 @@ def read_options(kind: type[T], options: Mapping[str, str], where: str) -> T:
 
 
 def options_of(kind: type[T], options: Mapping[str, str]) -> T:
-    """Return the options as `kind`, after `option_faults` found no fault. They may hold values of events."""
+    """Return the options as `kind`, after `option_faults` found no fault. They may contain values of events."""
     fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
     return msgspec.convert({name: _converted(fields[name], options[name]) for name in options if name in fields}, kind)
 

@@ -1,4 +1,4 @@
-"""What a source or sink of a plan wants to reach, judged by the lists of the process that would run it."""
+"""Check a source or sink of a plan against the allow-lists of the process that would run it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTHING: frozenset[str] = frozenset()
 SECRETS = ("password", "password.file", "headers", "basic.auth.password", "consumer.secret", "refresh.token",
            "oauth.password", "sasl.password", "ssl.key.location", "ssl.key.password",
            "optional.configuration")  # fmt: skip
-"""Options that only the one they are meant for may get."""
+"""Options that may only be sent to the destination they are configured for."""
 PLACES: dict[str, tuple[str, ...]] = {
     "http": ("publisher.url", "token.url"),
     "email": ("host", "port"),
@@ -31,19 +31,19 @@ PLACES: dict[str, tuple[str, ...]] = {
     "rdbms": ("url",),
     "zeromq": ("endpoint",),
 }
-"""The options of connectors that say where to."""
+"""The options of connectors that name destinations."""
 MAP_SECRETS = ("basic.auth.username", "basic.auth.password", "ssl.keystore.path")
-"""The same, of mappers with a registry."""
+"""The same, for mappers with a registry."""
 SMTP = "smtp"
-"""The scheme of mail servers in lists, encrypted or not."""
+"""The scheme of mail servers in allow-lists, encrypted or not."""
 _FILES = ("file.uri", "dir.uri", "move.after.process", "move.after.failure")
 
 
 def reach_faults(kind: Kind, connector: Connector, guard: Guard, given: Collection[str] = NOTHING) -> Iterator[Fault]:
-    """Yield everything that the connector may not reach.
+    """Yield every destination of the connector that is not allowed.
 
-    Values that the operator has `given` in the configuration need no permission, and secrets among them are sent only
-    where the operator sends them.
+    Values from the operator's configuration (`given`) need no permission, and secrets among them may only be sent to
+    destinations from the configuration.
     """
     options = {name: text for name, text in connector.options.items() if name not in given}
     lent = [name for name in SECRETS if name in given]
@@ -63,7 +63,7 @@ def reach_faults(kind: Kind, connector: Connector, guard: Guard, given: Collecti
 
 
 def refuse_reach(kind: Kind, connector: Connector, guard: Guard, where: str, given: Collection[str]) -> None:
-    """ConfigError for the first thing that the connector may not reach."""
+    """Raise ConfigError for the first destination that is not allowed."""
     for fault in reach_faults(kind, connector, guard, given):
         raise ConfigError(f"{where}: {fault.text()}")
 
@@ -75,7 +75,7 @@ def _source_faults(type_: str, options: Mapping[str, str], guard: Guard) -> Iter
                 yield Fault(name, reason)
     if type_ == "zeromq":
         yield from _endpoint_faults(options, guard.refuse_listening)
-    # A source `http` on an address of its own is judged by the worker, which knows its own one.
+    # The worker checks an `http` source with its own address, since it knows which one is built in.
 
 
 def _sink_faults(type_: str, options: Mapping[str, str], whole: Mapping[str, str], guard: Guard) -> Iterator[Fault]:
@@ -107,14 +107,14 @@ def _kafka_faults(kind: Kind, options: Mapping[str, str], guard: Guard) -> Itera
     try:
         servers = read_servers(options.get("bootstrap.servers", ""))
     except ValueError:
-        return  # missing or wrong, which is said elsewhere
+        return  # missing or wrong, which is reported elsewhere
     for server in servers:
         if reason := refuse(SCHEME, server.host, server.port):
             yield Fault("bootstrap.servers", reason)
 
 
 def _mapper_faults(kind: Kind, options: Mapping[str, str], guard: Guard, given: Collection[str]) -> Iterator[Fault]:
-    """Yield what the mapper's registry and files may not be."""
+    """Yield the files and the registry of the mapper that are not allowed."""
     lent = [name for name in MAP_SECRETS if in_map(name) in given]
     own = {name: text for name, text in options.items() if in_map(name) not in given}
     if lent and REGISTRY in own:
@@ -131,7 +131,7 @@ def _mapper_faults(kind: Kind, options: Mapping[str, str], guard: Guard, given: 
 
 def _refuse_output(uri: str, guard: Guard) -> str:
     if not uri or uri.startswith("{{"):
-        return ""  # the sink asks for each event's file
+        return ""  # the sink checks the file of each event
     return guard.refuse_file(path_of(sample(uri)), "sink")
 
 
@@ -151,7 +151,7 @@ def refuse_web_url(url: str, guard: Guard, use: UrlUse = "sink") -> str:
             return ""
         scheme, host, port = parts.scheme, parts.hostname or "", parts.port
     except ValueError:
-        return ""  # that it is not a URL is said elsewhere
+        return ""  # invalid URLs are reported elsewhere
     if scheme not in ("http", "https") or not host:
         return ""
     return guard.refuse_url(scheme, host, port or DEFAULT_PORTS[scheme][0], use)

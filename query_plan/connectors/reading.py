@@ -1,4 +1,4 @@
-"""The sources and sinks that a plan declares at its streams, in the form sent to workers."""
+"""Read the sources and sinks of a plan's streams, in the form sent to workers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from siddhi.language import ast
 
 
 def read_connectors(app: AnalysedApp, kind: Literal["source", "sink"]) -> tuple[Connector, ...]:
-    """Every `@source` or `@sink` of the plan's streams, in text order.
+    """Return every `@source` and `@sink` of the plan's streams, in text order.
 
-    `type` is taken out of the options. `@map` gives the mapper, empty without it. Nested annotations become dotted
+    `type` is removed from the options. `@map` sets the mapper, empty without it. Nested annotations become dotted
     options: `@map(type='json', @attributes(a='$.x'))` has `attributes.a`, and `@payload('…')` is `payload`. Several
-    values without names have numbers: `@attributes('$.x', '$.y')` has `attributes.0` and `attributes.1`. A sink with
-    `@distribution` is one for each destination, unless these take turns.
+    values without names are numbered: `@attributes('$.x', '$.y')` has `attributes.0` and `attributes.1`. A sink with
+    `@distribution` becomes one for each destination, except with `roundRobin`.
     """
     return tuple(
         one
@@ -41,7 +41,7 @@ def connector_of(stream: str, annotation: ast.Annotation) -> Connector:
     for nested in annotation.annotations:
         if nested.name.casefold() == NAME:
             options |= dict(options_of_distribution(nested))
-        elif nested.name.casefold() not in ("map", "dist"):  # the planner says that @dist has no effect there
+        elif nested.name.casefold() not in ("map", "dist"):  # the planner reports that @dist has no effect there
             options |= dict(_flat(nested, f"{nested.name.casefold()}."))
     kind = options.pop("type", "")
     mapper = next(_named(annotation.annotations, "map"), ast.Annotation("map"))

@@ -1,4 +1,4 @@
-"""The options of mappers whose bodies have a schema: Avro, Protobuf and JSON Schema, with or without a registry."""
+"""The options of mappers with a schema: Avro, Protobuf and JSON Schema, with or without a registry."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from query_plan.connectors.options import Fault, Options
 from query_plan.connectors.sources import Truth
 
 SCHEMA_MAPPERS = ("avro", "jsonschema", "protobuf")
-"""The mappers that this module is about."""
+"""The mappers with a schema."""
 CARRIERS = ("http", "kafka")
-"""The types of sources and sinks that carry one binary body an event."""
+"""The types of sources and sinks with one binary body for each event."""
 REGISTRY = "schema.registry"
 FILES = ("schema.file", "ssl.keystore.path", "ssl.truststore.path")
 LARGEST_ID = 2**31 - 1
@@ -21,12 +21,12 @@ _JAVA = "there are no Java classes here: the schema comes from schema.registry, 
 
 
 class SchemaOptions(Options, frozen=True, kw_only=True):
-    """Where the schema of bodies comes from.
+    """The origin of the schema.
 
-    It is the text of `schema.def`, that of the file `schema.file`, or comes from the registry at `schema.registry`: the
-    one with the number `schema.id`, or version `schema.version` of `schema.subject`. Requests to the registry carry
-    `basic.auth.username` and `basic.auth.password`. `ssl.truststore.path` is a PEM file with the certificates that may
-    sign the registry's, `ssl.keystore.path` one with the worker's own certificate and its key.
+    It is the text of `schema.def`, the file `schema.file`, or comes from the registry at `schema.registry`: the schema
+    with the number `schema.id`, or version `schema.version` of `schema.subject`. Requests to the registry carry
+    `basic.auth.username` and `basic.auth.password`. `ssl.truststore.path` is a PEM file with the trusted certificates,
+    `ssl.keystore.path` one with the worker's own certificate and its key.
     """
 
     schema_registry: str = ""
@@ -43,7 +43,7 @@ class SchemaOptions(Options, frozen=True, kw_only=True):
     without_effect: ClassVar[Mapping[str, str]] = {"ssl.keystore.password": _PEM, "ssl.truststore.password": _PEM}
 
     def faults(self) -> Iterator[Fault]:
-        """Yield a fault unless the schema comes from one place and the registry's URL is one."""
+        """Check that the schema has a single origin and that the registry's URL is valid."""
         if self.schema_registry and (wrong := _url_fault(self.schema_registry)):
             yield Fault(REGISTRY, wrong)
         if self.schema_id and not _is_id(self.schema_id):
@@ -67,12 +67,12 @@ class SchemaOptions(Options, frozen=True, kw_only=True):
         yield from self.source_faults()
 
     def source_faults(self) -> Iterator[Fault]:
-        """Yield what is wrong with where the schema comes from."""
+        """Yield the faults of the schema's origin."""
         if self.own() and self.schema_id:
             yield Fault("", "schema.id and schema.def (or schema.file): write one of them")
 
     def own(self) -> bool:
-        """Return whether the plan itself gives a schema."""
+        """Return whether the plan itself contains a schema."""
         return bool(self.schema_def or self.schema_file)
 
     def named(self) -> bool:
@@ -80,7 +80,7 @@ class SchemaOptions(Options, frozen=True, kw_only=True):
         return bool(self.schema_id or self.schema_subject)
 
     def framed(self) -> bool:
-        """Return whether a body begins with the number of its schema, as Confluent's clients write it."""
+        """Return whether a body begins with the number of its schema, as in Confluent's wire format."""
         return bool(self.schema_registry)
 
 
@@ -114,10 +114,11 @@ class _SchemaSinkOptions(SchemaOptions, frozen=True, kw_only=True):
 
 
 class AvroSourceOptions(_SchemaSourceOptions, frozen=True, kw_only=True):
-    """Bodies are bare Avro of one schema or, with `use.avro.deserializer`, begin with the number of theirs.
+    """The options of the Avro source mapper.
 
-    Then the plan's own schema, if there is one, is the reader's: fields that a body lacks have its defaults. With
-    `fail.on.missing.attribute` false an attribute that has no field is null.
+    Bodies are plain Avro of one schema or, with `use.avro.deserializer`, begin with the number of their schema. Then
+    the plan's own schema, if there is one, is the reader's schema: fields that a body lacks have its defaults. With
+    `fail.on.missing.attribute` false an attribute without a field is null.
     """
 
     use_avro_deserializer: Truth = "false"
@@ -127,7 +128,7 @@ class AvroSourceOptions(_SchemaSourceOptions, frozen=True, kw_only=True):
         return self.use_avro_deserializer == "true"
 
     def source_faults(self) -> Iterator[Fault]:
-        """Yield a fault unless bare bodies have one schema."""
+        """Check that plain bodies have one schema."""
         if self.framed():
             if not self.schema_registry:
                 yield Fault("use.avro.deserializer", "needs schema.registry, where the schemas of bodies are")
@@ -139,9 +140,10 @@ class AvroSourceOptions(_SchemaSourceOptions, frozen=True, kw_only=True):
 
 
 class AvroSinkOptions(_SchemaSinkOptions, frozen=True, kw_only=True):
-    """Bodies are bare Avro or, with `use.avro.serializer`, begin with the number of the schema in the registry.
+    """The options of the Avro sink mapper.
 
-    A schema of the plan's own is registered then, as a version of `schema.subject`, unless it already exists.
+    Bodies are plain Avro or, with `use.avro.serializer`, begin with the number of the schema in the registry. The
+    plan's own schema is then registered as a version of `schema.subject`, unless it already exists.
     """
 
     use_avro_serializer: Truth = "false"
@@ -151,7 +153,7 @@ class AvroSinkOptions(_SchemaSinkOptions, frozen=True, kw_only=True):
         return self.use_avro_serializer == "true"
 
     def source_faults(self) -> Iterator[Fault]:
-        """Yield a fault unless bare bodies have one schema, and framed ones a number."""
+        """Check that plain bodies have one schema, and framed ones a number."""
         if self.framed():
             if not self.schema_registry:
                 yield Fault("use.avro.serializer", "needs schema.registry, where the schema has its number")
@@ -163,11 +165,11 @@ class AvroSinkOptions(_SchemaSinkOptions, frozen=True, kw_only=True):
 
 
 class ProtobufSourceOptions(_SchemaSourceOptions, frozen=True, kw_only=True):
-    """Bodies are Protobuf, of the message that each of them or the plan names.
+    """The options of the Protobuf source mapper.
 
-    With `schema.registry` each body begins with the number of its schema and says which of its messages it is; without
-    it is the `message` of the plan's own schema (the first one if none is named). With `fail.on.missing.attribute`
-    false an attribute that has no field is null.
+    With `schema.registry` each body begins with the number of its schema and names one of its messages. Without it,
+    bodies are the `message` of the plan's own schema (the first one by default). With `fail.on.missing.attribute` false
+    an attribute without a field is null.
     """
 
     message: str = ""
@@ -176,10 +178,10 @@ class ProtobufSourceOptions(_SchemaSourceOptions, frozen=True, kw_only=True):
 
 
 class ProtobufSinkOptions(_SchemaSinkOptions, frozen=True, kw_only=True):
-    """Events are the `message` of the schema, its first one if none is named.
+    """The options of the Protobuf sink mapper.
 
-    With `schema.registry` a body begins with the number of the schema; one of the plan's own is registered as a version
-    of `schema.subject`.
+    Events are the `message` of the schema, by default its first one. With `schema.registry` a body begins with the
+    number of the schema; the plan's own schema is registered as a version of `schema.subject`.
     """
 
     message: str = ""
@@ -188,18 +190,18 @@ class ProtobufSinkOptions(_SchemaSinkOptions, frozen=True, kw_only=True):
 
 
 class JsonSchemaSourceOptions(_SchemaSourceOptions, frozen=True, kw_only=True):
-    """Bodies are JSON that is valid by its schema.
+    """The options of the JSON Schema source mapper.
 
-    With `schema.registry` each begins with the number of its schema. With `fail.on.missing.attribute` false an
-    attribute that has no property is null.
+    Bodies are JSON that is valid under the schema. With `schema.registry` each begins with the number of its schema.
+    With `fail.on.missing.attribute` false an attribute without a property is null.
     """
 
 
 class JsonSchemaSinkOptions(_SchemaSinkOptions, frozen=True, kw_only=True):
-    """Events are JSON that is valid by the schema.
+    """The options of the JSON Schema sink mapper.
 
-    With `schema.registry` a body begins with the number of the schema; one of the plan's own is registered as a version
-    of `schema.subject`.
+    Events are JSON that is valid under the schema. With `schema.registry` a body begins with the number of the schema;
+    the plan's own schema is registered as a version of `schema.subject`.
     """
 
 
@@ -210,7 +212,7 @@ SCHEMA_OPTIONS: dict[Literal["source", "sink"], dict[str, type[SchemaOptions]]] 
 
 
 def in_map(name: str) -> str:
-    """Return what an option of a mapper is called among those of its connector."""
+    """Return the name of a mapper's option among those of its connector."""
     return f"map.{name}"
 
 

@@ -18,7 +18,7 @@ from query_plan.connectors.sources import InMemoryOptions, Truth, endpoint_fault
 OnError = Literal["WAIT", "LOG", "STREAM", "STORE"]
 METHODS = ("POST", "PUT", "PATCH", "GET", "DELETE")
 UNREADABLE = (ValueError, LookupError, AttributeError, TypeError, RecursionError, MessageError)
-"""What the library raises for odd addresses and texts: its parser stumbles over some of them."""
+"""The exceptions that Python's mail library raises for malformed addresses."""
 ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
 TLS_PORT = 465
 MAIL_HOST = "smtp.gmail.com"
@@ -46,11 +46,11 @@ def read_headers(text: str) -> dict[str, str]:
 class EmailOptions(Options, frozen=True):
     """The options of an email sink.
 
-    `address` is the sender's; `to`, `cc`, `bcc` (several, separated by commas) and `subject` may hold
-    `{{attribute}}`. With `ssl.enable` the link is TLS from its beginning, else it becomes TLS if the server offers
-    that, and must before a password is sent (`auth`). `username` defaults to the address. `on.error` WAIT tries for
-    ever and so stops the plan; LOG gives a mail up after `retry.count` further tries, STORE (and STREAM) then keeps
-    its event in the error store.
+    `address` is the sender's; `to`, `cc`, `bcc` (several, separated by commas) and `subject` may hold `{{attribute}}`.
+    With `ssl.enable` the connection starts with TLS. Otherwise it switches to TLS if the server offers that, which is
+    required before a password is sent (`auth`). `username` defaults to the address. `on.error` WAIT retries forever and
+    so stops the plan; LOG drops a mail after `retry.count` retries, STORE (and STREAM) then keeps its event in the
+    error store.
     """
 
     to: str
@@ -93,7 +93,7 @@ class FileSinkOptions(Options, frozen=True):
     """The options of a file sink.
 
     `file.uri` is a path, or `file:` and a path, and may hold `{{attribute}}`. `append` and `add.line.separator` are
-    Siddhi's: a file is never emptied, and each event has lines of its own. `on.error` decides about an event whose
+    Siddhi's: a file is never truncated, and each event has lines of its own. `on.error` decides about an event whose
     file cannot be written: LOG drops it, STORE (and STREAM) keeps it in the error store, WAIT tries forever.
     """
 
@@ -115,11 +115,11 @@ class FileSinkOptions(Options, frozen=True):
 class HttpSinkOptions(Options, frozen=True):
     """The options of an HTTP sink.
 
-    `headers` are given as in Siddhi: `'Name: value','Other: value'`, a single one also without its quotes. `on.error`
-    WAIT tries forever and so stops the plan; LOG gives events up after `retry.count` tries, STORE (and STREAM) keeps
-    them in the error store then. `basic.auth.username` and `basic.auth.password` go with every request, unless
+    `headers` are written as in Siddhi: `'Name: value','Other: value'`; a single one needs no quotes. `on.error` WAIT
+    retries forever and so stops the plan; LOG drops events after `retry.count` tries, STORE (and STREAM) then keeps
+    them in the error store. `basic.auth.username` and `basic.auth.password` go with every request, unless
     `basic.auth.enabled` is false. With `consumer.key`, `consumer.secret` and `token.url` requests carry an OAuth 2
-    token instead, got by `refresh.token`, by `oauth.username` and `oauth.password`, or by the key alone.
+    token instead, obtained with `refresh.token`, with `oauth.username` and `oauth.password`, or with the key alone.
     `blocking.io` is Siddhi's: the sink waits for each answer in any case, and `false` is reported.
     """
 
@@ -164,7 +164,7 @@ class HttpSinkOptions(Options, frozen=True):
     varying: ClassVar[frozenset[str]] = frozenset({"publisher.url", "method", "headers"})
 
     def faults(self) -> Iterator[Fault]:
-        """URLs are URLs, and what belongs together is there."""
+        """Check the URLs, and that related options are given together."""
         for name, url in (("publisher.url", self.publisher_url), ("token.url", self.token_url)):
             if (name == "publisher.url" or url) and not is_web_url(url):
                 yield Fault(name, "must be http://… or https://…")
@@ -196,7 +196,10 @@ class HttpSinkOptions(Options, frozen=True):
 
 
 class InMemorySinkOptions(InMemoryOptions, frozen=True):
-    """`topic` may hold `{{attribute}}`: each event then goes to the topic that it names."""
+    """The options of an inMemory sink.
+
+    `topic` may contain `{{attribute}}`, so that events choose their topic.
+    """
 
     without_effect: ClassVar[Mapping[str, str]] = _NEVER_FAILS
     varying: ClassVar[frozenset[str]] = frozenset({"topic"})
@@ -218,10 +221,10 @@ class LogOptions(Options, frozen=True):
 class RdbmsOptions(Options, frozen=True):
     """The options of an RDBMS sink.
 
-    `url` is SQLAlchemy's, such as `postgresql+psycopg://user@host/database`; its password is the first line of
-    `password.file`. `create` makes the table when it is missing. `timestamp.column` gets the events' times.
-    `on.error` is for events that the database refuses: LOG drops them, STORE (and STREAM) keeps them in the error
-    store.
+    `url` has SQLAlchemy's form, such as `postgresql+psycopg://user@host/database`; its password is the first line of
+    `password.file`. `create` creates the table when it is missing. `timestamp.column` receives the events' times.
+    `on.error` decides about events that the database refuses: LOG drops them, STORE (and STREAM) keeps them in the
+    error store.
     """
 
     url: str
@@ -233,7 +236,10 @@ class RdbmsOptions(Options, frozen=True):
 
 
 class ZeromqSinkOptions(Options, frozen=True):
-    """`endpoint` is `tcp://host:port` of a server of links; `stream` is the stream's name there."""
+    """The options of a ZeroMQ sink.
+
+    `endpoint` is `tcp://host:port` of a ZeroMQ server; `stream` is the stream's name there.
+    """
 
     endpoint: str
     stream: str = ""

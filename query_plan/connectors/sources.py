@@ -17,10 +17,10 @@ Rows = Annotated[int, Meta(ge=1)]
 Truth = Literal["true", "false"]
 
 SCHEMES = ("http", "https")
-"""Which of both a source is served with, the worker's configuration decides: all its servers have the certificate."""
+"""The worker's configuration decides between http and https: all its servers have the certificate."""
 
 WHOLE_FILES = ("TEXT.FULL", "BINARY.FULL")
-"""The modes in which a file is one body."""
+"""The modes that read a file as one body."""
 
 _LISTENING = "the worker's configuration says how its HTTP service listens"
 _LOCAL = "files are those of the worker's host"
@@ -29,13 +29,13 @@ _LOCAL = "files are those of the worker's host"
 class FileSourceOptions(Options, frozen=True):
     """The options of a file source.
 
-    `file.uri` is a path, or `file:` and a path; `dir.uri` a folder whose files are read one after the other, those
-    whose names `file.name.pattern` matches. In the modes LINE and REGEX a file is read piece by piece: lines, or what
-    `begin.regex` and `end.regex` enclose; otherwise it is one body. With `tailing` false a file is read to its end
-    once. Polling intervals are in milliseconds. A file that has been read to its end is kept, deleted or moved to the
-    folder `move.after.process`; `action.after.failure` and `move.after.failure` apply to a file that cannot be read
-    as events. `timestamp` names the attribute (or in JSON a key of its own) that holds the event's time. With
-    `header.present` the first `header.line.count` lines are skipped.
+    `file.uri` is a path, or `file:` and a path; `dir.uri` a folder whose files (those that match `file.name.pattern`)
+    are read one after the other. In the modes LINE and REGEX a file is read in pieces: lines, or the texts between
+    `begin.regex` and `end.regex`; otherwise it is one body. With `tailing` false a file is read to its end once.
+    Polling intervals are in milliseconds. A file that has been read to its end is kept, deleted or moved to the folder
+    `move.after.process`; `action.after.failure` and `move.after.failure` apply to a file that cannot be read as events.
+    `timestamp` names the attribute (or in JSON a key of its own) that holds the event's time. With `header.present` the
+    first `header.line.count` lines are skipped.
     """
 
     file_uri: str = ""
@@ -64,13 +64,13 @@ class FileSourceOptions(Options, frozen=True):
     }
 
     def tails(self) -> bool:
-        """Return whether to wait for more at the end of a file: by default only for a single file that is not moved."""
+        """Return whether to wait for more data at the end of a file; the default is true for one that is not moved."""
         if self.tailing:
             return self.tailing == "true"
         return not self.dir_uri and self.mode not in WHOLE_FILES and self.action_after_process in ("keep", "none")
 
     def faults(self) -> Iterator[Fault]:
-        """Check which files they are, and which options belong to which mode."""
+        """Check the paths, and that options fit the mode."""
         if bool(self.file_uri.strip()) == bool(self.dir_uri.strip()):
             kind = FaultKind.WRONG if self.file_uri.strip() else FaultKind.MISSING
             yield Fault("", "needs file.uri or dir.uri, and only one of them", kind=kind)
@@ -111,10 +111,10 @@ class FileSourceOptions(Options, frozen=True):
 class HttpSourceOptions(Options, frozen=True):
     """The options of an HTTP source.
 
-    `receiver.url` is where to listen; without it `/<plan>/<stream>` of the built-in server, for tenants other than
-    the super tenant `/t/<tenant>/<plan>/<stream>`. `timestamp` names the attribute (or key of its own) that holds the
-    event's time. `basic.auth.enabled` is Siddhi's; the worker's configuration decides who may send, so only `false`
-    is accepted.
+    `receiver.url` is where to listen; without it `/<plan>/<stream>` of the built-in server, for tenants other than the
+    super tenant `/t/<tenant>/<plan>/<stream>`. `timestamp` names the attribute (or a separate key) that holds the
+    event's time. `basic.auth.enabled` is Siddhi's; the worker's configuration decides which clients may send, so only
+    `false` is accepted.
     """
 
     receiver_url: str = ""
@@ -134,7 +134,7 @@ class HttpSourceOptions(Options, frozen=True):
     }  # fmt: skip
 
     def faults(self) -> Iterator[Fault]:
-        """Check that the source listens at an address, and that no passwords are required."""
+        """Check that the URL is valid, and that no passwords are required."""
         if self.basic_auth_enabled == "true":
             advice = "tokens in the worker's configuration determine who may send; omit it"
             yield Fault("basic.auth.enabled", advice)
@@ -151,18 +151,24 @@ class HttpSourceOptions(Options, frozen=True):
 
 
 class InMemoryOptions(Options, frozen=True):
-    """`topic` is any name; sources and sinks of the tenant with the same one are connected."""
+    """The options of an inMemory source.
+
+    `topic` is any name; it connects sources and sinks of the same tenant.
+    """
 
     topic: str
 
     def faults(self) -> Iterator[Fault]:
-        """There is a topic."""
+        """Check that there is a topic."""
         if not self.topic.strip():
             yield Fault("topic", "must not be empty")
 
 
 class ZeromqSourceOptions(Options, frozen=True):
-    """`endpoint` (`tcp://host:port`) is where to listen; a client may have `window.rows` events under way."""
+    """The options of a ZeroMQ source.
+
+    `endpoint` (`tcp://host:port`) is where to listen; a client may have `window.rows` events in flight.
+    """
 
     endpoint: str
     window_rows: Rows = 65_536

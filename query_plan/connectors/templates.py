@@ -1,4 +1,4 @@
-"""`{{attribute}}` in texts: the value of an event stands there."""
+"""Templates: texts in which `{{attribute}}` is replaced by a value of the event."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ TEMPLATE = re.compile(r"\{\{\s*([^{}\s]+)\s*\}\}")
 
 
 def attributes_in(text: str) -> tuple[str, ...]:
-    """Return the names in a text, in order."""
+    """Return the attribute names in a template, in order."""
     return tuple(TEMPLATE.findall(text))
 
 
 def unknown_in(text: str, attributes: Collection[str]) -> str:
-    """Return what is wrong with the names in a text, or nothing: each must be an attribute or the event's time."""
+    """Return a message with the names in a template that are not attributes or the event's time; empty without any."""
     unknown = sorted(set(attributes_in(text)) - {TIMESTAMP, *attributes})
     return f"no such attribute: {', '.join(unknown)}" if unknown else ""
 
 
 def sample(text: str) -> str:
-    """Return the text as an event may make it."""
+    """Return a sample result of the template."""
     return TEMPLATE.sub("x", text)

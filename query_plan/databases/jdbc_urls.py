@@ -1,10 +1,4 @@
-"""URLs of databases as Java writes them, and what they are for SQLAlchemy.
-
-    jdbc:postgresql://db:5432/stocks?user=cep     postgresql+psycopg://cep@db:5432/stocks
-    jdbc:sqlserver://db:1433;databaseName=stocks  mssql+pymssql://db:1433/stocks
-
-Parameters are those of Java's drivers, which are not here: only those that say who comes, and how, are taken over.
-"""
+"""Convert JDBC URLs of databases to SQLAlchemy's form."""
 
 from __future__ import annotations
 
@@ -20,11 +14,11 @@ DRIVERS = {
     "oracle": "oracle+oracledb",
     "sqlite": "sqlite",
 }
-"""What SQLAlchemy calls the database that follows `jdbc:`, and the driver for Python."""
+"""SQLAlchemy's name of the database after `jdbc:`, with the Python driver."""
 JAVA_ONLY = ("h2", "derby", "hsqldb")
 """Databases that run inside a Java process."""
 _KEPT = {"postgresql": ("sslmode",)}
-"""Parameters that mean the same to both drivers."""
+"""Parameters with the same meaning in both drivers."""
 
 _SERVER = re.compile(r"//(?P<place>[^/?;]+)(?:/(?P<database>[^?;]*))?(?:\?(?P<query>.*))?", re.DOTALL)
 _SQLSERVER = re.compile(r"//(?P<place>[^/?;]+)(?P<parameters>(?:;[^;]*)*)", re.DOTALL)
@@ -40,7 +34,7 @@ class DatabaseAddress(NamedTuple):
 
 
 class JdbcUrlError(ValueError):
-    """The text is not a URL of a database that Python can reach; `java_only` when Java alone could."""
+    """A JDBC URL that Python cannot use; `java_only` when the database needs a Java driver."""
 
     def __init__(self, message: str, *, java_only: bool = False) -> None:
         """Create the error.
@@ -54,7 +48,7 @@ class JdbcUrlError(ValueError):
 
 
 def from_jdbc(text: str) -> DatabaseAddress:
-    """Return the database at the URL `text`, which begins with `jdbc:`. Raise JdbcUrlError for an invalid URL."""
+    """Return the database at the JDBC URL `text`. Raise JdbcUrlError for an invalid URL."""
     scheme, kind, rest = (*text.strip().split(":", 2), "", "")[:3]
     kind = kind.casefold()
     if scheme.casefold() != "jdbc" or not rest:

@@ -22,7 +22,7 @@ STORE_OPTIONS = (
     "jdbc.url", "url", "username", "password", "password.file", "datasource", "table.name", "field.length",
     "refresh.interval", "create",
 )  # fmt: skip
-"""What a store of the type `rdbms` takes."""
+"""The options of a store of type `rdbms`."""
 UNHEEDED = {
     "jdbc.driver.name": "the URL determines the driver",
     "pool.properties": "a table has one connection",
@@ -31,13 +31,13 @@ UNHEEDED = {
     "allow.null.values": "null is always allowed",
     "on.error": "a database that does not respond is retried until it does",
 }
-"""Options of Siddhi's store that have no meaning here and change no result, and why."""
+"""Options of Siddhi's store without effect on results, and why."""
 REFRESH_MS = 1_000
 LONGEST_REFRESH_MS = 24 * 3_600_000
 
 
 class StoreError(ValueError):
-    """The annotation names no database that can be used; `kept_in_memory` when the table can do without."""
+    """The annotation does not name a usable database; `kept_in_memory` when the table can be kept in memory instead."""
 
     def __init__(self, message: str, hint: str, span: ast.Span, *, kept_in_memory: bool = False) -> None:
         """Create the error.
@@ -86,7 +86,7 @@ def store_of(table: model.AnalysedTable) -> Store | None:
     if annotation is None:
         return None
     legacy = annotation.name.casefold() == "from"
-    by_name = "rdbms" if annotation.value("ref") else ""  # what it refers to, the operator has set up
+    by_name = "rdbms" if annotation.value("ref") else ""  # the operator has set up the store that it refers to
     type_ = (annotation.value("eventtable" if legacy else "type") or by_name).casefold()
     if type_ != "rdbms":
         message = f"no store of the type '{type_}' is known; the rows are kept in memory"
@@ -105,7 +105,7 @@ def _rdbms(table: model.AnalysedTable, annotation: ast.Annotation, *, legacy: bo
     datasource = annotation.value("datasource.name" if legacy else "datasource") or annotation.value("ref") or ""
     if not url and not datasource:
         message = "it names no database"
-        hint = "write jdbc.url='jdbc:…' or url='…' as SQLAlchemy has it, or datasource='…' as the operator calls it"
+        hint = "write jdbc.url='jdbc:…', url='…' with an SQLAlchemy URL, or the name of a datasource='…'"
         kept = annotation.value("jndi.resource") is not None
         raise StoreError(message, hint, annotation.span, kept_in_memory=kept)
     return Store(
@@ -137,7 +137,7 @@ def _address(annotation: ast.Annotation, username: str, password: str) -> tuple[
 
 
 def _field_lengths(annotation: ast.Annotation, schema: model.Schema) -> dict[str, int]:
-    """By attribute, which may be written in any case, from a text such as `symbol:100, name:500`."""
+    """Return text lengths by attribute, in any letter case, from a text such as `symbol:100, name:500`."""
     attributes = {name.casefold(): name for name in schema.names()}
     lengths: dict[str, int] = {}
     for part in (annotation.value("field.length") or "").split(","):

@@ -1,1 +1,1 @@
-"""How a plan is divided: the survey of the app, execution groups, and how events are shared out between instances."""
+"""Divide a plan: the survey of the app, execution groups, and how instances share events."""

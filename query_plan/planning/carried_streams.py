@@ -1,10 +1,4 @@
-"""Which streams of a plan Kafka carries, and by which topics: `@App:transport('kafka')`.
-
-    group one ──▶ publisher ──▶ sink ──▶ topic App.S ──▶ source ──▶ receiver ──▶ group two
-
-A stream that one group writes and another reads goes through a topic. A stream without a producer gets a source, one
-without a consumer a sink.
-"""
+"""Streams that Kafka carries, and their topics: `@App:transport('kafka')`."""
 
 from __future__ import annotations
 
@@ -33,7 +27,7 @@ Use = Literal["between", "in", "out"]
 class CarriedStream:
     """A stream that a topic carries.
 
-    Messages with the same value of attribute `key` go to the same of `partitions`; empty: there is no key.
+    Messages with the same value of attribute `key` (empty: none) go to the same of the `partitions`.
     """
 
     stream: str
@@ -76,9 +70,9 @@ def carried_streams(
 def direct_streams(
     header: Header, groups: tuple[ExecutionGroup, ...], bindings: PlanBindings, carried: Collection[str]
 ) -> Iterator[str]:
-    """Yield the streams that go from group to group and that no topic can carry, since the plan feeds them otherwise.
+    """Yield the streams between groups that cannot use a topic, since the plan also feeds them in another way.
 
-    None for a plan whose transport is not Kafka.
+    There are none for a plan whose transport is not Kafka.
     """
     if transport_of(header.transport) != "kafka":
         return
@@ -92,12 +86,12 @@ def direct_streams(
 
 
 def topic_name(app: str, stream: str, key: str = "") -> str:
-    """Return `App.Stream`, or `App.Stream.key`; what a topic's name cannot hold becomes `_`."""
+    """Return `App.Stream`, or `App.Stream.key`; characters that Kafka does not allow become `_`."""
     return ".".join(_NO_PART_OF_A_TOPIC.sub("_", part) for part in (app, stream, key) if part)
 
 
 def generated_connectors(carried: Collection[CarriedStream], kind: Literal["source", "sink"]) -> tuple[Connector, ...]:
-    """Return the sources or sinks at the topics; the manager's configuration adds where the brokers are."""
+    """Return the sources or sinks of the topics; the manager's configuration adds the brokers' addresses."""
     if kind == "source":
         return tuple(
             Connector(
@@ -109,7 +103,7 @@ def generated_connectors(carried: Collection[CarriedStream], kind: Literal["sour
     return tuple(
         Connector(
             one.stream, "kafka", {"topic": one.topic} | ({"key": f"{{{{{one.key}}}}}"} if one.key else {}),
-            # What is read again keeps the time of its event.
+            # Events that are read again keep their time.
             "ndjson" if one.use == "between" else "json", {}, carries=one.use == "between",
         )
         for one in carried if one.use != "in"
@@ -133,10 +127,10 @@ def _stays_direct(
     imported: Collection[str],
     exported: Collection[str],
 ) -> bool:
-    """Return whether the topic would mix events that the plan must distinguish.
+    """Return whether a topic would mix events that the plan must distinguish.
 
-    A group that writes the stream keeps its own events inside and would read them again beside those of others; and
-    events that a source of the plan's own brings in for a sink of its own would come back to that sink.
+    A group that writes the stream keeps its own events inside, and would read them again together with those of others.
+    Events from a source of the plan for a sink of the plan would return to that sink.
     """
     if not writers:
         return True
@@ -144,10 +138,10 @@ def _stays_direct(
 
 
 def _carried(app: str, name: str, use: Use, readers: list[ExecutionGroup]) -> CarriedStream:
-    """Return the stream with as many partitions as its readers may have instances, where they need no order over all.
+    """Return the stream with as many partitions as its readers may have instances, if they need no total order.
 
-    Readers by one key have the events of each key in order. Where different keys are asked for, or all events in the
-    order in which they came, one partition keeps it.
+    Readers with one key get the events of each key in order. With different keys, or if all events must stay in order,
+    there is one partition.
     """
     asked = [(group, group.groupings.get(name)) for group in readers]
     keys = {one.key or "" for _, one in asked if one is not None and one.kind is GroupingKind.FIELDS}

@@ -1,4 +1,4 @@
-"""How the instances of a stage share its inputs, and what forbids a group to have more than one instance."""
+"""Choose how the instances of a stage share its inputs, and find what prevents several instances."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _FLOATING = (ast.AttributeType.FLOAT, ast.AttributeType.DOUBLE)
 
 
 def grouping_of(group: ExecutionGroup, stream: str) -> Grouping:
-    """Return how the instances of `group` share `stream`; global where its readers cannot agree."""
+    """Return how the instances of `group` share `stream`; global where its readers require different ways."""
     return group.groupings.get(stream, SHUFFLE) or GLOBAL
 
 
 def obstacles(plan: Survey, group: ExecutionGroup) -> Iterator[Finding]:
-    """Yield everything that forbids `group` to run in several instances, in text order for each kind."""
+    """Yield everything that prevents several instances of `group`, in text order for each kind."""
     for member in group.members:
         yield from _own_state(group, member)
         yield from _shared_state(plan, member)
@@ -99,7 +99,7 @@ def _shared_state(plan: Survey, member: Member) -> Iterator[Finding]:
 
 
 def _keys(member: Member) -> Iterator[Finding]:
-    """Events meet in the instance that the text of their key leads to, so equal keys must have equal texts."""
+    """Check the types of keys: the text of a key selects the instance, so equal keys must have equal texts."""
     if not isinstance(member.element, model.AnalysedPartition):
         return
     first, *others = zip(member.element.keys, syntax_of(member.element).keys, strict=True)

@@ -1,9 +1,9 @@
 """Execution groups: which members of a plan run together in one stage.
 
-Only `@dist` distributes. A plan without any is one group, named like the plan, and answers as one engine does. In a
+Only `@dist` distributes. A plan without it is one group, named like the plan, with the same results as one engine. In a
 plan with `@dist` a member belongs to its `execGroup`, or else to a group of its own. Members that name no group are
-then brought together where they must be: with those that use the same table, named window or aggregation in memory or
-the same private stream (`#S`, `!S`), and with those that they form a loop with.
+then merged where necessary: with members that use the same table, named window or aggregation in memory or the same
+private stream (`#S`, `!S`), and with members of the same cycle.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from query_plan.model import GLOBAL, SHUFFLE, Grouping, GroupingKind
 class ExecutionGroup:
     """The members of a plan that run in one engine.
 
-    `members` are in text order. `name` is the execGroup, else the name of the first member that the plan names, else
-    that of the first. `idle_state` are tables and named windows that no member uses, kept for on-demand queries.
+    `members` are in text order. `name` is the execGroup, else the name of the first member that the plan itself names,
+    else that of the first member. `idle_state` are tables and named windows that no member uses, kept for on-demand
+    queries.
     """
 
     name: str
@@ -45,7 +46,7 @@ class ExecutionGroup:
 
     @property
     def shares_state(self) -> bool:
-        """Whether each of several instances keeps the whole state, and a log keeps them in step."""
+        """Whether each of several instances keeps the whole state, ordered by a common log."""
         return self.most > 1 and any(member.distribution.shares_state for member in self.members)
 
     @property
@@ -55,7 +56,7 @@ class ExecutionGroup:
 
     @cached_property
     def reads(self) -> tuple[Read, ...]:
-        """What all members read, in order."""
+        """The streams that all members read, in order."""
         return tuple(read for member in self.members for read in member.reads)
 
     @cached_property
@@ -68,7 +69,7 @@ class ExecutionGroup:
 
     @cached_property
     def groupings(self) -> Mapping[str, Grouping | None]:
-        """How its instances share each stream that it reads; None where the readers cannot agree."""
+        """How its instances share each stream that it reads; None where the readers require different ways."""
         return {stream: agreed(reads) for stream, reads in self.reads_of.items()}
 
     @cached_property
@@ -83,7 +84,7 @@ class ExecutionGroup:
 
 
 def agreed(reads: Collection[Read]) -> Grouping | None:
-    """Return how instances share the stream of all `reads`; None where they cannot agree."""
+    """Return how instances share the stream of all `reads`; None where the reads require different ways."""
     demands = {read.grouping for read in reads if read.grouping != SHUFFLE and not read.bears}
     if GLOBAL in demands:
         return GLOBAL
@@ -234,9 +235,9 @@ class _MemberSets:
 
 
 def _join_sharers(sets: _MemberSets) -> None:
-    """Join members without execGroup to the first group that uses what they use.
+    """Join members without execGroup to the first group that shares their state.
 
-    Groups that name themselves stay separate, which the checks refuse.
+    Groups with an execGroup stay separate; the checks refuse such plans.
     """
     shared: dict[str, dict[int, None]] = {}
     for position, member in enumerate(sets.members):
@@ -248,7 +249,7 @@ def _join_sharers(sets: _MemberSets) -> None:
 
 
 def _join_loops(sets: _MemberSets) -> None:
-    """Merge groups that feed each other in a cycle, unless the plan itself separates one of them by name."""
+    """Merge groups that form a cycle, unless the plan itself names more than one of them."""
     parts = sets.parts()
     by_number = tuple(ExecutionGroup(str(number), part) for number, part in enumerate(parts))
     positions = {id(member): position for position, member in enumerate(sets.members)}

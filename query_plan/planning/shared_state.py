@@ -8,9 +8,9 @@ of one engine. Three stages make this up:
            ──▶ g.entry#1 ├──▶ g.log#0 ──────┼▶ g#1 ──▶ … of entry 1
            ──▶ g.entry#2 ┘   (one order)    └▶ g#2 ──▶ … of entry 2
 
-`g.entry` drops what no query of the group can use, and adds the number of the instance: the event's origin. `g.log`
-writes nothing but the order; with `sync='kafka'` its events go to the instances by a topic. Instance i of `g` gives out
-only what events of origin i have completed.
+`g.entry` drops events that no query of the group can use, and adds its instance number, the event's origin. `g.log`
+only determines the order; with `sync='kafka'` its events reach the instances through a topic. Instance i of `g` emits
+only results that events of origin i have completed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from siddhi.analysis.parts import parts_of
 from siddhi.language import ast
 
 ORIGIN = "_origin"
-"""The last attribute of every stream of a log, with underscores behind it where an attribute has that name."""
+"""The last attribute of every stream of a log; underscores follow where an attribute has that name."""
 
 
 def entry_name(group: str) -> str:
@@ -49,7 +49,7 @@ def logged_stream(stage: str, stream: str) -> str:
 def stages_with_shared_state(
     plan: Survey, group: ExecutionGroup, stage: ProcessingStage
 ) -> tuple[ProcessingStage, ...]:
-    """Return the stages that run `stage`, one engine over all of `group`, in instances with one shared state."""
+    """Return the stages for `stage`, whose instances share one state."""
     streams = tuple(one.stream for one in stage.inputs)
     entry, log = entry_name(group.name), log_name(group.name)
     taken = {stream.id: _with_origin(logged_stream(entry, stream.id), stream) for stream in streams}
@@ -103,7 +103,7 @@ def _with_origin(name: str, stream: ast.StreamDefinition) -> ast.StreamDefinitio
 def _passes(
     source: ast.StreamDefinition, target: ast.StreamDefinition, condition: ast.Expression | None = None
 ) -> ast.Query:
-    """Return the query that passes the events of `source` on; where it has no origin, 0 takes that place."""
+    """Return the query that forwards the events of `source`; without an origin, 0 takes its place."""
     names = {one.name for one in source.attributes}
     attributes = tuple(
         ast.OutputAttribute(ast.Attribute(one.name))
@@ -119,13 +119,13 @@ def _passes(
 
 
 def _relevant(plan: Survey, group: ExecutionGroup, stream: str) -> ast.Expression | None:
-    """Return a condition that every event of `stream` meets which a query of `group` can use; None: all are needed.
+    """Return a condition that every event which `group` can use meets; None when all events are needed.
 
-    This is so where each query that reads the stream begins with filters over the event alone. A pattern, a sequence
-    or a join needs every event.
+    There is one if each query that reads the stream begins with filters over the event alone. A pattern, a sequence or
+    a join needs every event.
     """
     if any(one.of == stream for one in plan.errors(group)):
-        return None  # a query that fails is heard of
+        return None  # failures of a query must be reported
     if any(isinstance(member.element, model.AnalysedAggregation) for member in group.members):
         return None
     conditions: list[ast.Expression] = []
@@ -145,7 +145,7 @@ def _readers(group: ExecutionGroup, stream: str) -> Iterator[tuple[model.Analyse
 
 
 def _own_filter(source: model.SourceInput) -> ast.Expression | None:
-    """Return what the first filter of `source` demands of the event alone, None when there is no such filter."""
+    """Return the part of the first filter of `source` that depends on the event alone; None without such a filter."""
     first = source.before[0] if source.before else None
     syntax = source.syntax.handlers[0] if source.syntax is not None and source.syntax.handlers else None
     if not isinstance(first, model.FilterStep) or not isinstance(syntax, ast.FilterHandler):
@@ -157,7 +157,7 @@ def _own_filter(source: model.SourceInput) -> ast.Expression | None:
 
 
 def _unqualified(condition: ast.Expression) -> ast.Expression | None:
-    """Return `condition` with attributes of the event without the name that the query has for it."""
+    """Return `condition` without the query's alias in front of attributes of the event."""
     match condition:
         case ast.Attribute():
             return ast.Attribute(condition.name)

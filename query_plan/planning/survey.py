@@ -1,4 +1,4 @@
-"""A survey of an analysed plan: everything that the checks judge and the builder builds from, computed once."""
+"""A survey of an analysed plan: everything that the checks and the builder need, computed once."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Survey:
     groups: tuple[ExecutionGroup, ...]
     error_streams: tuple[ErrorStream, ...]
     carried: tuple[CarriedStream, ...] = ()
-    """The streams that Kafka carries; `bindings` are those of the plan's text."""
+    """The streams that Kafka carries; `bindings` are those written in the plan."""
 
     @cached_property
     def imported(self) -> frozenset[str]:
-        """The names of the streams that events come into from outside."""
+        """The names of the streams with events from outside."""
         return frozenset(binding.stream.id for binding in self.bindings.imported)
 
     @cached_property
     def exported(self) -> frozenset[str]:
-        """The names of the streams whose events go outside."""
+        """The names of the streams whose events leave the plan."""
         return frozenset(binding.stream.id for binding in self.bindings.exported)
 
     @cached_property
@@ -70,7 +70,7 @@ class Survey:
         return {name: place for place, name in enumerate(self.app.streams)}
 
     def as_defined(self, streams: Collection[str]) -> tuple[str, ...]:
-        """Return those of `streams` that the plan has, in order of definition."""
+        """Return those of `streams` that the plan contains, in order of definition."""
         return tuple(sorted((name for name in streams if name in self._place), key=self._place.__getitem__))
 
     def comes_from_outside(self, stream: str, group: ExecutionGroup) -> bool:
@@ -90,7 +90,7 @@ class Survey:
         )
 
     def inputs(self, group: ExecutionGroup) -> tuple[str, ...]:
-        """Return the streams that come to `group` from outside, in order of definition."""
+        """Return the streams that `group` receives, in order of definition."""
         return self.as_defined([name for name in group.streams_read if self.comes_from_outside(name, group)])
 
     def errors(self, group: ExecutionGroup) -> tuple[ErrorStream, ...]:

@@ -39,9 +39,9 @@ def hinted(queries: str, header: str = "") -> list[tuple[str, str]]:
     [
         (
             "from M#window.length(5) select k, v insert into N;",
-            "put its queries into a partition by the key that they work by, with @dist(parallel='3')",
+            "put its queries into a partition by their key, with @dist(parallel='3')",
         ),
-        ("from M select k, v insert into N;", "write @dist(parallel='3') on it, which nothing in it forbids"),
+        ("from M select k, v insert into N;", "write @dist(parallel='3') on it: its queries keep no state"),
         (
             "from M select k, v insert into T; from M[(k == T.k) in T] select k, v insert into N;",
             "move queries that do not use T into execution groups of their own",
@@ -79,13 +79,13 @@ ONE_BY_ONE = """@name('p') @dist(execGroup='p') from A#window.length(5) select k
 def test_stages_that_could_be_one_are_told_of_where_the_plan_may_have_several_slots() -> None:
     assert hinted(SAME_KEY) == [
         (
-            "between slots: p and q share events out by k, one after the other",
+            "between slots: p and q both distribute events by k, one after the other",
             "put the queries of both into one partition, with #M between them",
         )
     ]
     assert hinted(ONE_BY_ONE, "@Plan:dist(workers='2')") == [
         (
-            "between slots: q takes all that it takes from p, one instance each",
+            "between slots: q reads only from p, one instance each",
             "give both the same execGroup: then M stays in one engine",
         )
     ]
