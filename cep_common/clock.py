@@ -1,12 +1,12 @@
-"""Clocks that are handed in, so that decisions never read the time themselves.
+"""Injected clocks, so that decision code never reads the time itself.
 
 The host's time of day can jump: an administrator sets it, a virtual machine wakes up, a time server is wrong. Windows,
 timers and the times of events must not jump with it. So the time of day of a process is the monotonic clock plus an
 offset:
 
-    host's clock parts by    up to 1 s     the offset follows, as with a clock that a time server adjusts
-                             more          the offset stays, and the process says so at level ERROR
-                             for 60 s      the offset is taken again: the host means it
+    deviation up to 1 s     the offset follows, as with a clock that a time server adjusts
+    a larger deviation      the offset stays, and the process logs an error
+    one that lasts 60 s     the offset follows: the change was intended
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from typing import Protocol
 logger = logging.getLogger(__name__)
 
 FOLLOWED_MS = 1_000
-"""How far the host's clock may deviate from the process's and be followed at once."""
+"""The largest deviation of the host's clock that the process follows at once."""
 HELD_MS = 60_000
-"""For how long a larger difference must last before the process takes it over."""
+"""How long a larger deviation must last before the process follows it."""
 
 
 class Clock(Protocol):
-    """The source of time for a process shell; decision code gets them as arguments."""
+    """The source of time of a process; decision code gets times as arguments."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch, for timestamps."""
+        """Return the milliseconds since the epoch, for timestamps."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that never go back, for leases and intervals."""
+        """Return milliseconds that never go back, for leases and intervals."""
 
     @property
     def apart_ms(self) -> int:
-        """By how much the host's clock is ahead (negative: behind) of `now_ms`; 0: that follows it."""
+        """Return by how much the host's clock is ahead of `now_ms` (negative: behind); 0 while `now_ms` follows it."""
 
 
 class SteadyTime:
-    """A time of day that does not jump. Any thread may call it."""
+    """A time of day that does not jump. Thread-safe."""
 
     def __init__(self, wall_ms: Callable[[], int], elapsed_ms: Callable[[], int]) -> None:
         """`wall_ms` is the host's time of day; `elapsed_ms` never jumps."""
@@ -73,25 +73,23 @@ class SteadyTime:
 
     @property
     def apart_ms(self) -> int:
-        """By how much the host's clock is ahead (negative: behind) of the time that this tells; 0: it is followed."""
+        """Return by how much the host's clock is ahead of this one (negative: behind); 0 while this one follows it."""
         parted = self._parted
         return parted[0] if parted is not None else 0
 
     def _note(self, apart_ms: int, elapsed_ms: int) -> None:
         if self._parted is None or abs(apart_ms - self._parted[0]) > FOLLOWED_MS:
             self._parted = apart_ms, elapsed_ms
-            text = (
-                "the host's clock jumped by %d ms, it is followed only if it stays so for %d s: check its time server"
-            )
+            text = "the host's clock jumped by %d ms; ignored unless it stays so for %d s: check its time server"
             logger.error(text, apart_ms, HELD_MS // 1000)
         elif elapsed_ms - self._parted[1] >= HELD_MS:
-            logger.error("the host's clock stayed %d ms ahead: the process takes that time over", apart_ms)
+            logger.error("the host's clock stayed %d ms ahead: the process adopts its time", apart_ms)
             self._offset_ms += apart_ms
             self._parted = None
 
 
 def _elapsed_ms() -> int:
-    """Milliseconds since the host was started, in which it was suspended, too."""
+    """Return the milliseconds since the host was started, including those in which it was suspended."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
@@ -113,7 +111,7 @@ class SystemClock:
         return _TIME_OF_DAY.apart_ms
 
     def monotonic_ms(self) -> int:
-        """Return the time of a clock that is never set, in ms since any moment."""
+        """Return the time of a clock that is never set, in ms since an arbitrary moment."""
         return time.monotonic_ns() // 1_000_000
 
 

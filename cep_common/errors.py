@@ -41,26 +41,26 @@ class ConfigError(CepError):
 
 
 class DecodeError(CepError):
-    """Bytes that are no message of the protocol, or one that is too large."""
+    """Bytes that are not a message of the protocol, or a message that is too large."""
 
     code = "decode"
 
 
 class UnauthorisedError(CepError):
-    """Somebody asked for what their role may not do."""
+    """The caller's role does not permit the request."""
 
     code = "not-authorised"
 
 
 class PeerError(CepError):
-    """A peer that cannot be reached or stays silent past its time."""
+    """A peer cannot be reached, or did not answer in time."""
 
     code = "peer-unreachable"
     exit_code = 3
 
 
 class RequestRejectedError(CepError):
-    """A refusal by a peer: `reason_code` is the peer's own stable code."""
+    """A peer refused the request; `reason_code` is the peer's own stable code."""
 
     code = "rejected"
 
@@ -76,7 +76,7 @@ class RequestRejectedError(CepError):
 
 
 class PortInUseError(CepError):
-    """A port, or a whole range of ports, on which nothing more can listen."""
+    """The port, or every port of the range, is in use."""
 
     code = "port-in-use"
 

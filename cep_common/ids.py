@@ -36,13 +36,13 @@ class PlanKey(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):
             return NotImplemented
         return self.tenant == other.tenant and (self.id or self.plan) == (other.id or other.plan)
 
-    def __ne__(self, other: object) -> bool:  # a struct has one of its own
-        """Return the opposite of `==`; msgspec structs define an operator of their own."""
+    def __ne__(self, other: object) -> bool:  # a msgspec struct defines an __ne__ of its own
+        """Return the opposite of `==`."""
         return not self == other
 
     def __hash__(self) -> int:
         """Return the hash of the id, or of the name where there is no id."""
-        # Without calls or a tuple: a manager hashes keys all the time, and few tenants use the same names.
+        # Without calls or a tuple, for speed: a manager hashes keys all the time, and few tenants use the same names.
         return hash(self.id or self.plan)
 
     def __lt__(self, other: PlanKey) -> bool:

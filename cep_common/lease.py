@@ -1,23 +1,23 @@
-"""How long a peer may be silent before it counts as lost: longer while heartbeats are seen to come late. Pure.
+"""How long a peer may be silent before it counts as lost: longer while heartbeats arrive late. Pure.
 
-On a busy host heartbeats are delayed: their sender waits for a processor, or the one who listens for them does. A
-fixed time-out then takes healthy peers for lost. This lease measures the delay. Every gap between two heartbeats of a
-peer, beyond the agreed interval, is a delay that occurred; the worst one of the last minute, twice over, is added to
-the configured lease, up to `LONGEST` times that. A quiet system keeps the configured lease.
+On a busy host heartbeats are delayed: their sender, or the process that receives them, waits for a processor. A fixed
+time-out then declares healthy peers lost. This lease measures the delay, which is the gap between two heartbeats of a
+peer beyond the agreed interval. Twice the largest delay of the last minute is added to the configured lease, up to
+`LONGEST` times that. A system without delays keeps the configured lease.
 """
 
 from __future__ import annotations
 
 REMEMBER_MS = 60_000
-"""The minimum of a delay, whose maximum is twice as long."""
+"""A measured delay counts for this long at least, and for twice as long at most."""
 LONGEST = 3
 """The lease never grows beyond this multiple of the configured one."""
 SAFETY = 2
 """The factor by which the measured delay is added."""
 OUTAGE = 2
-"""A gap of more configured leases than this is an outage of the peer, and says nothing about delays."""
+"""A gap of more configured leases than this is an outage of the peer, not a delay."""
 NOTABLE = 0.5
-"""Gaps that exceed the heartbeat interval by less than this part of it are normal."""
+"""The part of the heartbeat interval by which a gap may exceed it and still be normal."""
 
 
 class AdaptiveLease:
@@ -32,7 +32,7 @@ class AdaptiveLease:
         self._since_ms: int | None = None
 
     def heard(self, gap_ms: int, now_ms: int) -> None:
-        """Note that `gap_ms` lay between the last two heartbeats of a peer, or between two looks of this process."""
+        """Record the gap between the last two heartbeats of a peer, or between two checks by this process."""
         delay_ms = gap_ms - self._heartbeat_ms
         if delay_ms >= NOTABLE * self._heartbeat_ms and gap_ms <= OUTAGE * self._base_ms:
             self._turn(now_ms)

@@ -1,7 +1,7 @@
-"""Limits of rates: a bucket of tokens that fills up steadily. Pure: time is an argument.
+"""Token buckets for rate limits. Pure: time is an argument.
 
-Budgets are whole numbers, so that no token is lost to rounding: with `tokens` every `period_ms`, a token costs
-`period_ms` units and each millisecond earns `tokens` units.
+Budgets are integers, so that no token is lost to rounding: with `tokens` every `period_ms`, a token costs `period_ms`
+units and each millisecond adds `tokens` units.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Self
 
 
 class TokenBucket:
-    """A bucket that starts full, holds at most `capacity` tokens and earns `tokens` every `period_ms`."""
+    """A bucket that starts full, holds at most `capacity` tokens and gets `tokens` every `period_ms`."""
 
     __slots__ = ("_at_ms", "_full", "_left", "_period_ms", "_tokens")
 
@@ -31,16 +31,16 @@ class TokenBucket:
 
     @classmethod
     def per_second(cls, tokens: int, now_ms: int) -> Self:
-        """Return a bucket for `tokens` a second, which holds those of one second."""
+        """Return a bucket for `tokens` a second with the capacity of one second."""
         return cls(tokens, tokens, 1_000, now_ms)
 
     def change_rate(self, tokens: int, now_ms: int) -> None:
-        """Earn `tokens` every period from `now_ms` on, and hold as many; what is left stays."""
+        """Set rate and capacity to `tokens` a period from `now_ms` on; remaining tokens stay."""
         self.refill(now_ms)
         self._tokens, self._full = tokens, tokens * self._period_ms
 
     def refill(self, now_ms: int) -> None:
-        """Earn the tokens of the time that has passed; a clock that goes back earns none."""
+        """Add the tokens of the time that has passed; none when the clock went back."""
         self._left = min(self._full, self._left + max(0, now_ms - self._at_ms) * self._tokens)
         self._at_ms = now_ms
 
@@ -49,15 +49,15 @@ class TokenBucket:
         return self._left // self._period_ms
 
     def in_credit(self) -> bool:
-        """Return whether anything at all, maybe less than a token, was left at the last refill."""
+        """Return whether the balance at the last refill was positive, possibly by less than a token."""
         return self._left > 0
 
     def take(self, tokens: int = 1) -> None:
-        """Take tokens, even more than are left: the debt then delays later ones."""
+        """Take tokens, even more than are left: the debt delays later ones."""
         self._left -= tokens * self._period_ms
 
     def try_take(self, tokens: int, now_ms: int) -> bool:
-        """Return whether so many tokens are left, and take them if so."""
+        """Take this many tokens if they are left, and return whether they were."""
         self.refill(now_ms)
         if self.left() < tokens:
             return False
@@ -65,22 +65,22 @@ class TokenBucket:
         return True
 
     def take_up_to(self, tokens: int, now_ms: int) -> int:
-        """Take at most so many tokens; return how many."""
+        """Take up to this many tokens, and return how many."""
         self.refill(now_ms)
         granted = max(0, min(tokens, self.left()))
         self.take(granted)
         return granted
 
     def give_back(self, tokens: int = 1) -> None:
-        """Return tokens that were taken for nothing."""
+        """Put back tokens that were not used."""
         self._left = min(self._full, self._left + tokens * self._period_ms)
 
     def wait_ms(self, tokens: int = 1) -> int:
-        """Return how long after the last refill so many tokens are left."""
+        """Return the time from the last refill until this many tokens are left."""
         return self._earned_in(tokens * self._period_ms - self._left)
 
     def debt_ms(self) -> int:
-        """Return how long after the last refill the bucket is in credit."""
+        """Return the time from the last refill until the bucket is in credit."""
         return self._earned_in(1 - self._left)
 
     def _earned_in(self, units: int) -> int:
@@ -88,7 +88,7 @@ class TokenBucket:
 
 
 class KeyedTokenBuckets:
-    """A bucket for each key, say an address; of more than `most_keys` the one unused for longest is forgotten first."""
+    """A bucket for each key, such as an address; beyond `most_keys` the least recently used one is forgotten."""
 
     def __init__(self, capacity: int, tokens: int, period_ms: int, most_keys: int) -> None:
         """Create buckets that are made as keys appear.
@@ -108,7 +108,7 @@ class KeyedTokenBuckets:
         return len(self._buckets)
 
     def at(self, key: str, now_ms: int) -> TokenBucket:
-        """Return the bucket of the key, refilled; nothing is remembered of a key that took nothing yet."""
+        """Return the refilled bucket of the key; keys that took no token are not stored."""
         bucket = self._buckets.get(key)
         if bucket is None:
             return TokenBucket(*self._shape, now_ms)
@@ -124,13 +124,13 @@ class KeyedTokenBuckets:
             self._buckets.popitem(last=False)
 
     def try_take(self, key: str, now_ms: int) -> bool:
-        """Return whether the key has a token, and take it if so."""
+        """Take a token of the key if there is one, and return whether there was."""
         if self.at(key, now_ms).left() < 1:
             return False
         self.take(key, now_ms)
         return True
 
     def give_back(self, key: str) -> None:
-        """Return a token of the key that was taken for nothing."""
+        """Put back a token of the key that was not used."""
         if key in self._buckets:
             self._buckets[key].give_back()

@@ -35,7 +35,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, Generic[T], frozen=True):
-    """A configuration, and where each of its keys that are not left to their defaults was set, by dotted key."""
+    """A configuration, and the source of each key that was set, by dotted key."""
 
     config: T
     sources: dict[str, Source]
@@ -56,7 +56,7 @@ def load_with_sources(kind: type[T], path: Path | None, process: str, environmen
     """
     values = _read_yaml(path) if path is not None else {}
     file = str(path) if path is not None else "the environment"
-    # The environment first: a key may be within one that the file sets as a whole.
+    # The environment first: it may override a part of a group that the file sets as a whole.
     sources = {".".join(key): Source("environment", variable) for key, _, variable in _overrides(process, environment)}
     if path is not None:
         from_file = Source("file", str(path.absolute()))
@@ -95,7 +95,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _overrides(process: str, environment: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Keys that the environment sets, with text and variable."""
+    """Yield the keys that the environment sets, with text and variable."""
     prefix = f"CEP_{process.upper()}__"
     for name in sorted(environment):
         if name.startswith(prefix):
@@ -129,7 +129,7 @@ def _is_group(kind: Any) -> bool:
 def _yaml_value(text: str) -> Any:
     try:
         return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError):  # a date or number that is none is an error of another kind to it
+    except (yaml.YAMLError, ValueError):  # PyYAML raises ValueError for an impossible date or number
         return text
 
 

@@ -1,4 +1,4 @@
-"""Secrets do not leave a process: they are covered in log records before these are kept, and in settings. Pure."""
+"""Redaction of secrets in log records, before these are stored, and in settings. Pure."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from urllib.parse import urlsplit
 COVER = "•••"
 """Placeholder for a secret."""
 
-# Every pattern begins with fixed text and has bounded parts: hostile texts take no longer than others.
+# Every pattern begins with fixed text and has bounded parts, so that hostile texts take no longer than others.
 _SECRET_NAMES = r"(?:password|passwd|passphrase|secret|credential|api[._-]?key|access[._-]?key|private[._-]?key|token)"  # noqa: S105 - names, not secrets
 _NAMED = re.compile(
     rf"(?P<name>{_SECRET_NAMES}[\w.-]{{0,40}}(?:=|\s=\s|\"\s?:\s?|'\s?:\s?))"
     r"(?:\"(?P<quoted>[^\"]*)\"|'(?P<single>[^']*)'|(?P<bare>[^\s\"',;&)}\]]+))",
     re.IGNORECASE,
 )
-# A slash or an @ may be in a password as well as behind it: all is covered up to the last @ before a quote (where there
-# is none, before a slash). A number and a slash are a port and a path, and [ begins an address that has colons itself.
+# A password may contain a slash or an @ itself: everything up to the last @ before a quote is covered (without a quote,
+# before a slash). A number and a slash are a port and a path, and [ begins an IPv6 address.
 _IN_URL = re.compile(r"(?P<before>://(?!\[)[^\s/:@]{0,100}:)(?!\d{1,5}/)(?:[^\s\"']{1,200}|[^\s/]{1,200})(?=@)")
 _SHOWN = re.compile(r"(?P<before>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 _OUR_TOKEN = re.compile(r"\bcep_[A-Za-z0-9_-]{40,}")
@@ -26,10 +26,10 @@ _SECRET_KEY = re.compile(rf"{_SECRET_NAMES}(?!s$|s_|_ms$|s\.|_files\.)", re.IGNO
 
 
 _values: tuple[str, ...] = ()
-"""Secrets that this process has resolved, the longest first. Replaced as a whole, so any thread may read it."""
+"""Secrets that this process has resolved, longest first. Replaced as a whole, so any thread may read it."""
 MOST_VALUES = 1_000
 SHORTEST_VALUE = 4
-"""The letters of a shorter one are in every other line."""
+"""The minimum length of a secret that is redacted: shorter ones would match parts of ordinary words."""
 
 
 def cover_values(secrets: Iterable[str]) -> None:
@@ -43,7 +43,7 @@ def cover_values(secrets: Iterable[str]) -> None:
 def redact(text: str) -> str:
     """Return `text` with secrets covered.
 
-    Secrets are values called password, secret, token or the like, passwords in URLs, tokens, and the secrets of plans
+    Secrets are values of keys such as password, secret or token, passwords in URLs, tokens, and the secrets of plans
     that this process has resolved.
     """
     for value in _values:
@@ -74,7 +74,8 @@ def _covered(found: re.Match[str]) -> str:
 def redact_setting(key: str, value: Any) -> Any:
     """Return the setting's value as it may be shown.
 
-    It is covered when its key says that it is secret, within mappings entry by entry; passwords in URLs are covered.
+    A value is covered if its key is that of a secret; entries of mappings are checked one by one. Passwords in URLs are
+    covered, too.
     """
     if isinstance(value, Mapping):
         return {name: redact_setting(f"{key}.{name}", inner) for name, inner in value.items()}

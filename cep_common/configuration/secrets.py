@@ -1,4 +1,4 @@
-"""Secrets by name: `${secret:NAME}` in a plan is a file of the operator's on the host that uses it.
+"""Secrets by name: `${secret:NAME}` in a plan refers to a file on the host that uses it.
 
     <folder>/<tenant>/<NAME>        the value; one last line end is not part of it
 
@@ -19,7 +19,7 @@ from cep_common.errors import ConfigError
 _REFERENCE = re.compile(r"\$\{secret:([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 MOST_BYTES = 65_536
-"""No secret is longer."""
+"""The maximum size of a secret."""
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -43,16 +43,16 @@ def with_sample(text: str, sample: str) -> str:
 
 
 def name_fault(text: str) -> str:
-    """Return what is wrong with the names in the text, or nothing."""
+    """Return what is wrong with the names of secrets in the text; empty if nothing is."""
     wrong = [name for name in names_in(text) if _NAME.fullmatch(name) is None]
-    return f"{wrong[0][:80]!r} is not a name of a secret: letters, digits, _, - and . make one" if wrong else ""
+    return f"{wrong[0][:80]!r} is not a valid name of a secret: use letters, digits, _, - and ." if wrong else ""
 
 
 class Secrets:
-    """The secrets in `folder`, which may be empty for none. Files are read when they are asked for."""
+    """The secrets in `folder` (empty: there are none). Each file is read when its secret is used."""
 
     def __init__(self, folder: str, key: str) -> None:
-        """`key` names the folder in the configuration."""
+        """Use the secrets in `folder`, which the configuration sets under `key`."""
         self._folder = folder
         self._key = key
 
@@ -80,12 +80,14 @@ class Secrets:
 
     def _value(self, name: str, tenant: int) -> str:
         if not self._folder:
-            raise ConfigError(f"there is no secret {name} here: {self._key} of the configuration names no folder")
+            raise ConfigError(
+                f"there is no secret {name} here: set {self._key} of the configuration to the folder of the secrets"
+            )
         path = Path(self._folder) / str(tenant) / name
         try:
             with path.open("rb") as file:
                 if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & stat.S_IRWXO:
-                    raise ConfigError(f"the secret {name} can be read by everybody on this host: chmod 600 {path}")
+                    raise ConfigError(f"the secret {name} can be read by every user of this host: chmod 600 {path}")
                 value = file.read(MOST_BYTES + 1)
         except OSError as error:
             raise ConfigError(

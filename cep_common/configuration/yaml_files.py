@@ -29,11 +29,11 @@ def read_yaml(path: Path) -> Any:
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: is not YAML: {_problem(error)}") from None
     except ValueError:
-        raise ConfigError(f"{path}: is not YAML: a date or number in it is none; put texts in quotes") from None
+        raise ConfigError(f"{path}: is not YAML: it contains an invalid date or number; put texts in quotes") from None
 
 
 def _problem(error: yaml.YAMLError) -> str:
-    """Line, column and what is wrong there, with what it belongs to. The error itself would quote the line."""
+    """Return line, column and problem. The text of the error itself is not used since it quotes the line."""
     if isinstance(error, yaml.MarkedYAMLError):
         text = f"{_place(error.problem_mark)}{_without_names(error.problem)}"
         return f"{text} ({_without_names(error.context)}{_since(error.context_mark)})" if error.context else text

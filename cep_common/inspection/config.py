@@ -1,4 +1,4 @@
-"""How a process keeps its log."""
+"""The configuration of a process's log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Port = Annotated[int, Meta(ge=1, le=65_535)]
 
 
 class LogConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a process keeps its log.
+    """Configure where a process writes its log.
 
     Records of at least `level` are written to standard error, and the newest are kept in memory, up to `ring_bytes`,
     for managers that ask at a port of the range. With a `folder` they also go to a file there, one JSON object a line;

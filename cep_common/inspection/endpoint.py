@@ -1,4 +1,4 @@
-"""The endpoint at which managers ask a process for its log, its configuration, and what it holds."""
+"""The endpoint at which managers ask a process for its log, its configuration and its state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cep_common.sockets.wakeup import Wakeup
 logger = logging.getLogger(__name__)
 
 WAITING_ANSWERS = 16
-"""Maximum number of requests that wait; further ones get no answer."""
+"""The maximum number of waiting requests; further ones get no answer."""
 
 
 class Inspection(msgspec.Struct, frozen=True):
@@ -101,15 +101,15 @@ class InspectionEndpoint(threading.Thread):
         self._socket.send_multipart([peer, *self._answered(envelope)])
 
     def _answered(self, envelope: Envelope) -> list[Any]:
-        """Return the frames of the answer; an error in one must not end the endpoint."""
+        """Return the frames of the answer. An error in one answer does not end the endpoint."""
         message, run = envelope.message, self.address.run
         try:
             if isinstance(message, QueryRunningState) and message.run == run and self.answers_queries is not None:
                 return encode(self.answers_queries(message), envelope.correlation)
             return encode(answer_to(message, run, self._insight), envelope.correlation)
         except Exception as error:
-            logger.exception("a manager's question could not be answered: question=%s", message.TYPE)
-            reason = f"{type(error).__name__}, see this process's log; please report it"
+            logger.exception("a manager's request could not be answered: request=%s", message.TYPE)
+            reason = f"{type(error).__name__}; see this process's log, and please report it"
             return encode(Rejected("internal", reason), envelope.correlation)
 
 
@@ -136,7 +136,7 @@ def open_inspection(
 ) -> InspectionEndpoint | None:
     """Open an endpoint, or return None.
 
-    None means that the process offers no inspection, or that no port is free, which it logs.
+    None means that the process offers no inspection, or that no port is free, which is logged.
     """
     if insight is None:
         return None

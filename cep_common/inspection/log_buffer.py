@@ -12,13 +12,13 @@ from cep_common.protocol.inspection import LEVELS, Level, LogRead, LogRecord, Re
 from cep_common.writable import writable
 
 MOST_TEXT = 16_384
-"""Characters of a record's text, and of its traceback; what is longer is cut."""
+"""The maximum characters of a record's text and of its traceback; longer ones are cut."""
 
 OVERHEAD_BYTES = 160
 """Approximate memory of a record besides its texts."""
 
 ANSWER_BYTES = 524_288
-"""An answer ends when its records reach this size."""
+"""The size in bytes at which an answer ends."""
 
 _TRACEBACKS = logging.Formatter()
 _NUMBERS: dict[Level, int] = {level: getattr(logging, level) for level in LEVELS}
@@ -89,7 +89,7 @@ def select(records: tuple[LogRecord, ...], newest: int, wanted: ReadLog) -> LogR
     chosen: list[LogRecord] = []
     size, more = 0, False
     forward = wanted.after is not None
-    # A plan `P[1]` is not mentioned where `XP[1]` is.
+    # A mention of the plan `XP[1]` is not one of `P[1]`.
     mention = re.compile(rf"(?<![\w.-]){re.escape(wanted.mentions)}") if wanted.mentions else None
     sought = wanted.contains.casefold()
     for record in _range(records, wanted):
@@ -124,17 +124,17 @@ def _holds(record: LogRecord, mention: re.Pattern[str] | None, sought: str) -> b
 
 
 def _size(record: LogRecord) -> int:
-    """Return the approximate size in memory; names of threads and loggers are shared by many records."""
+    """Return the approximate size in memory, without the names of threads and loggers, which many records share."""
     return OVERHEAD_BYTES + sys.getsizeof(record.text) + sys.getsizeof(record.traceback)
 
 
 def _kept(text: str) -> str:
-    """Twice the length is looked through for secrets, so that none is cut in two and half of it kept."""
+    """Redact and cut the text. Twice the length is redacted first, so that no secret is cut in half and kept."""
     text = writable(text)
     covered = redact(text[: 2 * MOST_TEXT])
     return covered if len(text) <= MOST_TEXT else f"{covered[:MOST_TEXT]}… ({len(text) - MOST_TEXT} characters more)"
 
 
 def _level(number: int) -> Level:
-    """Return the highest of the levels that `number` reaches."""
+    """Return the highest level that is not above `number`."""
     return next((level for level in reversed(LEVELS) if number >= _NUMBERS[level]), "DEBUG")

@@ -1,4 +1,4 @@
-"""Sets up the logging of a process: to standard error, into memory, and into a file where one is wanted."""
+"""Set up the logging of a process: to standard error, to memory, and to a file if one is configured."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 
 
 def start_log(config: LogConfig, name: str) -> LogBuffer:
-    """Send all that this process logs from now on where `config` says.
+    """Send the log of this process to the destinations in `config`.
 
-    Threads that end by an error log that. `name` is that of the file. Raises ConfigError when it cannot be written.
+    Threads that end by an error log it. `name` is that of the file. Raises ConfigError when it cannot be written.
     """
     ring = LogBuffer(config.ring_bytes)
     to_stderr = logging.StreamHandler(sys.stderr)
@@ -42,14 +42,14 @@ def start_log(config: LogConfig, name: str) -> LogBuffer:
 
 
 def log_file(folder: str, name: str) -> Path:
-    """Return the file of the process called `name`; no name leads out of the folder."""
+    """Return the log file of the process `name`; no name leads out of the folder."""
     return Path(folder).expanduser() / f"{quote(name, safe='-_[]#')}.log.ndjson"
 
 
 class _TimestampedLines(logging.Formatter):
     """Formats a record as a line without secrets.
 
-    The lines of a traceback follow, indented. No text from outside makes a line that looks like a record.
+    The lines of a traceback follow, indented. Text from outside cannot produce a line that looks like a record.
     """
 
     def format(self, record: logging.LogRecord) -> str:

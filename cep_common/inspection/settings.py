@@ -17,8 +17,8 @@ def settings_of(
 ) -> tuple[Setting, ...]:
     """Return every key of `config`, with secrets covered.
 
-    `sources` lists the sources of the keys that were set; other keys with a value other than the default have the
-    source `otherwise`. All keys must have defaults.
+    `sources` has the sources of the keys that were set; other keys whose value is not the default have the source
+    `otherwise`. All keys must have defaults.
     """
     defaults = dict(_leaves(type(config)(), ""))
     return tuple(
@@ -28,7 +28,7 @@ def settings_of(
 
 
 def _leaves(config: msgspec.Struct, prefix: str) -> Iterator[tuple[str, Any]]:
-    """Keys in order; groups of keys are traversed, mappings and lists are values."""
+    """Yield the keys in order. Groups of keys are traversed; mappings and lists are values."""
     for name in config.__struct_fields__:
         value = getattr(config, name)
         if isinstance(value, msgspec.Struct):
@@ -38,7 +38,7 @@ def _leaves(config: msgspec.Struct, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _source(key: str, sources: Mapping[str, Source], otherwise: SetBy) -> Source:
-    """Return the source of the key itself, or of a key within it or around it."""
+    """Return the source of the key itself, of a key within it, or of a group that contains it."""
     for known, source in sources.items():
         if known == key or known.startswith(f"{key}.") or key.startswith(f"{known}."):
             return source

@@ -1,4 +1,4 @@
-"""How many requests and connections the web servers of this process have refused, and why."""
+"""Counters of the requests and connections that the web servers of this process have refused, by reason."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ REASONS = (
     "bad-request", "no-room", "not-authenticated", "not-authorised", "too-large", "too-many-requests",
     "unknown-expectation", "unknown-host", "connection-replaced", "too-many-connections", "too-slow",
 )  # fmt: skip
-"""Codes of the answers; the last three are of connections that were closed without an answer."""
+"""Codes of the responses; the last three are of connections that were closed without a response."""
 
 
 class RefusalCounter:
-    """Counts by reason. Any thread may use it."""
+    """Count refusals by reason. Thread-safe."""
 
     def __init__(self) -> None:
         """Create a counter without refusals."""
@@ -43,7 +43,7 @@ def refusal_metrics() -> Iterator[Metric]:
     """Yield the refusals of the process as a metric."""
     yield counter(
         "cep_http_refused_requests_total",
-        "Requests and connections that the web servers of the process have turned away",
+        "Requests and connections that the web servers of the process have refused",
         ("reason",),
         (((reason,), count) for reason, count in REFUSALS.counts().items()),
     )

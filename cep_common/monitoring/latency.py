@@ -1,4 +1,4 @@
-"""How long things took, counted in buckets: writers and readers of the counts agree on their bounds.
+"""Latency histograms: the bounds of their buckets, which writers and readers share, and percentiles.
 
 Each bucket reaches 9 % further than the one before, so that percentiles are accurate to within 5 %.
 """
@@ -10,18 +10,18 @@ from bisect import bisect_left
 from collections.abc import Mapping
 
 PER_DOUBLING = 8
-"""The number of buckets between a duration and its double."""
+"""The number of buckets between a latency and twice that latency."""
 FIRST_NS = 64_000
-"""Up to here reaches bucket 0."""
+"""The upper bound of bucket 0."""
 BUCKETS = 22 * PER_DOUBLING + 1
-"""The last one contains everything longer than about 246 s."""
+"""The number of buckets; the last one contains everything longer than about 246 s."""
 
 
 _BOUNDS_NS = [FIRST_NS * 2 ** (index / PER_DOUBLING) for index in range(BUCKETS - 1)]
 
 
 def bucket(length_ns: int) -> int:
-    """Return the bucket that counts a length of time."""
+    """Return the index of the bucket of a latency."""
     return bisect_left(_BOUNDS_NS, length_ns)
 
 
@@ -31,12 +31,12 @@ def upper_bound_ms(index: int) -> float:
 
 
 def middle_ms(index: int) -> float:
-    """Return the length of time that represents bucket `index`: its middle, or the beginning of the last bucket."""
+    """Return the latency that represents bucket `index`: its middle, or the lower bound of the last bucket."""
     return FIRST_NS / 1e6 * 2 ** ((min(index, BUCKETS - 1) - 0.5) / PER_DOUBLING)
 
 
 def percentile_ms(counts: Mapping[int, int], share: float) -> float | None:
-    """Return the length of time within which `share` (0 to 1) of all counted items was done; None without any.
+    """Return the latency that `share` (0 to 1) of all counted items did not exceed; None if nothing was counted.
 
     The result is the middle of the bucket in which it lies.
     """

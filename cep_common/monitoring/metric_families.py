@@ -16,11 +16,11 @@ from prometheus_client.registry import Collector
 Thing = TypeVar("Thing")
 
 Labelled = Iterable[tuple[tuple[object, ...], float]]
-"""Values of labels, in their order, with the value."""
+"""The values of the labels, in order, and the value of the sample."""
 
 
 def gauge(name: str, text: str, labels: tuple[str, ...], values: Labelled) -> Metric:
-    """Something that is so at the moment."""
+    """Return a gauge with these samples."""
     family = GaugeMetricFamily(name, text, labels=labels)
     for of, value in values:
         family.add_metric([str(one) for one in of], value)
@@ -28,7 +28,7 @@ def gauge(name: str, text: str, labels: tuple[str, ...], values: Labelled) -> Me
 
 
 def counter(name: str, text: str, labels: tuple[str, ...], values: Labelled) -> Metric:
-    """Something that only grows; `name` ends with `_total`."""
+    """Return a counter with these samples; `name` ends with `_total`."""
     family = CounterMetricFamily(name, text, labels=labels)
     for of, value in values:
         family.add_metric([str(one) for one in of], value)
@@ -36,7 +36,7 @@ def counter(name: str, text: str, labels: tuple[str, ...], values: Labelled) -> 
 
 
 class MetricFamily(NamedTuple, Generic[Thing]):
-    """A metric with one sample for each of several things: its name, its help, and how the value is read."""
+    """A metric with one sample for each of several things: its name, its help text, and how its value is read."""
 
     name: str
     text: str
@@ -46,7 +46,7 @@ class MetricFamily(NamedTuple, Generic[Thing]):
 def families_for(
     families: Iterable[MetricFamily[Thing]], labels: tuple[str, ...], things: Iterable[tuple[tuple[object, ...], Thing]]
 ) -> Iterator[Metric]:
-    """Yield a metric for each of `families`, with a sample for each of `things` and its labels.
+    """Yield a metric for each of `families`, with a sample for each of `things`.
 
     A metric is a counter if its name ends with `_total`, else a gauge.
     """
@@ -57,7 +57,7 @@ def families_for(
 
 
 class _ScrapeCollector(Collector):
-    """Collects the metrics at each scrape; keeps none between scrapes."""
+    """Collect the metrics at each scrape, and keep none between scrapes."""
 
     def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
         self._collect = collect

@@ -1,6 +1,7 @@
-"""Log lines of retry loops: a problem is logged when it begins, then once a minute, and when it is over.
+"""Rate-limited log lines for retry loops: a problem is logged when it begins, then once a minute, and when it is over.
 
-Whatever tries again and again uses this instead of logging each try: links, clients of managers, sinks, stores.
+Links, clients of managers, sinks and stores, which retry for as long as necessary, use this instead of logging each
+attempt.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 EVERY_S = 60.0
-"""A problem that lasts is logged so often."""
+"""Seconds between two lines about a problem that lasts."""
 AGAIN_S = 5.0
-"""The minimum time after its last line before a problem that was over and occurs again is logged."""
+"""Seconds after its last line for which a problem that was over and occurs again is not logged."""
 MOST_TEXTS = 3
-"""How many different lines about one subject are logged in `EVERY_S`, because reasons may alternate."""
+"""The maximum number of different lines about one subject in `EVERY_S`: reasons may alternate."""
 MOST_SUBJECTS = 1_000
-"""The number of subjects that are remembered; beyond it, those without a line for `EVERY_S` are removed."""
+"""The number of subjects above which those without a line for `EVERY_S` are removed."""
 
 
 @dataclass(slots=True)
 class _Subject:
     """The lines about a subject.
 
-    It has the texts with the time of their last line, and how many lines were left out since. `lasts` is False after
-    the problem was over.
+    It has the texts with the time of their last line, and how many lines were suppressed since. `lasts` is False once
+    the problem is over.
     """
 
     logged: dict[str, float] = field(default_factory=dict)
@@ -35,7 +36,7 @@ class _Subject:
 
 
 class PacedLog:
-    """Writes to `logger`. Any thread may call; `clock` gives monotonic seconds."""
+    """Write to `logger`. Thread-safe."""
 
     def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
         """Create a log that limits how often a message repeats.
@@ -52,7 +53,7 @@ class PacedLog:
     def problem(
         self, subject: str, message: str, *args: object, level: int = logging.WARNING, exc_info: bool = False
     ) -> None:
-        """Log `message % args` unless it was logged lately; `subject` names what has the problem."""
+        """Log `message % args` unless it was logged recently; `subject` names what has the problem."""
         text = message % args if args else message
         now = self._clock()
         with self._lock:
@@ -67,7 +68,7 @@ class PacedLog:
         self._logger.log(level, "%s%s", text, suffix, stacklevel=2, exc_info=exc_info)
 
     def exception(self, message: str, *args: object) -> None:
-        """Log the exception that is handled now, as `problem` does; its text is the subject."""
+        """Log the exception that is being handled, as `problem` does; its text is the subject."""
         self.problem(message % args if args else message, message, *args, level=logging.ERROR, exc_info=True)
 
     def over(self, subject: str, message: str, *args: object) -> None:

@@ -13,7 +13,7 @@ Milliseconds = Annotated[int, Meta(ge=1)]
 
 
 class NodeMember(msgspec.Struct, frozen=True):
-    """The `folder` of the node that the process belongs to, with `role.json`; empty: it belongs to none."""
+    """The `folder` of the process's node, with `role.json`; empty if the process belongs to no node."""
 
     folder: str = ""
 
@@ -50,7 +50,7 @@ class ManagerNode(NodeMember, frozen=True):
         return parse_endpoint(self.sync)
 
     def guard_endpoint(self) -> Endpoint:
-        """Return where the other node probes whether any process of this one is left."""
+        """Return where the other node probes whether a process of this node is still running."""
         return parse_endpoint(self.guard)
 
 

@@ -1,4 +1,4 @@
-"""The small files by which the processes of one node speak: `role.json`, `mirror.json`, and `drained`.
+"""The files through which the processes of one node communicate: `role.json`, `mirror.json` and `drained`.
 
 The driver writes its process id to `drained` when its topologies have ended; its Spark session takes longer to end.
 Each has one writer and is replaced as a whole. Times are of the host's monotonic clock, which all its processes share.
@@ -30,12 +30,12 @@ class NodeRole(msgspec.Struct, frozen=True):
         until_ms: The node is active before this monotonic time, if it holds the lease.
         peer: The name of the other node; empty: none is known.
         peer_sync: The address of the other node's event-sync server when it is passive.
-        peer_in_sync: The database says that the other node has every acknowledged event.
+        peer_in_sync: Whether, according to the database, the other node has every acknowledged event.
         answered: The number of the newest request of `MirrorReport` that the database has confirmed, made by the
             process `answered_process`.
         order: The administrator's order to the node: `restart` ends all its processes in order and starts them again,
             so that the other node takes over from an active one; `stop` ends the node.
-        order_until_ms: Monotonic time from which the order is void: the node may have been stopped before it took it.
+        order_until_ms: Monotonic time at which the order expires if the node has not accepted it.
     """
 
     node: str
@@ -50,7 +50,7 @@ class NodeRole(msgspec.Struct, frozen=True):
     order_until_ms: int = 0
 
     def order_at(self, now_ms: int) -> NodeOrder:
-        """Return what the node is to do at this monotonic time; an order that was not carried out in time is void."""
+        """Return the order that is valid at this monotonic time, or an empty one: orders expire."""
         return self.order if now_ms < self.order_until_ms else ""
 
     def is_active(self, now_ms: int) -> bool:
@@ -59,7 +59,7 @@ class NodeRole(msgspec.Struct, frozen=True):
 
 
 class MirrorReport(msgspec.Struct, frozen=True):
-    """The mirroring of the node's worker, and what it asks the manager to record.
+    """The state of the mirror of the node's worker, and what the worker asks the manager to record.
 
     Attributes:
         state: See `cep_worker.mirror.protection`; `left` when a protected worker has ended in order: its ports are
@@ -67,12 +67,12 @@ class MirrorReport(msgspec.Struct, frozen=True):
         token: The token under which the worker is active, or the newest that a passive worker has seen.
         process: The worker's process id: request numbers count within one process.
         request: The number of the newest request, 0: none yet.
-        wants_in_sync: What that request asks to record about the other node.
+        wants_in_sync: Whether that request asks to record the other node as in sync.
         since_ms: Time of day of the last change of state.
         reason: Why the state is not `protected`.
-        lag_ms: How long the oldest change has waited for the passive, or 0.
-        lag_bytes: Bytes that the passive does not have yet.
-        could_lose: Accepted batches that are acknowledged and that the passive does not have.
+        lag_ms: How long the oldest change has waited for the passive node, or 0.
+        lag_bytes: Bytes that the passive node does not have yet.
+        could_lose: Batches that are acknowledged and that the passive node does not have yet.
         mirrored_bytes: Bytes sent (active) or applied (passive) since the process started.
     """
 
@@ -98,7 +98,7 @@ def write_file(path: Path, value: NodeRole | MirrorReport) -> None:
 
 
 class FileView(Generic[Kind]):
-    """The contents of such a file, read again only after it was replaced. Belongs to one thread."""
+    """The contents of one of these files, read again only after it was replaced. Belongs to one thread."""
 
     def __init__(self, path: Path, kind: type[Kind]) -> None:
         """Create the view of a file that another process writes.

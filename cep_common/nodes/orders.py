@@ -1,6 +1,6 @@
-"""How long an order to a node may wait until the node takes it. Pure.
+"""Expiry of orders to nodes. Pure.
 
-A node that was away, stopped or cut off must not end because of what an administrator wanted days ago.
+A node that was stopped or disconnected must not restart or stop because of an order that was given days ago.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ORDER_VALID_S = 30
 
 
 class StoredOrder(msgspec.Struct, frozen=True):
-    """An order in the database: what a node is to do, since when by the database's clock, and who was active then.
+    """An order in the database: what a node is to do, and when it was given by the database's clock.
 
     `token` is that of the lease under which the active node gave the order.
     """
@@ -25,10 +25,10 @@ class StoredOrder(msgspec.Struct, frozen=True):
 
 
 def is_valid(order: StoredOrder, token: int, now_s: int) -> bool:
-    """Return whether the order may be carried out at `now_s` of the database's clock while the lease has `token`.
+    """Return whether the order is valid at `now_s` of the database's clock while the lease has `token`.
 
-    It may not after a change of the active node: the node that was to restart as the passive one may be the only one
-    with all events now.
+    It is not valid after a change of the active node: a node that was ordered to restart as the passive one may now be
+    the only one with all events.
     """
-    # In both directions: the clock of a database that was moved to another host may have gone back.
+    # abs: the clock of a database that was moved to another host may have gone back
     return order.token == token and abs(now_s - order.given_s) <= ORDER_VALID_S

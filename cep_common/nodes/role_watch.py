@@ -37,7 +37,7 @@ class RoleWatch:
         self._thread = threading.Thread(target=self._run, name="node-role", daemon=True)
 
     def await_active(self, stopping: threading.Event, passing: Callable[[], None] = lambda: None) -> bool:
-        """Wait until the node is active, or `stopping` is set. `passing` is called while it waits.
+        """Wait until the node is active, or `stopping` is set. Call `passing` repeatedly while waiting.
 
         From then on the process ends as soon as the node is not active under the same token.
 
@@ -64,7 +64,7 @@ class RoleWatch:
         return role is not None and role.token == self._token and role.is_active(monotonic_ms())
 
     def close(self) -> None:
-        """Stop watching: the process leaves in order."""
+        """Stop watching, because the process ends in order."""
         self._stopping.set()
 
     def _look(self) -> NodeRole | None:

@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: a reader finds the old text or the new one, never a part of it."""
+"""Atomic replacement of files: a reader finds the old contents or the new ones, never a part."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write_atomically(
     new = path.with_name(f"{path.name}.{os.getpid()}.new" if several_writers else f"{path.name}.new")
     try:
         with new.open("wb") as file:
-            if mode is not None:  # before anybody can read anything in it
+            if mode is not None:  # before it has any contents
                 os.fchmod(file.fileno(), mode)
             file.write(data)
             if durable:
@@ -34,13 +34,13 @@ def write_atomically(
                 os.fsync(file.fileno())
         new.replace(path)
     except BaseException:
-        with suppress(OSError):  # on a full disk it would take the room that the next attempt needs
+        with suppress(OSError):  # on a full disk it would take the space that the next attempt needs
             new.unlink()
         raise
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the entries of `folder` to the disk, where its file system can do that.
+    """Sync the entries of `folder` to the disk, where its file system can do that.
 
     Raises:
         OSError: The disk fails, or the folder does not exist.

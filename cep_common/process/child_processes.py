@@ -1,4 +1,4 @@
-"""Starts and ends child processes, and reads what they said last: what all have in common that start limited ones."""
+"""Start and end child processes, and read the end of their error output."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LAST_WORDS_BYTES = 2_000
 
 
 class _Starter:
-    """The thread that starts processes which outlive the calls that need them.
+    """A thread that starts processes which outlive the calls that need them.
 
-    The kernel ends a process that asked for it (`siddhi.confinement.end_with_parent`) with the thread that started it,
-    so this thread lives as long as this process. A forked copy of this process has one of its own.
+    The kernel ends a child that called `siddhi.confinement.end_with_parent` when the thread that started it ends, so
+    this thread lives as long as this process. A forked copy of this process gets a thread of its own.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ def _started(command: Sequence[str], options: dict[str, Any]) -> subprocess.Pope
 
 
 def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a process as the leader of a session of its own; it may outlive the thread that calls this.
+    """Start a process as the leader of its own session; it may outlive the calling thread.
 
     Args:
         command: The program and its arguments.
@@ -57,10 +57,10 @@ def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
     try:
         return starting.result()
     except BaseException:
-        starting.add_done_callback(_discard)  # if the wait was interrupted, nothing else would end it
+        starting.add_done_callback(_discard)  # if the wait was interrupted, nothing else would end the process
         raise
     finally:
-        del starting  # it holds the error, whose traceback holds this frame, and callers' files with it
+        del starting  # its error refers, by its traceback, to this frame and the callers' files
 
 
 def _discard(started: Future[subprocess.Popen[bytes]]) -> None:
@@ -69,7 +69,7 @@ def _discard(started: Future[subprocess.Popen[bytes]]) -> None:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that leads a session of its own, and everything it started. Do not wait for it."""
+    """Kill a process that leads its own session, and everything that it started, without waiting."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -82,7 +82,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def close_pipes(process: subprocess.Popen[bytes]) -> None:
-    """Close the ends of its pipes that this process has."""
+    """Close this process's ends of the child's pipes."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with contextlib.suppress(OSError):
@@ -90,6 +90,6 @@ def close_pipes(process: subprocess.Popen[bytes]) -> None:
 
 
 def last_words(errors: int) -> str:
-    """Return the end of the file `errors`, a descriptor, to which a process wrote its errors."""
+    """Return the end of a process's error output from the file descriptor `errors`."""
     size = os.fstat(errors).st_size
     return os.pread(errors, LAST_WORDS_BYTES, max(0, size - LAST_WORDS_BYTES)).decode("utf-8", "replace")

@@ -1,9 +1,9 @@
-"""Scheduling priority, so that other load on a host makes no heartbeat late.
+"""Scheduling priority, so that other load on a host does not delay heartbeats.
 
-The threads that send and judge heartbeats do little, and must do it in time. Like those of cluster managers such as
-Corosync, they run in the kernel's real-time class, at its lowest priority. But a thread of Python also waits for other
-threads of its process that hold the interpreter lock, and these wait for a processor, so the processes themselves get a
-larger share, too. Both need root or CAP_SYS_NICE. Elsewhere nothing changes, and leases that adapt to measured delays
+The threads that send and check heartbeats do little, but must do it in time. Like those of cluster managers such as
+Corosync, they run in the kernel's real-time class, at its lowest priority. A Python thread also waits for the thread
+that holds the interpreter lock, which in turn waits for a processor, so the processes get a larger share of the
+processors, too. Both need root or CAP_SYS_NICE. Without these nothing changes, and leases that adapt to measured delays
 (`cep_common.lease`) prevent false alarms.
 """
 
@@ -23,9 +23,9 @@ LOWEST_REALTIME = 1
 NICE = -10
 """About nine times the share of a process with the usual nice value of 0."""
 AUTOGROUP = Path("/proc/self/autogroup")
-"""If the kernel groups processes by session (sched(7)), nice values only count within a group.
+"""If the kernel groups processes by session (sched(7)), nice values only apply within a group.
 
-This sets that of the group.
+This file sets the nice value of the group.
 """
 
 

@@ -1,4 +1,4 @@
-"""Folders that belong to the user of a process alone."""
+"""Folders that only the user of a process can access."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def make_private(folder: Path) -> None:
-    """Make `folder` and those above it that are missing, each for this user alone; an existing one keeps its mode.
+    """Create `folder` and its missing parents, accessible by this user only; existing folders keep their modes.
 
-    `Path.mkdir` gives its mode to the last folder only. Raises OSError.
+    `Path.mkdir` applies its mode to the last folder only. Raises OSError.
     """
     for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)

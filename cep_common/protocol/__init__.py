@@ -1,1 +1,1 @@
-"""The wire protocol: all messages between processes and their codec. `PROTOCOL.md` and the pages here describe it."""
+"""The wire protocol: all messages between processes, and their codec. `PROTOCOL.md` and the pages here describe it."""

@@ -12,15 +12,15 @@ from cep_common.protocol.registry import Message
 Checkpoint = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 """The number of a checkpoint; never used twice for a plan."""
 NO_SAVEPOINT = "none"
-"""Restore order of a topology that is to start without state, in place of the name of a savepoint."""
+"""The value of `restore` that starts a topology without state, in place of the name of a savepoint."""
 
 
 class JoinTopology(Message, frozen=True):
     """Registers a task with its driver.
 
-    It is task `task` of attempt `attempt` of the plan's epoch, and listens for the others at `exchange`. Sent again,
-    the message is the heartbeat. What checkpoints up to `settled` hold is passed on: changes of stored
-    tables to their databases, and to workers which events need not be sent again.
+    It is task `task` of attempt `attempt` of the plan's epoch, and listens for the other tasks at `exchange`. Sent
+    again, the message is the heartbeat. The task has processed the completion of checkpoints up to `settled`: changes
+    of stored tables are in their databases, and workers know which events need not be sent again.
     """
 
     TYPE = "join-topology"
@@ -37,8 +37,8 @@ class JoinTopology(Message, frozen=True):
 class TopologyJoined(Message, frozen=True):
     """Answers `JoinTopology`: join again within `heartbeat_ms`.
 
-    A task that is silent for `lease_ms` counts as lost, and its topology restarts. `exchanges` are where all tasks
-    listen for each other, in order; empty before all have joined.
+    A task that is silent for `lease_ms` counts as lost, and its topology restarts. `exchanges` are the endpoints at
+    which the tasks listen for each other, in order; empty before all have joined.
     """
 
     TYPE = "topology-joined"
@@ -50,8 +50,8 @@ class TopologyJoined(Message, frozen=True):
 class BeginCheckpoint(Message, frozen=True):
     """Orders every task to begin a checkpoint: receivers and triggers send its marker.
 
-    When it is `final` the topology is to end: receivers and triggers take in nothing after the marker. The driver
-    repeats the message to a task that has not reported; the task does nothing twice, and reports again what it has.
+    When it is `final` the topology is to end: receivers and triggers accept no events after the marker. The driver
+    repeats the message to a task that has not reported; the message is idempotent.
     """
 
     TYPE = "begin-checkpoint"
@@ -60,10 +60,10 @@ class BeginCheckpoint(Message, frozen=True):
 
 
 class StoredState(msgspec.Struct, frozen=True):
-    """The state of one component instance as the store has it.
+    """The stored state of one component instance.
 
-    `chunks` are the names of its pieces in order, or `inline` is the state itself when it is small; `size_bytes` is
-    its whole size. `format` is that of a snapshot of the engine; 0: it is none, or an earlier version wrote it.
+    `chunks` are the names of its chunks in order, or `inline` is the state itself when it is small; `size_bytes` is its
+    whole size. `format` is the format of an engine snapshot; 0 for other states, and those of earlier versions.
     """
 
     instance: str
@@ -74,7 +74,7 @@ class StoredState(msgspec.Struct, frozen=True):
 
 
 class StoredPack(msgspec.Struct, frozen=True):
-    """A file of chunks that was written for a checkpoint: where each chunk lies in it, as (name, offset, length)."""
+    """A file of chunks that was written for a checkpoint; each chunk has (name, offset, length)."""
 
     name: str
     chunks: tuple[tuple[str, int, int], ...]
@@ -83,10 +83,10 @@ class StoredPack(msgspec.Struct, frozen=True):
 class ReportPart(Message, frozen=True):
     """Reports a task's part of `checkpoint` to its driver.
 
-    All of its instances have done their part, and their states are stored; or `error` says why they are not.
-    `alignment_ms` is the longest time that an instance waited for markers, `stored_bytes` what was newly written. A
-    task that `settles` has something to pass on once the checkpoint is complete: changes of stored tables to their
-    databases, or to workers which events need not be sent again.
+    The states of all its instances are stored, or `error` says why they are not. `alignment_ms` is the longest time
+    that an instance waited for markers, `stored_bytes` the size of what was newly written. A task that `settles` has
+    work to do once the checkpoint is complete: to write changes of stored tables to their databases, or to tell workers
+    which events need not be sent again.
     """
 
     TYPE = "report-part"
@@ -106,8 +106,8 @@ class ReportPart(Message, frozen=True):
 class CompleteCheckpoint(Message, frozen=True):
     """Announces to every task that `checkpoint` is complete: the topology continues from it when it is lost.
 
-    Receivers report to their senders what it holds, and what need not be kept: what the `oldest` checkpoint holds
-    from which the topology may begin when later ones are damaged (0: unknown).
+    Receivers report to their senders which events it contains, and which need not be retained: those that the `oldest`
+    checkpoint contains from which the topology can start when later ones are damaged (0: unknown).
     """
 
     TYPE = "complete-checkpoint"
@@ -116,7 +116,7 @@ class CompleteCheckpoint(Message, frozen=True):
 
 
 class AbandonCheckpoint(Message, frozen=True):
-    """Driver to every task: `checkpoint` will not be completed; what was stored for it may be forgotten."""
+    """Tells every task that `checkpoint` will not be completed; its stored state may be discarded."""
 
     TYPE = "abandon-checkpoint"
     checkpoint: Checkpoint
@@ -125,7 +125,7 @@ class AbandonCheckpoint(Message, frozen=True):
 class TakeSavepoint(Message, frozen=True):
     """Asks the driver to keep a checkpoint of the plan's topology of `epoch` as savepoint `name`.
 
-    It replaces a savepoint of that name. `token` is the one under which the manager leads.
+    It replaces a savepoint of that name. `token` is the leader's token.
     """
 
     TYPE = "take-savepoint"
@@ -136,7 +136,7 @@ class TakeSavepoint(Message, frozen=True):
 
 
 class DeleteSavepoint(Message, frozen=True):
-    """Manager to driver: the plan shall have no savepoint `name`."""
+    """Orders the driver to delete the savepoint `name` of the plan."""
 
     TYPE = "delete-savepoint"
     key: PlanKey
@@ -145,7 +145,7 @@ class DeleteSavepoint(Message, frozen=True):
 
 
 class ClearCheckpoints(Message, frozen=True):
-    """Manager to driver: the plan shall have no checkpoints but its savepoints, and those that are yet to come."""
+    """Orders the driver to delete all present checkpoints of the plan but its savepoints."""
 
     TYPE = "clear-checkpoints"
     key: PlanKey

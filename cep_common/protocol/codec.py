@@ -3,7 +3,7 @@
 The first frame is magic, type, correlation id (both with a length byte in front) and body; the raw bodies of data
 messages follow in frames of their own. The header is one frame because each further one costs microseconds a hop.
 
-Decoding takes any bytes and gives an `Envelope` or raises `DecodeError`, nothing else.
+Decoding takes any bytes, and returns an `Envelope` or raises `DecodeError`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from cep_common.protocol.registry import Message
 
 MAGIC = b"CEP1"
 MAXIMUM_CONTROL_BYTES = 8 * 1024 * 1024
-"""No control message is larger: the largest is a query plan of some thousand queries."""
+"""The maximum size of a control message: the largest is a query plan of some thousand queries."""
 
 MAXIMUM_DATA_BYTES = 64 * 1024 * 1024
-"""No frame of a data socket is larger."""
+"""The maximum size of a frame of a data socket."""
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODERS = {name.encode(): msgspec.msgpack.Decoder(message) for name, message in message_types().items()}
@@ -64,7 +64,7 @@ def decode(frames: Sequence[bytes]) -> Envelope:
 
 
 def _short_text(header: bytes, start: int) -> tuple[bytes, int]:
-    """Return the bytes behind a length byte at `start`, and where they end."""
+    """Return the bytes that follow the length byte at `start`, and the index of their end."""
     if start >= len(header):
         raise DecodeError("a message that ends inside its header")
     end = start + 1 + header[start]

@@ -1,4 +1,4 @@
-"""What drivers tell managers of topologies and checkpoints, and what managers order.
+"""The messages between drivers and managers: reports on topologies and checkpoints, and orders.
 
 `drivers.md` describes each, and a test compares the two. Conventions are in `PROTOCOL.md`.
 """
@@ -15,19 +15,19 @@ from cep_common.protocol.registry import CheckpointSpan, Message
 
 RunState = Literal["waiting", "starting", "running", "restarting", "failed", "stopping"]
 PlanHost = Literal["own", "shared"]
-"""Whether a plan has Spark tasks of its own, or its one task runs in a stage host with those of other plans."""
+"""Whether a plan has Spark tasks of its own, or one task in a stage host that it shares with other plans."""
 CheckpointState = Literal["taking", "complete", "failed", "abandoned"]
 CheckpointTrigger = Literal["interval", "savepoint", "last"]
-"""Why a checkpoint is taken: it was time, somebody asked for a savepoint, or its topology is to end."""
+"""Why a checkpoint is taken: it was due, a savepoint was requested, or the topology is to end."""
 
 
 class CheckpointReport(msgspec.Struct, frozen=True):
     """One checkpoint of a topology, begun at `began_ms` (time of day).
 
-    `stored_bytes` of its `size_bytes` were new; `alignment_ms` is the longest time that an instance waited for
-    markers. `name` is that of a savepoint, else empty. If a task or the store `failed`, or the checkpoint was
-    `abandoned` since time was up or its topology ended, `error` says why. `acknowledged` of `tasks` tasks have done
-    their part.
+    `stored_bytes` of its `size_bytes` were new; `alignment_ms` is the longest time that an instance waited for markers.
+    `name` is that of a savepoint, else empty. If a task or the store `failed`, or the checkpoint was `abandoned`
+    because it timed out or its topology ended, `error` says why. `acknowledged` of `tasks` tasks have stored their
+    state.
     """
 
     checkpoint: int

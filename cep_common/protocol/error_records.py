@@ -1,4 +1,4 @@
-"""Errors as they are reported: grouped where they arise, so that a million events that fail alike are one record."""
+"""Records of errors, grouped by the process that has them: a million events with the same error make one record."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import msgspec
 from cep_common.writable import writable
 
 MOST_RECORDS = 8
-"""So many groups are kept where errors arise; the one that was seen last longest ago goes first."""
+"""The maximum number of groups in an `ErrorLog`; the least recently seen one is dropped first."""
 LONGEST_TEXT = 600
 LONGEST_TRACEBACK = 4_000
-"""Longer ones lose their beginning: the end says what went wrong."""
+"""The maximum length of a traceback. Longer ones lose their beginning, since the end names the error."""
 
 SCRIPT_STOPPED = "script-stopped"
-"""The code of calls of script functions that were stopped because of their time or memory."""
+"""The code of errors of script functions that exceeded their time or memory."""
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
 
 
 class ErrorRecord(msgspec.Struct, frozen=True):
-    """An error that came `count` times between the times of day `first_ms` and `last_ms`.
+    """An error that occurred `count` times between the times of day `first_ms` and `last_ms`.
 
     `code` is stable, `text` and `traceback` are those of the newest. `instance` is the stage instance, source or sink
-    that had it; `host` and `process_id` its process, empty and 0 where the sender's own is meant.
+    that had it; `host` and `process_id` its process, empty and 0 for the sender's own.
     """
 
     code: str
@@ -39,12 +39,12 @@ class ErrorRecord(msgspec.Struct, frozen=True):
 
 
 def group_of(text: str) -> str:
-    """Return what the texts of errors of one kind have in common: the text without its numbers."""
+    """Return the text without its numbers, which is equal for errors of one kind."""
     return _NUMBER.sub("#", text)
 
 
 def _end_of(traceback: str) -> str:
-    """Return the last lines, as many as may be sent."""
+    """Return as many of the last lines as may be sent."""
     if len(traceback) <= LONGEST_TRACEBACK:
         return traceback
     end = traceback[-LONGEST_TRACEBACK:]
@@ -52,10 +52,10 @@ def _end_of(traceback: str) -> str:
 
 
 class ErrorLog:
-    """The errors of one process, or of one part of it, since it started.
+    """The errors of one process, or of a part of it, since it started.
 
-    It keeps at most `most` groups by instance, code and text without numbers. It belongs to one thread; what
-    `records` returned may go to others.
+    It keeps at most `most` groups by instance, code and text without numbers. It belongs to one thread; the results of
+    `records` may be used by others.
     """
 
     def __init__(self, most: int = MOST_RECORDS) -> None:
@@ -80,7 +80,7 @@ class ErrorLog:
         host: str = "",
         process_id: int = 0,
     ) -> bool:
-        """Record that the error came `count` times more at `now_ms` (time of day); return True for a new kind."""
+        """Count `count` more occurrences at `now_ms` (time of day). Return whether the error is new."""
         text = writable(text)[:LONGEST_TEXT]
         name = (instance, code, group_of(text))
         before = self._groups.pop(name, None)

@@ -1,4 +1,4 @@
-"""The messages by which a manager inspects another process.
+"""The messages with which a manager inspects another process.
 
 They return its newest log records, its configuration, and what a stage holds. `inspection.md` describes them.
 """
@@ -16,7 +16,7 @@ Level = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 LEVELS: tuple[Level, ...] = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 MOST_RECORDS = 1_000
-"""No answer holds more records."""
+"""The maximum number of records in an answer."""
 
 MOST_FILTER_CHARACTERS = 500
 
@@ -29,7 +29,7 @@ Place = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class LogRecord(msgspec.Struct, frozen=True):
-    """A record of a process's log: the `sequence`th since it started, from 1.
+    """A record of a process's log; `sequence` counts them from 1 since the process started.
 
     `traceback` is empty when there is none.
     """
@@ -46,8 +46,8 @@ class LogRecord(msgspec.Struct, frozen=True):
 class ReadLog(Message, frozen=True):
     """Requests log records of the process that runs as `run`.
 
-    It asks for the oldest behind place `after`, or, without one, the newest before place `before` (0: of all). Only
-    those of at least `level` that contain the text `contains`, ignoring case, and the text `mentions`.
+    Returns the oldest records after sequence number `after`, or, without one, the newest before `before` (0: of all).
+    Only records of at least `level` match that contain the text `contains`, ignoring case, and the text `mentions`.
     """
 
     TYPE = "read-log"
@@ -63,8 +63,8 @@ class ReadLog(Message, frozen=True):
 class LogRead(Message, frozen=True):
     """The requested `records`, oldest first.
 
-    All up to place `reached` has been read; `more` says that others match that were not sent. The oldest record that
-    is kept has the place `oldest`, the newest `newest` (0: there was none).
+    All records up to number `reached` have been read; `more` says that further ones match. `oldest` and `newest` are
+    the numbers of the oldest and newest record in memory (0: there is none).
     """
 
     TYPE = "log-read"
@@ -76,7 +76,7 @@ class LogRead(Message, frozen=True):
 
 
 Origin = Literal["default", "file", "environment", "driver", "given"]
-"""Where a setting comes from; `driver`: a stage got it from its driver, `given`: from the program that started it."""
+"""The source of a setting; `driver`: a stage got it from its driver, `given`: from the program that started it."""
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class ReadConfiguration(Message, frozen=True):
-    """A manager asks for the configuration of the process that runs as `run`."""
+    """Requests the configuration of the process that runs as `run`."""
 
     TYPE = "read-configuration"
     run: str
@@ -108,7 +108,7 @@ class ConfigurationRead(Message, frozen=True):
 
 
 class QueryRunningState(Message, frozen=True):
-    """Asks a task, which runs as `run`, for what the instance of the stage `component` of plan `key` holds.
+    """Queries the state of the instance of stage `component` of plan `key` in a task that runs as `run`.
 
     `key` None means the only plan. The on-demand `query` reads a table, a named window or an aggregation. At most
     `most_rows` rows of the result are sent.
@@ -125,8 +125,8 @@ class QueryRunningState(Message, frozen=True):
 class StateFound(Message, frozen=True):
     """The result of a query.
 
-    It has the `columns` as (name, type), and the first `rows` as JSON, an array for each; NaN and infinite numbers
-    are null there. `found` is how many rows there are.
+    It has the `columns` as (name, type), and the first `rows` as JSON arrays, in which NaN and infinite numbers are
+    null. `found` is the number of all rows.
     """
 
     TYPE = "state-found"

@@ -1,4 +1,4 @@
-"""The messages on links: events on their way between workers and stages, and their acknowledgements.
+"""The messages on links: events between workers and stages, and their acknowledgements.
 
 `links.md` describes each, and a test compares the two. Conventions are in `PROTOCOL.md`.
 """
@@ -16,7 +16,7 @@ Sequence = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 Rows = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Watermark = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Position = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-"""A place in a sender's log, from 1; 0 is before the first."""
+"""A position in a sender's log, from 1; 0 is before the first event."""
 
 
 class StreamSchema(msgspec.Struct, frozen=True):
@@ -52,19 +52,19 @@ class OpenLink(Message, frozen=True):
 
 
 STALE_ATTEMPT = "stale-attempt"
-"""Why a worker refuses a publisher: it knows of a later start of the topology with the same epoch."""
+"""Why a worker refuses a publisher: the topology has been started again with the same epoch."""
 RESULTS_MISSING = "results-missing"
-"""Why a worker refuses a publisher: results that it has acknowledged and that no checkpoint holds are gone."""
+"""Why a worker refuses a publisher: results are gone that it has acknowledged and that no checkpoint contains."""
 
 
 class LinkOpened(Message, frozen=True):
-    """Answers `OpenLink`: at most `window_rows` rows may be sent and not yet acknowledged (one frame always may).
+    """Answers `OpenLink`: at most `window_rows` rows, or one frame, may be unacknowledged.
 
-    The server has taken the sender's log up to `position` already, and wants what follows. `secures` says that it
-    will report with `secured` what may be forgotten; otherwise what is acknowledged may be. `now_ms` is the server's
-    time of day; 0: not sent. A server that `goes_back` starts from a checkpoint: it wants what follows `position`
-    even if a later checkpoint held it, since that can no longer be read. `cleared` are earlier attempts of its epoch
-    that no event can have ended, `doubtful` those whose ends prove little.
+    The server has the sender's log up to `position` already, and the sender continues from there. `secures` says that
+    it will report with `secured` what may be forgotten; otherwise what is acknowledged may be. `now_ms` is the server's
+    time of day; 0: not sent. A server that `goes_back` starts from a checkpoint: it wants what follows `position` even
+    if a later checkpoint held it, since that can no longer be read. `cleared` are earlier attempts of its epoch that no
+    event can have ended, `doubtful` those whose ends prove little.
     """
 
     TYPE = "link-opened"
@@ -101,10 +101,10 @@ class Data(Message, frozen=True):
 
 
 class Secured(Message, frozen=True):
-    """Reports that a checkpoint holds all up to `position` of the sender's log.
+    """Reports that a checkpoint contains the sender's log up to `position`.
 
-    Every checkpoint that a topology may go back to holds all up to `unneeded`: that much need never be sent again,
-    and need not be kept.
+    Every checkpoint that the topology may be restored from contains it up to `unneeded`: the sender need not retain
+    that part.
     """
 
     TYPE = "secured"
@@ -127,7 +127,7 @@ class MarkCheckpoint(Message, frozen=True):
 class Acknowledge(Message, frozen=True):
     """Acknowledges all frames up to `sequence`.
 
-    The sender may send as much again, and forget them unless the server `secures`.
+    They no longer count against the window, and the sender may forget them unless the server `secures`.
     """
 
     TYPE = "acknowledge"
@@ -145,7 +145,7 @@ class MarkIdle(Message, frozen=True):
 
 
 class BeatLink(Message, frozen=True):
-    """The link's sender lives; answered with `acknowledge`."""
+    """The heartbeat of the link's sender; answered with `acknowledge`."""
 
     TYPE = "beat-link"
 
@@ -159,11 +159,11 @@ class CloseLink(Message, frozen=True):
 class SendBundle(Message, frozen=True):
     """Carries what component instance `source` gives instance `target` of another task for one ticket.
 
-    As many bodies follow as `batches` names: (stream, rows) each. A bundle may be empty, since its ticket must be
-    accounted for all the same. With a `checkpoint` it is that checkpoint's marker and nothing else. Under the system
-    clock the rows have the processing time `clock_ms`, or, with `clocks`, each its own in the last column of every
-    body. With a `position` the rows are in the topic of a log, from that offset on. `full`: the window of the channel's
-    sender is full, and it sends nothing until rows are settled.
+    One body follows for each entry (stream, rows) of `batches`. A bundle may be empty, since every ticket must be
+    settled. With a `checkpoint` it is only that checkpoint's marker. Under the system clock all rows have the
+    processing time `clock_ms`, or, with `clocks`, each row its own in the last column of its body. With a `position`
+    the rows are in the topic of a log, from that offset on. `full`: the window of the channel's sender is full, so it
+    sends nothing until rows are settled.
     """
 
     TYPE = "send-bundle"
@@ -185,14 +185,14 @@ class SendBundle(Message, frozen=True):
 
 
 class SettleBundles(Message, frozen=True):
-    """What the bundles with these sequence numbers brought has gone on from their targets: in any order, each once."""
+    """Reports that the targets have finished the bundles with these sequence numbers: in any order, each once."""
 
     TYPE = "settle-bundles"
     sequences: tuple[Sequence, ...]
 
 
 class Subscribe(Message, frozen=True):
-    """Asks a worker for the events of the tenant's `event_stream`.
+    """Subscribes to the events of the tenant's `event_stream` at a worker.
 
     They come over the same socket as `data`.
     """

@@ -1,4 +1,4 @@
-"""Which messages there are."""
+"""The registry of message types."""
 
 from __future__ import annotations
 

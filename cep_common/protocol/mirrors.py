@@ -1,4 +1,4 @@
-"""The messages between the workers of two nodes: the active one sends its files, the passive one keeps them.
+"""The messages between the workers of two nodes: the active one replicates its files to the passive one.
 
 `mirrors.md` describes each, and a test compares the two.
 """
@@ -33,7 +33,7 @@ class FileChange(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OpenMirror(Message, frozen=True):
-    """The active worker begins a session: which files are there?"""
+    """Begins a session of the active worker and asks for the files of the passive node's copy."""
 
     TYPE = "open-mirror"
     token: int
@@ -52,7 +52,7 @@ class MirrorOpened(Message, frozen=True):
 
 
 class MirrorChanges(Message, frozen=True):
-    """Changes to be applied together; the bodies of those that have one follow. Without changes it is a heartbeat."""
+    """Changes to be applied together, followed by their bodies. Without changes it is a heartbeat."""
 
     TYPE = "mirror-changes"
     token: int
@@ -63,7 +63,7 @@ class MirrorChanges(Message, frozen=True):
 
 
 class MirrorApplied(Message, frozen=True):
-    """Everything up to `number` is applied; with an `error` the session is over."""
+    """Reports that everything up to `number` is applied; an `error` ends the session."""
 
     TYPE = "mirror-applied"
     session: str

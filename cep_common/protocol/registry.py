@@ -1,6 +1,6 @@
-"""What all messages between processes share, and those of the registry: endpoints and workers.
+"""The base of all messages between processes, and the messages of the registry: endpoints and workers.
 
-Others are in modules of their own (`message_types` has all). `registry.md` and the pages beside it describe the
+Other messages have their own modules (`message_types` lists all). `registry.md` and the pages beside it describe the
 messages, `PROTOCOL.md` the conventions; a test compares them with the code.
 
 Requests are verbs, answers past participles, a refusal is `rejected`. Times are milliseconds. Data frames carry Arrow
@@ -35,7 +35,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Rejected(Message, frozen=True):
     """A refusal: `code` is stable, `reason` is for people.
 
-    A manager that does not lead names the `leader`, if it knows one.
+    A manager that is not the leader names the `leader`, if it knows one.
     """
 
     TYPE = "rejected"
@@ -50,11 +50,11 @@ Role = Literal["receiver", "worker"]
 
 
 class RegisterEndpoint(Message, frozen=True):
-    """Registers `endpoint`, at which `instance` takes events of `plan`.
+    """Registers `endpoint`, at which `instance` accepts events of `plan`.
 
-    A receiver stage takes those of workers, a worker those of publisher stages. Sent again, the message is the
-    heartbeat. `connections` names the peers linked to the endpoint now. `attempt` is how often the driver had
-    restarted the topology; 0 for workers.
+    A receiver stage accepts those of workers, a worker those of publisher stages. Sent again, the message is the
+    heartbeat. `connections` names the peers linked to the endpoint now. `attempt` is how often the driver had restarted
+    the topology; 0 for workers.
     """
 
     TYPE = "register-endpoint"
@@ -68,7 +68,7 @@ class RegisterEndpoint(Message, frozen=True):
 
 
 class EndpointRegistered(Message, frozen=True):
-    """Register again within `heartbeat_ms`; after `lease_ms` of silence the endpoint counts as gone."""
+    """Answers `RegisterEndpoint`: register again within `heartbeat_ms`; the registration expires after `lease_ms`."""
 
     TYPE = "endpoint-registered"
     heartbeat_ms: int
@@ -95,7 +95,7 @@ class RequestEndpoint(Message, frozen=True):
 
 
 class EndpointAssigned(Message, frozen=True):
-    """Connect to `endpoint`, registered by `instance`; a receiver of the topology's attempt `attempt`."""
+    """Answers `RequestEndpoint`: connect to `endpoint` of `instance`, started in the topology's `attempt`."""
 
     TYPE = "endpoint-assigned"
     endpoint: Endpoint
@@ -107,7 +107,7 @@ class EndpointAssigned(Message, frozen=True):
 
 
 class InflowReport(msgspec.Struct, frozen=True):
-    """One inflow connection of a worker: an imported stream of a plan, and whether it is linked to a receiver.
+    """One inflow connection of a worker: an imported stream of a plan, and whether it is connected to a receiver.
 
     `under_way_rows` were sent and are not acknowledged, of at most `window_rows`.
     """
@@ -124,8 +124,8 @@ class InflowReport(msgspec.Struct, frozen=True):
 class OutflowReport(msgspec.Struct, frozen=True):
     """Events of one exported stream that a worker got from publisher stages.
 
-    It counts those that sinks and listeners have delivered; `waiting_events` wait for these in memory, besides those
-    that `PreparedResultsReport` counts.
+    It counts those that sinks and listeners have delivered; `waiting_events` wait for these in memory, in addition to
+    those that `PreparedResultsReport` counts.
     """
 
     stream: str
@@ -135,7 +135,7 @@ class OutflowReport(msgspec.Struct, frozen=True):
 
 
 class WorkerPlanReport(msgspec.Struct, frozen=True):
-    """What a worker does for one plan.
+    """The state of one plan at a worker.
 
     `publishers` are the publisher instances linked to its outflow service, described by `links`. `write_ahead_logs`
     is for plans that keep logs, `prepared` for exactly-once plans. `errors` are those of its sources, sinks and
@@ -215,8 +215,8 @@ class CheckpointSpan(msgspec.Struct, frozen=True):
 class PlanCheckpoints(msgspec.Struct, frozen=True):
     """Which results of a plan are final, by attempt, oldest first.
 
-    The last span is that of the attempt that runs. It is the plan that was first deployed at `deployed_ms` (0:
-    unknown): while another one of its name is being ended, there is one of these for each.
+    The last span is that of the running attempt. `deployed_ms` says when the plan was first deployed (0: unknown):
+    while an earlier plan of the same name is being stopped, there is one record for each.
     """
 
     key: PlanKey
@@ -225,7 +225,7 @@ class PlanCheckpoints(msgspec.Struct, frozen=True):
 
 
 class TenantLimit(msgspec.Struct, frozen=True):
-    """A worker takes in at most so many events a second for the tenant's plans."""
+    """The maximum rate at which a worker accepts events for the tenant's plans."""
 
     tenant: int
     events_per_s: Annotated[int, msgspec.Meta(ge=1)]
@@ -270,8 +270,8 @@ class StreamBinding(msgspec.Struct, frozen=True):
 class Connector(msgspec.Struct, frozen=True):
     """A source or sink of a stream, from `@source`/`@sink` in the plan: `type`, its options, and its mapper's.
 
-    One that `carries` events from one execution group to another was made by the planner: the source works while the
-    plan accepts no events from outside, too.
+    The planner creates one that `carries` events from one execution group to another: such a source is active even
+    while the plan accepts no events from outside.
     """
 
     stream: str
@@ -283,11 +283,11 @@ class Connector(msgspec.Struct, frozen=True):
 
 
 Delivery = Literal["at-least-once", "exactly-once", "at-most-once"]
-"""What becomes of a plan's events and results when something dies, from `@Plan:delivery`."""
+"""The delivery guarantee of a plan, from `@Plan:delivery`."""
 
 
 class DeployedPlan(msgspec.Struct, frozen=True):
-    """All that a worker must know of a deployed plan.
+    """What a worker must know about a deployed plan.
 
     While `intake` is False the worker takes no events for it, while `trace` is True it writes the plan's events to
     its log. `deployed_ms` is when it was first deployed: a plan of the same name with another time is another plan,
@@ -310,7 +310,7 @@ class DeployedPlan(msgspec.Struct, frozen=True):
 
 
 class ListPlans(Message, frozen=True):
-    """Ask which plans are deployed."""
+    """Requests the list of deployed plans."""
 
     TYPE = "list-plans"
 
@@ -318,7 +318,7 @@ class ListPlans(Message, frozen=True):
 class RemovedPlan(msgspec.Struct, frozen=True):
     """A plan that a person has undeployed: the one of `key` that was deployed first at `deployed_ms`.
 
-    Everything that it had accepted was processed before it went, if it is `drained`.
+    If it is `drained`, all accepted events were processed before it was undeployed.
     """
 
     key: PlanKey
@@ -329,10 +329,10 @@ class RemovedPlan(msgspec.Struct, frozen=True):
 class PlansListed(Message, frozen=True):
     """All deployed plans; `revision` grows with every change.
 
-    Plans that are `kept` are deployed, too, and cannot run now: workers do nothing for them, and keep what they have
-    accepted for them. What workers have of plans that were `removed` on purpose may be deleted. What they have of any
-    other plan is set aside: that a plan is missing does not say that its events may go. `system` is the identity of
-    the managers' database, empty when it is not sent.
+    Plans that are `kept` are deployed, too, but cannot run now: workers retain the events that they have accepted for
+    them, and do nothing else. Workers may delete their data of plans that were `removed` on purpose. They set the data
+    of any other plan aside: a plan that is missing is no order to delete its events. `system` is the identity of the
+    managers' database, empty when it is not sent.
     """
 
     TYPE = "plans-listed"

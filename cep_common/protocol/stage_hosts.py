@@ -18,9 +18,8 @@ HostedState = Literal["waiting", "starting", "running", "ended"]
 class HostedTask(msgspec.Struct, frozen=True):
     """A task in a stage host: `attempt` of the plan's `epoch`.
 
-    A host starts one task at a time: `waiting` ones have their turn later.
-    For one that has `ended`, `code`, `reason`, `traceback` and `instance` say why (an empty `code`: it was ordered to
-    stop); `unfit`: another try is useless.
+    A host starts one task at a time; `waiting` ones start later. For a task that has `ended`, `code`, `reason`,
+    `traceback` and `instance` say why (an empty `code`: it was ordered to stop); `unfit`: the task must not be retried.
     """
 
     key: PlanKey
@@ -35,7 +34,7 @@ class HostedTask(msgspec.Struct, frozen=True):
 
 
 class Blame(msgspec.Struct, frozen=True):
-    """The plan that was at work when the stage host `host` died, or that made it end; `reason` tells how."""
+    """The plan that was running when the stage host `host` died, or that caused it to end; `reason` says how."""
 
     host: str
     key: PlanKey
@@ -43,9 +42,9 @@ class Blame(msgspec.Struct, frozen=True):
 
 
 class ReportHost(Message, frozen=True):
-    """A stage host is alive. `number` counts these messages; `blames` names plans that ended hosts on this machine.
+    """The heartbeat of a stage host. `number` counts these; `blames` names plans that ended hosts on this machine.
 
-    The message `listed` has all `tasks`; when that is an earlier one, they are as they were and are left out.
+    The message with the number `listed` has all `tasks`; later ones omit them while they are unchanged.
     """
 
     TYPE = "report-host"
@@ -61,9 +60,9 @@ class ReportHost(Message, frozen=True):
 
 
 class HostHeard(Message, frozen=True):
-    """The driver has taken in a registration, and has the list of tasks of the one that it `knows`.
+    """Answers `ReportHost`: the driver has the list of tasks of the report that it `knows`.
 
-    Tasks that had ended by that list need not be reported again.
+    Tasks that had ended by then need not be reported again.
     """
 
     TYPE = "host-heard"
@@ -73,7 +72,7 @@ class HostHeard(Message, frozen=True):
 
 
 class RunTask(Message, frozen=True):
-    """Driver to stage host: run the task that `assignment` describes (JSON). One that runs already is left alone."""
+    """Orders a stage host to run the task that `assignment` describes (JSON), unless it runs already."""
 
     TYPE = "run-task"
     key: PlanKey
@@ -83,7 +82,7 @@ class RunTask(Message, frozen=True):
 
 
 class EndTask(Message, frozen=True):
-    """Driver to stage host: end that task; its next registration says when it has ended."""
+    """Orders a stage host to end the task; its next report says when it has ended."""
 
     TYPE = "end-task"
     key: PlanKey

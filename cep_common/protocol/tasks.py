@@ -1,6 +1,6 @@
 """The messages of a topology's tasks.
 
-They carry reports, orders, and state from one topology to another. `tasks.md` describes them.
+They carry reports, orders, and the transfer of state from one topology to another. `tasks.md` describes them.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from cep_common.protocol.registry import Message
 ComponentKind = Literal["receiver", "processor", "trigger", "publisher"]
 
 StatisticsLevel = Literal["off", "basic", "detail"]
-"""What stages count besides errors and what waits: nothing, events and latencies, or each query's work too."""
+"""What stages count in addition to errors and queues: nothing, events and latencies, or also the work of each query."""
 
 
 class StreamCount(msgspec.Struct, frozen=True):
-    """How many events of one stream an instance has taken or given."""
+    """The number of events of one stream that an instance has received or emitted."""
 
     stream: str
     events: int
 
 
 class ComponentState(msgspec.Struct, frozen=True):
-    """What one part of a running plan holds in memory.
+    """The memory of one part of a running plan.
 
     `kind` is `query`, `window`, `table`, `aggregation`, `partition` or `strings`; `bytes` is an estimate.
     """
@@ -46,7 +46,7 @@ class ComponentState(msgspec.Struct, frozen=True):
 class QueryReport(msgspec.Struct, frozen=True):
     """What one query of a stage has processed since its task started, while the level was `detail`.
 
-    `latencies` are the events by how long the query took for the piece in which they came, as in `ComponentReport`.
+    `latencies` are the events by how long the query took for their batch, as in `ComponentReport`.
     """
 
     query: str
@@ -59,11 +59,10 @@ class ComponentReport(msgspec.Struct, frozen=True):
     """Counters of one component instance since its task started.
 
     `peers` are the instances or workers that it sends to over an open link; `busy_ms` is the time spent working, on
-    `bundles` of events; `stay_ms` adds up how long each event stayed; `held` is the state that it holds now.
+    `bundles` of events; `stay_ms` is the sum of the times that events stayed; `held` is its present state.
 
-    At receivers an event stays until all its results have been passed on, to a worker or into a state, and
-    `latencies` are the events by how long that took: buckets of `cep_common.monitoring.latency` with their counts,
-    without empty ones.
+    At receivers an event stays until all its results have reached a worker or a state, and `latencies` are the events
+    by how long that took: the non-empty buckets of `cep_common.monitoring.latency` with their counts.
     """
 
     instance: str
@@ -84,18 +83,18 @@ class ComponentReport(msgspec.Struct, frozen=True):
     held: tuple[ComponentState, ...] = ()
     queries: tuple[QueryReport, ...] = ()
     failures: tuple[ErrorRecord, ...] = ()
-    """What `errors` counts, by kind."""
+    """The kinds of errors that `errors` counts."""
     late: tuple[StreamCount, ...] = ()
-    """Events that came behind the clock, whether they were dropped or processed as they came."""
+    """Late events, whether they were dropped or processed."""
     awaits: tuple[str, ...] = ()
     """What time waits for: under event time streams that have not had their first event, under the system clock
     senders whose waiting events must be processed first."""
     behind_ms: int = 0
-    """How far processing time is behind the time of day, under the system clock."""
+    """The lag of processing time behind the time of day, under the system clock."""
 
 
 class SampleOrder(msgspec.Struct, frozen=True):
-    """Orders samples of what goes through the instances of `component`.
+    """Orders samples of the events that the instances of `component` process.
 
     About `percent` of a hundred events are reported, for `left_ms` more.
     """
@@ -106,7 +105,7 @@ class SampleOrder(msgspec.Struct, frozen=True):
 
 
 class SampledEvent(msgspec.Struct, frozen=True):
-    """An event of `stream` that `instance` took `in` or gave `out` at the time of day `at_ms`.
+    """An event of `stream` that `instance` received (`in`) or emitted (`out`) at the time of day `at_ms`.
 
     `event` is JSON, cut when it is long.
     """
@@ -123,7 +122,7 @@ StateTransfer = Literal["", "quiet", "given", "restored"]
 
 
 class StateSource(msgspec.Struct, frozen=True):
-    """`instance` of the plan's topology of `epoch` gives its state at `endpoint`."""
+    """The `endpoint` at which `instance` of the plan's topology of `epoch` transfers its state."""
 
     epoch: int
     instance: str
@@ -134,12 +133,12 @@ class RegisterTask(Message, frozen=True):
     """Registers a task of a topology with the manager, with its counters; sent again, it is the heartbeat.
 
     Its process holds `memory_bytes` of memory of its own, and has used `cpu_ms` of processor time since the task
-    started, `up_ms` ago. `state_transfer` says how far it has got with giving its state (at `state_endpoint`) to a
-    topology that is to take over, or with taking it. `attempt` is how often the driver had restarted the topology,
-    `left` what its instances could not take over of the state that they started from, for people. `samples` are events
-    that were sampled since the last registration. The counters of `components` are `counted_ago_ms` old. A task in a
-    `stage_host` shares its process with those of other plans: `cpu_ms` is its own, and `memory_bytes` its part, the
-    process's memory divided by the tasks in it.
+    started, `up_ms` ago. `state_transfer` is its progress in transferring its state (at `state_endpoint`) to a topology
+    that is to take over, or in fetching it. `attempt` is how often the driver had restarted the topology. `left`
+    describes, for people, the parts of the restored state that its instances could not use. `samples` are events that
+    were sampled since the last registration. The counters of `components` are `counted_ago_ms` old. A task in a
+    `stage_host` shares its process with those of other plans: `cpu_ms` is its own, and `memory_bytes` its share, the
+    process's memory divided by the number of tasks in it.
     """
 
     TYPE = "register-task"
@@ -165,10 +164,10 @@ class RegisterTask(Message, frozen=True):
 class TaskRegistered(Message, frozen=True):
     """Answers `RegisterTask`.
 
-    `order` says what the task is to do: `stand-by` until another topology's place is its own, `work`, `pause` (take
-    no events in, fire no timers) or then `give` its state. `sources` are where a task that is on standby gets it.
-    `managers` are all known managers, the leader first. `statistics` is the level at which its stages count,
-    `samples` what to sample now. The first events of the streams `released` are not waited for.
+    `order` says what the task is to do: `stand-by` until it takes over from another topology, `work`, `pause` (accept
+    no events, fire no timers) and then `give` its state. A task on standby fetches state from `sources`. `managers` are
+    all known managers, the leader first. `statistics` is the level at which its stages count, `samples` what to sample
+    now. Event time no longer waits for the first events of the streams `released`.
     """
 
     TYPE = "task-registered"
@@ -183,7 +182,7 @@ class TaskRegistered(Message, frozen=True):
 
 
 class RefreshedTask(msgspec.Struct, frozen=True):
-    """A task of a stage host, as it was registered."""
+    """A registered task of a stage host."""
 
     key: PlanKey
     epoch: int
@@ -192,7 +191,7 @@ class RefreshedTask(msgspec.Struct, frozen=True):
 
 
 class RefreshTasks(Message, frozen=True):
-    """The heartbeat of all tasks of `stage_host` of which nothing has changed since they were registered.
+    """The heartbeat of all tasks of `stage_host` that have not changed since they were registered.
 
     `version` counts the changes of which tasks these are; `tasks` names them, and is empty when the manager knows the
     version.
@@ -207,9 +206,9 @@ class RefreshTasks(Message, frozen=True):
 class TasksRefreshed(Message, frozen=True):
     """Answers `RefreshTasks`.
 
-    The tasks at the places `again` must register: the manager does not know them as they are, or has an order for
-    them. It does not know what `version` names unless it is `known`: then send `tasks`. `managers` are all known
-    managers, the leader first.
+    The tasks at the positions `again` must register: the manager does not know their present state, or has an order for
+    them. Unless `known`, the manager does not know the list of this `version`: then send `tasks`. `managers` are all
+    known managers, the leader first.
     """
 
     TYPE = "tasks-refreshed"
@@ -221,7 +220,7 @@ class TasksRefreshed(Message, frozen=True):
 
 
 class FetchState(Message, frozen=True):
-    """A standby task asks for the state of component instance `instance` of the plan's topology of `epoch`."""
+    """Requests, from a standby task, the state of component instance `instance` of the plan's topology of `epoch`."""
 
     TYPE = "fetch-state"
     key: PlanKey
@@ -230,7 +229,7 @@ class FetchState(Message, frozen=True):
 
 
 class StateFetched(Message, frozen=True):
-    """The state of `instance` follows as bodies, cut into pieces."""
+    """Answers `FetchState`; the state of `instance` follows in chunks, one body each."""
 
     TYPE = "state-fetched"
     instance: str

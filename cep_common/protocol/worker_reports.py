@@ -9,7 +9,7 @@ import msgspec
 MOST_CONNECTORS = 256
 """Maximum number of sources and sinks in a report."""
 MOST_PARTITIONS = 128
-"""Maximum number of partitions of a source in a report: those with the greatest lag."""
+"""The maximum number of partitions of a source in a report: those with the greatest lag."""
 MOST_LISTENERS = 64
 """Maximum number of listeners in a report."""
 MAX_ORPHANS = 64
@@ -19,8 +19,7 @@ MAX_ORPHANS = 64
 class PublisherReport(msgspec.Struct, frozen=True):
     """A link from a publisher instance.
 
-    `under_way_rows` came and are not acknowledged, of at most `window_rows`; it `waits` while a consumer has no room
-    for them.
+    `under_way_rows` of at most `window_rows` are not acknowledged yet; it `waits` while a consumer is full.
     """
 
     instance: str
@@ -32,10 +31,10 @@ class PublisherReport(msgspec.Struct, frozen=True):
 class WalReport(msgspec.Struct, frozen=True):
     """The log of an imported stream.
 
-    It takes `size_bytes` of at most `maximum_bytes` in `segments` files. The oldest event that the topology may
-    request again has been there for `oldest_ms` (0: there is none). `lost_events` turned out to be unreadable;
-    `problem` says why nothing more can be stored, empty when it can. Damaged files that were set aside take
-    `damaged_file_bytes`. With `secured` the topology will request none of its events again.
+    It takes `size_bytes` of at most `maximum_bytes` in `segments` files. The oldest event that the topology may request
+    again is `oldest_ms` old (0: there is none). `lost_events` could not be read; `problem` says why nothing more can be
+    stored, if so. Damaged files that were set aside take `damaged_file_bytes`. With `secured` the topology will request
+    none of its events again.
     """
 
     stream: str
@@ -52,9 +51,9 @@ class WalReport(msgspec.Struct, frozen=True):
 class PreparedResultsReport(msgspec.Struct, frozen=True):
     """Results that wait on disk, for their checkpoint or for sinks; the oldest for `oldest_ms`.
 
-    `lost_events` turned out to be unreadable; damaged files that were set aside take `damaged_file_bytes`.
-    `released_events` wait for sinks only: their checkpoint is complete, or their plan delivers at least once. It is
-    `full` when those take `maximum_bytes`: publishers wait then.
+    `lost_events` could not be read; damaged files that were set aside take `damaged_file_bytes`. `released_events` wait
+    for sinks only: their checkpoint is complete, or their plan delivers at least once. It is `full` when those take
+    `maximum_bytes`: publishers wait then.
     """
 
     events: int
@@ -68,7 +67,7 @@ class PreparedResultsReport(msgspec.Struct, frozen=True):
 
 
 class OrphanReport(msgspec.Struct, frozen=True):
-    """What a worker has set aside since `since_ms` (time of day), since its plan was missing but not undeployed.
+    """Data that a worker set aside at `since_ms` (time of day) because its plan was missing but not undeployed.
 
     These are accepted events of a `stream` (`kind` log), or results that wait for their checkpoint or sinks. They are
     deleted at `until_ms`.
@@ -99,22 +98,22 @@ class PartitionReport(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int:
-        """How many messages are not read yet, as far as is known."""
+        """Return the number of messages that are not read yet, as far as is known."""
         return max(0, self.end - self.position) if self.position >= 0 else 0
 
 
 class WrittenTopicReport(msgspec.Struct, frozen=True):
-    """A topic that a sink of the worker writes to, and how many messages the brokers have of it since it started."""
+    """A topic that a sink of the worker writes to, and how many messages it has written since it started."""
 
     topic: str
     messages: int
 
 
 class TransactionReport(msgspec.Struct, frozen=True):
-    """The transactions of a sink since it started: how many the brokers committed, and how many were aborted.
+    """The numbers of committed and aborted transactions of a sink since it started.
 
-    `checkpoint` is that of the results that were committed last (0: none), `in_doubt` says that the brokers have not
-    answered the last commit.
+    `checkpoint` is that of the last committed results (0: none); `in_doubt`: the brokers have not answered the last
+    commit.
     """
 
     committed: int

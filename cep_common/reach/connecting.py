@@ -1,7 +1,7 @@
 """Connections of sinks.
 
-The guard checks the address that a name has now, and the sink connects to that very address, so that the name cannot
-mean another host a moment later.
+The guard checks the address that a name resolves to, and the sink connects to that same address, so that the name
+cannot resolve to another host in between (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cep_common.reach.guard import Guard, UrlUse
 
 
 class ReachError(CepError):
-    """A plan wants to reach what it may not."""
+    """A plan may not access an address or a file."""
 
     code = "not-allowed"
 
@@ -39,7 +39,7 @@ def allowed_addresses(guard: Guard, scheme: str, host: str, port: int, use: UrlU
 
 
 def is_here(address: str) -> bool:
-    """Return whether the address is one of this host: a socket can be bound to it."""
+    """Return whether the address is one of this host's, to which a socket can be bound."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:

@@ -1,4 +1,4 @@
-"""Databases that plans name by URLs: which servers and files they mean, and whether plans may reach these."""
+"""Databases in plans' URLs: which servers and files a URL refers to, and whether plans may access these."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARAMETERS = frozenset(
         "client_encoding", "target_session_attrs", "keepalives", "ssl_mode",
     }
 )  # fmt: skip
-"""Parameters of URLs that open no files and name no other hosts; others are refused: `host`, `service`, `passfile` …"""
+"""Parameters of URLs that open no files and name no other hosts. Others, such as `host` or `passfile`, are refused."""
 
 
 def refuse_database(text: str | URL, guard: Guard, use: FileUse = "sink") -> str:
@@ -47,7 +47,7 @@ def refuse_database(text: str | URL, guard: Guard, use: FileUse = "sink") -> str
 
 
 def host_of(url: URL) -> tuple[str, str, int] | None:
-    """Scheme, host and port of the server that the URL means, which was judged before; None for a file."""
+    """Return scheme, host and port of the server of a URL that was checked before; None for a file."""
     backend = url.get_backend_name()
     if backend not in SERVERS:
         return None

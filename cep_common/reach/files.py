@@ -1,4 +1,4 @@
-"""Which files plans may open: those in folders of a list, and never those of the system itself."""
+"""Which files plans may open: those in listed folders, and never those of the system itself."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 APPLICATION_ID = 0x43455053
-"""The mark of SQLite files of managers (`PRAGMA application_id`), wherever they are: "CEPS"."""
+"""The `PRAGMA application_id` of managers' SQLite files, by which they are recognised anywhere: "CEPS"."""
 
 NOT_LISTED = "is in none of the folders whose files plans may use"
 _KERNEL = ("/proc", "/sys", "/dev")
-"""Places without regular files: the process's own memory, its open files, devices."""
+"""Folders without regular files: the process's own memory, its open files, devices."""
 _SQLITE = b"SQLite format 3\0"
 _BESIDE_SQLITE = ("-wal", "-shm", "-journal")
 
@@ -20,12 +20,12 @@ Resolve = Callable[[str], str]
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Return whether `path` is `folder` or in it; both are whole and without links."""
+    """Return whether `path` is `folder` or in it; both are absolute and without links."""
     return Path(path).is_relative_to(folder)
 
 
 def is_system_database(path: str) -> bool:
-    """Return whether the file is the database of a manager, or one that SQLite keeps beside that."""
+    """Return whether the file is a manager's database, or a file that SQLite keeps beside it."""
     for suffix in _BESIDE_SQLITE:
         path = path.removesuffix(suffix)
     with suppress(OSError), open(path, "rb") as file:
@@ -35,19 +35,19 @@ def is_system_database(path: str) -> bool:
 
 
 def refuse_file(path: str, folders: Iterable[str], protected: Iterable[str], resolve: Resolve, here: bool) -> str:
-    """Why the file may not be opened, without the key that would allow it; empty when it may.
+    """Return why the file may not be opened, without the key that would allow it; empty when it may.
 
     Args:
-        path: As the plan has it.
+        path: The path as written in the plan.
         folders: The folders in which files may be opened.
         protected: Files and folders of the system.
-        resolve: Makes a path whole, and follows its links where the file is of this host.
-        here: Whether it is; then its content is looked at as well.
+        resolve: Makes a path absolute, and follows links if the file is on this host.
+        here: Whether the file is on this host, so that its content is inspected as well.
     """
     if "\0" in path:
-        return "is not a name of a file"
+        return "is not a file name"
     real = resolve(path)
-    # `//x` is a path of its own to Python, and the same as `/x` to the kernel.
+    # Python distinguishes `//x` from `/x`, the kernel does not.
     real = "/" + real.lstrip("/") if real.startswith("//") else real
     if any(is_within(real, folder) for folder in _KERNEL):
         return "belongs to the kernel"
@@ -59,12 +59,12 @@ def refuse_file(path: str, folders: Iterable[str], protected: Iterable[str], res
 
 
 def real_path(path: str) -> str:
-    """Return the whole path of a file of this host, with links resolved."""
+    """Return the absolute path of a file of this host, with links resolved."""
     return os.path.realpath(path)
 
 
 def written_path(working_folder: str, path: str) -> str:
-    """Return the whole path of a file of a process that works in `working_folder` of another host.
+    """Return the absolute path of a file of a process whose working folder is `working_folder` on another host.
 
     It is derived without access to that host.
     """

@@ -1,4 +1,4 @@
-"""The lists of what plans may reach from one process, asked before anything is opened."""
+"""The allow lists of what plans may access from one process, checked before anything is opened."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ UrlUse = Literal["sink", "source"]
 
 
 class Reach(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a worker lets sources and sinks of plans access.
+    """What sources and sinks of plans may access from a worker.
 
-    Workers report it to managers, which refuse other plans. Relative paths begin in its `working_folder`.
+    Workers report it to managers, which reject plans that access anything else. Relative paths begin in its
+    `working_folder`.
     """
 
     sink_folders: tuple[str, ...] = ()
@@ -40,7 +41,7 @@ _OF_WORKER = "of the worker's configuration"
 
 
 class Guard:
-    """Judges what a plan wants to open. Immutable, so any thread may use it."""
+    """Checks what a plan may open. Immutable and so thread-safe."""
 
     def __init__(
         self,
@@ -54,9 +55,9 @@ class Guard:
     ) -> None:
         """Create a guard.
 
-        `here` says that files and hosts are those of this process; a manager judges for workers without accessing
-        either. Plans never reach `protected` files and the system's `own` addresses, nor at this host its
-        `own_ports`; over ZeroMQ they may reach `shared` ones, which ask a client for its tenant.
+        `here` says that files and hosts are those of this process; a manager checks plans for workers without accessing
+        either. Plans may never access `protected` files, the system's `own` addresses, or its `own_ports` on this host;
+        over ZeroMQ they may access `shared` ones, which ask a client for its tenant.
         """
         self.reach = reach
         self.here = here
@@ -70,7 +71,7 @@ class Guard:
         self._shared = frozenset(shared)
 
     def refuse_file(self, path: str | Path, use: FileUse) -> str:
-        """Return why the file may not be opened for that use, and what would allow it; empty when it may."""
+        """Return why the file may not be opened for this use, and the key that would allow it; empty when it may."""
         folders = {
             "sink": self.reach.sink_folders,
             "store": self.reach.sink_folders,
@@ -85,7 +86,7 @@ class Guard:
         return f"{path} {reason}{advice}"
 
     def refuse_url(self, scheme: str, host: str, port: int, use: UrlUse = "sink") -> str:
-        """Return why a sink (or a source that connects) may not call this URL, by its text; empty when it may."""
+        """Return why a sink (or a source that connects) may not call the URL with this text; empty when it may."""
         shown = f"{scheme}://{host}:{port}"
         if not self._urls[use].allow(scheme, host, port):
             return f"{shown} may not be called; name it in {use}s.urls {_OF_WORKER}"
@@ -105,10 +106,10 @@ class Guard:
         if found is None:
             return f"{shown} may not be called: {address} is not an address"
         if is_forbidden(found):
-            return f"{shown} may not be called: {found} is for this host's network alone"
+            return f"{shown} may not be called: {found} is only for this host's own network"
         if found.is_loopback and not self._urls[use].allow_loopback(scheme, host, port):
-            advice = f"name {scheme}://localhost:{port} in {use}s.urls {_OF_WORKER} if it may be"
-            return f"{shown} may not be called: it is this very host; {advice}"
+            advice = f"name {scheme}://localhost:{port} in {use}s.urls {_OF_WORKER} to allow it"
+            return f"{shown} may not be called: it is this host; {advice}"
         if (scheme == "tcp" and self._is_shared(str(found), port)) or not self._is_own(str(found), port):
             return ""
         return _belongs(shown)

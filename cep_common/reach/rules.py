@@ -20,12 +20,12 @@ DEFAULT_PORTS: dict[str, tuple[int, ...]] = {
     "mssql": (1433,),
     "oracle": (1521,),
 }
-"""The ports that a rule means which names none; of other schemes it means any."""
+"""The default ports of rules without a port; for other schemes such a rule allows any port."""
 
 METADATA = frozenset(
     ipaddress.ip_address(text) for text in ("169.254.169.254", "fd00:ec2::254", "100.100.100.200", "168.63.129.16")
 )
-"""The addresses at which clouds provide credentials to the machine."""
+"""The addresses of clouds' metadata services, which provide credentials."""
 
 _RULE = re.compile(
     r"(?:(?P<scheme>\*|[a-z][a-z0-9+.-]*)://)?"
@@ -36,7 +36,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def address_in(text: str) -> Address | None:
-    """Return the IP address in `text`, unwrapped where IPv6 carries one of IPv4; None for a name."""
+    """Return the IP address in `text`, an IPv4 address if IPv6 maps one; None for a name."""
     try:
         address = ipaddress.ip_address(text.strip("[]").partition("%")[0])
     except ValueError:
@@ -45,7 +45,7 @@ def address_in(text: str) -> Address | None:
 
 
 def unwrapped(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 one carries, else the address itself."""
+    """Return the IPv4 address that an IPv6 address maps, else the address itself."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
@@ -57,13 +57,13 @@ def unwrapped(address: Address) -> Address:
 
 
 def is_forbidden(address: Address) -> bool:
-    """Return whether no rule opens the address: link-local ones, clouds' metadata, "any address", and groups."""
+    """Return whether no rule can allow the address: a link-local, unspecified, multicast or cloud metadata address."""
     return address.is_link_local or address in METADATA or address.is_unspecified or address.is_multicast
 
 
 @dataclass(frozen=True, slots=True)
 class UrlRule:
-    """One entry of a list. `network` is set where the host is an address or a block of them."""
+    """One entry of a list. `network` is set if the host is an address or a block of addresses."""
 
     scheme: str
     host: str
@@ -110,15 +110,15 @@ class UrlRule:
         return self.host in ("*", name) or (self.host.startswith("*.") and name.endswith(self.host[1:]))
 
     def names_loopback(self) -> bool:
-        """Return whether the rule itself says that this very host is meant."""
+        """Return whether the rule explicitly names this host."""
         return self.host == "localhost" or (self.network is not None and self.network.is_loopback)
 
 
 class UrlRules:
     """A list of rules.
 
-    An invalid entry allows nothing: configurations refuse it (`UrlRule.parse`), messages of another process may have
-    it.
+    An invalid entry allows nothing. Configurations refuse it (`UrlRule.parse`), but messages of other processes may
+    contain it.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -138,5 +138,5 @@ class UrlRules:
         return any(rule.matches(scheme, host, port) for rule in self._rules)
 
     def allow_loopback(self, scheme: str, host: str, port: int) -> bool:
-        """Return whether a rule names this URL and says that it is at this very host."""
+        """Return whether a rule names this URL and explicitly names this host."""
         return any(rule.names_loopback() and rule.matches(scheme, host, port) for rule in self._rules)

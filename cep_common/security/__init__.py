@@ -1,1 +1,1 @@
-"""Who may speak to whom, and how that is kept."""
+"""Authentication and authorisation: keys, roles, tokens, certificates, and limits of HTTP servers."""

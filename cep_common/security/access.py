@@ -1,4 +1,4 @@
-"""Which HTTP calls are allowed: the roles of users and programs, and what each role grants. Pure.
+"""Access control of HTTP calls: the roles of users and programs, and the permissions of each role. Pure.
 
     role      sees plans  sees the system, validates  sends events  operates  edits  administers
     sender        x                                        x
@@ -57,14 +57,14 @@ OF_ALL_TENANTS = frozenset({Permission.SEE_SYSTEM, Permission.ADMINISTER})
 """Permissions that users of a single tenant never have."""
 
 Calls = Mapping[str, Permission]
-"""The permission that each call of a server asks for, by its endpoint in Flask.
+"""The permission that each call of a server requires, by its endpoint in Flask.
 
-Where an `action` is part of its address, by `endpoint:action`. A call that is missing requires ADMINISTER.
+Calls with an `action` in their address are named `endpoint:action`. A call that is missing requires ADMINISTER.
 """
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Somebody who has shown who they are. With a `tenant` they may act for that tenant only."""
+    """An authenticated user or program. With a `tenant` it may act for that tenant only."""
 
     name: str
     role: AccessRole

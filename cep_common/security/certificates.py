@@ -1,4 +1,4 @@
-"""The certificate of a server, which is read again when its files change."""
+"""The certificate of a server, which is reloaded when its files change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Certificate:
     def refresh(self) -> None:
         """Read the files again if they have changed; existing connections are not affected.
 
-        Files that cannot be used, such as half of a new pair, leave the former certificate in use.
+        Files that cannot be used, such as half of a new pair, leave the previous certificate in use.
         """
         seen = self._look()
         if seen == self._seen:

@@ -1,6 +1,6 @@
-"""Keys of clients with bounds: the tenant that the holder speaks for, and the streams it may send to or listen to.
+"""Restricted client keys: the tenant of the holder, and the streams that it may send to or listen to.
 
-`clients/NAME.key` in the folder of a worker's keys is the public key with the bounds, as metadata:
+`clients/NAME.key` in the folder of a worker's keys is the public key with its restrictions as metadata:
 
     metadata
         tenant = "7"
@@ -36,12 +36,12 @@ FOLDER = "clients"
 SUFFIX = ".key"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 MOST_BYTES = 65_536
-"""Maximum size of a file."""
+"""The maximum size of a key file."""
 LOOK_S = 0.25
 """How long the contents of the folder are cached: every open link looks its name up once a second."""
 
 LONGEST_NAME = 1_024
-"""No stream has a longer name: matching takes longer the longer the name is, which a client chooses."""
+"""The maximum length of a stream's name: clients choose names, and the time of matching grows with them."""
 
 _LINE = re.compile(r'\s+(tenant|send|listen|public-key) = "([^"\n]*)"\s*')
 _KEY = re.compile(r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")
@@ -54,7 +54,7 @@ _File = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class ClientKey:
-    """What the holder of a key may do. Streams are patterns of names as clients write them (see `matches`)."""
+    """A restricted key. `send` and `listen` are patterns of stream names as clients write them (see `matches`)."""
 
     name: str
     public: bytes
@@ -65,7 +65,7 @@ class ClientKey:
     def refusal(self, action: Action, tenant: int, stream: str) -> str:
         """Return why the holder may not send to, or listen to, the tenant's `stream`; empty when it may."""
         if tenant != self.tenant:
-            return f"the key {self.name} is one of tenant {self.tenant}; name it as the tenant of the stream"
+            return f"the key {self.name} belongs to tenant {self.tenant}; use streams of that tenant"
         patterns = self.send if action == "send" else self.listen
         version = stream.rfind(":", stream.rfind("/") + 1)
         names = (stream, stream[:version]) if version > 0 else (stream,)
@@ -82,8 +82,8 @@ def matches(name: str, pattern: str) -> bool:
     """
     if len(name) > LONGEST_NAME:
         return False
-    # Whether the parts so far can end before each character: an expression would try every way to share the
-    # characters among several stars.
+    # Dynamic programming over the positions at which the parts so far can end. A regular expression would backtrack
+    # through every way to divide the characters among several stars.
     ends = bytearray(len(name) + 1)
     ends[0] = 1
     for part in re.split(r"(\*{2,}|[*?])", pattern):
@@ -106,9 +106,9 @@ def _begins(name: str, part: str, place: int) -> bool:
 
 
 class ClientKeys:
-    """The keys in a folder, read again when its files change. Any thread may use it.
+    """The keys in a folder, read again when its files change. Thread-safe.
 
-    A file that cannot be read, or that has the same public key as another one, is ignored: its holder cannot connect.
+    Files that cannot be read, or that have the same public key, are ignored: their holders cannot connect.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -121,13 +121,13 @@ class ClientKeys:
         self._by_name: dict[str, ClientKey] = {}
 
     def of(self, public: bytes) -> ClientKey | None:
-        """Return the key with this public half; None when there is none now."""
+        """Return the key with this public half; None if there is none."""
         with self._lock:
             self._refresh()
             return self._by_public.get(public)
 
     def named(self, name: str) -> ClientKey | None:
-        """Return the key of that name, as it was at most `LOOK_S` ago; None when there is none now."""
+        """Return the key of that name; None if there is none. Changes of files are seen after at most `LOOK_S`."""
         with self._lock:
             if name not in self._by_name or time.monotonic() - self._looked_s >= LOOK_S:
                 self._refresh()
@@ -144,7 +144,7 @@ class ClientKeys:
             try:
                 key = read_client_key(path)
             except ConfigError as error:
-                if isinstance(error.__cause__, OSError):  # it may be readable later, without a change
+                if isinstance(error.__cause__, OSError):  # the file may become readable without a change
                     seen = None
                 paced_logger.problem(name, "client key ignored, its holder cannot connect: reason=%s", error.message)
             else:
@@ -162,7 +162,7 @@ def read_client_key(path: Path) -> ClientKey:
     """Return the key in the file.
 
     Raises:
-        ConfigError: It cannot be read, or its bounds cannot.
+        ConfigError: The file or its restrictions cannot be read.
     """
     try:
         with path.open(encoding="ascii") as file:
@@ -197,12 +197,14 @@ def new_client_key(name: str, tenant: int, send: Iterable[str], listen: Iterable
         if not pattern or not pattern.isascii() or not pattern.isprintable() or '"' in pattern:
             raise ConfigError(f"{pattern!r}: is not a pattern of stream names, such as Storms/Departures or 'Storms/*'")
     if not (key.send or key.listen):
-        raise ConfigError("the key may do nothing: name streams with --send and --listen ('*': all of the tenant)")
+        raise ConfigError(
+            "the key would permit nothing: name streams with --send and --listen ('*': all of the tenant)"
+        )
     return key, secret
 
 
 def metadata_of(key: ClientKey) -> Iterator[tuple[str, str]]:
-    """Yield the bounds of a key as its file has them."""
+    """Yield the restrictions of a key as metadata of its file."""
     yield "tenant", str(key.tenant)
     yield from (("send", pattern) for pattern in key.send)
     yield from (("listen", pattern) for pattern in key.listen)

@@ -1,4 +1,4 @@
-"""Where a process finds its keys, and HTTP servers their tokens and certificates."""
+"""Configuration of the keys of processes, and of the tokens and certificates of HTTP servers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from cep_common.security.web_limits import WebLimits
 
 
 class SecurityConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How connections between processes are protected.
+    """Configure how connections between processes are protected.
 
-    `keys` is the folder that `cep keys` made, or a copy of what a host needs of it; empty is none. Without keys a
-    process listens on loopback only, unless it is `insecure`: then it accepts every client from everywhere.
+    `keys` is the folder that `cep keys` created, or a copy of the files that a host needs; empty: no keys. Without keys
+    a process listens on loopback only, unless it is `insecure`: then it accepts any client from anywhere.
     """
 
     keys: str = ""
@@ -23,10 +23,10 @@ class SecurityConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ServerSecurity(SecurityConfig, frozen=True, forbid_unknown_fields=True):
     """Security of processes that also serve HTTP.
 
-    `tokens` is the file that `cep token` keeps; with it every request needs a token, without it HTTP is on loopback
-    only. `certificate` and `certificate_key` (PEM files) make it HTTPS. `hosts` are further names by which clients
-    may call the server, and one client makes `requests_per_s` at most (0: any). `limits` bounds what slow clients and
-    large bodies may use.
+    `tokens` is the file that `cep token` manages; with it every request needs a token, without it HTTP is served on
+    loopback only. `certificate` and `certificate_key` (PEM files) enable HTTPS. `hosts` are further names by which
+    clients may call the server. One client may send `requests_per_s` (0: any number). `limits` bounds the resources of
+    slow clients and large bodies.
     """
 
     tokens: str = ""

@@ -1,4 +1,4 @@
-"""ZeroMQ contexts that carry a process's keys, and decide which peers may connect to its sockets."""
+"""ZeroMQ contexts that have a process's keys and decide which peers may connect to its sockets."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ paced_logger = PacedLog(logger)
 Socket = zmq.Socket[bytes]
 
 MOST_SOCKETS = 16_384
-"""Of one process: a stage host has some for each of its plans, and ZeroMQ's own bound is 1,023."""
+"""Sockets of one process: a stage host has some for each of its plans, and ZeroMQ's default is 1,023."""
 
 
 class GuardedContext(zmq.Context[Socket]):
-    """A context whose sockets speak CURVE when it has a `keyring`.
+    """A context whose sockets use CURVE if it has a `keyring`.
 
-    Without one they listen beyond loopback only when it is `insecure`. A plain context makes plain sockets, on
-    loopback.
+    Without one they listen on loopback only, unless it is `insecure`.
     """
 
     keyring: Keyring | None = None
@@ -39,13 +38,13 @@ class GuardedContext(zmq.Context[Socket]):
     _authenticator: _PeerAuthenticator | None = None
 
     def guard(self, keyring: Keyring) -> None:
-        """Sockets that are made from now on use `keyring`."""
+        """Use `keyring` for sockets that are created from now on."""
         self.keyring = keyring
         self._authenticator = _PeerAuthenticator(self, keyring)
         self._authenticator.start()
 
     def destroy(self, linger: int | None = None) -> None:
-        """Close every socket, and accept no more connections."""
+        """Close every socket and stop the authentication of peers."""
         if self._authenticator is not None:
             self._authenticator.stop()
             self._authenticator = None
@@ -53,9 +52,9 @@ class GuardedContext(zmq.Context[Socket]):
 
 
 class _PeerAuthenticator(ThreadAuthenticator):
-    """Answers libzmq's question whether a key may connect to a socket kind (its ZAP domain), in its own thread.
+    """Decide for libzmq, in a thread of its own, whether a key may connect to a kind of socket (its ZAP domain).
 
-    Frames carry the role as `User-Id`, of a client with bounds its name as well.
+    Frames have the role as `User-Id`, and for restricted clients also the name.
     """
 
     def __init__(self, context: zmq.Context[Socket], keyring: Keyring) -> None:
@@ -78,7 +77,7 @@ class _PeerAuthenticator(ThreadAuthenticator):
 
 
 def open_context(config: SecurityConfig, role: Role, listens: dict[str, str] | None = None) -> GuardedContext:
-    """Open a context for a process of `role` that listens at the hosts in `listens`, by their configuration keys.
+    """Open a context for a process of `role` that listens at the hosts in `listens` (configuration key to host).
 
     Raises:
         ConfigError: When keys cannot be read, or when there are none and a host is beyond loopback.
@@ -92,7 +91,7 @@ def open_context(config: SecurityConfig, role: Role, listens: dict[str, str] | N
     context.insecure = config.insecure
     if config.insecure:
         logger.warning(
-            "INSECURE: anyone who reaches this process may speak to it; role=%s security.insecure=true", role
+            "INSECURE: anyone who can reach this process can send messages to it; role=%s security.insecure=true", role
         )
     if keyring is not None:
         context.guard(keyring)
@@ -100,7 +99,7 @@ def open_context(config: SecurityConfig, role: Role, listens: dict[str, str] | N
 
 
 def guard_listening(socket: Socket, context: zmq.Context[Any], kind: SocketKind, host: str) -> None:
-    """Let only roles that may connect to this kind of socket connect to `socket`.
+    """Accept only peers of roles that may connect to this kind of socket.
 
     Raises:
         ConfigError: When it would listen at a `host` beyond loopback without keys.
@@ -138,22 +137,22 @@ def guard_connecting(socket: Socket, context: zmq.Context[Any], kind: SocketKind
 def refusal_of(context: zmq.Context[Any] | None, user: str, action: Action, tenant: int, stream: str) -> str:
     """Return why the peer `user` may not send to, or listen to, a tenant's `stream`; empty when it may.
 
-    Where there are no keys everybody may.
+    Without keys every peer may.
     """
     keyring = context.keyring if isinstance(context, GuardedContext) else None
     return "" if keyring is None else keyring.refusal(user, action, tenant, stream)
 
 
 def about_silence(context: zmq.Context[Any]) -> str:
-    """Return a hint for a peer that does not answer: a peer does not answer those whom it refuses."""
+    """Return a hint for the error about a peer that does not answer: peers do not answer those that they refuse."""
     keyring = context.keyring if isinstance(context, GuardedContext) else None
     if keyring is None:
         return "if it has keys, it does not answer peers without keys"
-    return f"it does not answer if it has other keys or does not accept the role {keyring.role.value}"
+    return f"it does not answer if its keys are different or do not permit the role {keyring.role.value}"
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether no other host can reach what listens at `host`."""
+    """Return whether only this host can connect to `host`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -164,5 +163,5 @@ def _refuse_beyond_loopback(host: str, where: str) -> None:
     if not is_loopback(host):
         raise ConfigError(
             f"{where}{host} can be reached from other hosts, and there are no keys: make them with `cep keys DIR` and "
-            "name the folder in security.keys (or let anybody in with security.insecure: true)"
+            "name the folder in security.keys (or accept every client with security.insecure: true)"
         )

@@ -1,6 +1,6 @@
 """CURVE keys, a pair for each role.
 
-The files are those that ZeroMQ's own tools read and write: `ROLE.key` (public) and `ROLE.key_secret`.
+The files have the format of ZeroMQ's own tools: `ROLE.key` (public) and `ROLE.key_secret`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OTHERS = stat.S_IRWXO
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """A process's own key, and the public keys of all roles that it knows. Shows no secret when it is printed."""
+    """A process's own key, and the public keys of all roles that it knows. Its repr has no secret."""
 
     role: Role
     public: bytes = field(repr=False)
@@ -38,7 +38,7 @@ class Keyring:
         return Role.CLIENT if role is None and self.clients.of(public) is not None else role
 
     def user_of(self, public: bytes) -> str:
-        """Return who has the key `public`: a role, or `client:NAME`; empty when it is unknown."""
+        """Return the owner of the key `public`: a role, or `client:NAME`; empty when it is unknown."""
         role = next((role for role, key in self.known.items() if key == public), None)
         if role is not None:
             return role.value
@@ -56,16 +56,16 @@ class Keyring:
         if not bounded:
             return ""
         client = self.clients.named(name)
-        return f"the key {name} was withdrawn" if client is None else client.refusal(action, tenant, stream)
+        return f"the key {name} was revoked" if client is None else client.refusal(action, tenant, stream)
 
 
 def write_keys(folder: Path, roles: Iterable[Role] = Role) -> list[Path]:
-    """Write a new pair of keys for each of `roles` into `folder` (created when missing), and return the files.
+    """Write a new key pair for each of `roles` into `folder`, which is created if missing, and return the files.
 
     Only their owner can read the secret ones.
 
     Raises:
-        ConfigError: When one of the files exists already; nothing is written then.
+        ConfigError: One of the files exists already; nothing is written.
     """
     pairs = [(public_file(folder, role), secret_file(folder, role)) for role in roles]
     there = [path for pair in pairs for path in pair if path.exists()]
@@ -83,13 +83,13 @@ def write_keys(folder: Path, roles: Iterable[Role] = Role) -> list[Path]:
 
 
 def write_client_key(folder: Path, to: Path, key: ClientKey, secret: bytes) -> list[Path]:
-    """Write a client's key into `folder`, that of a worker's keys, and what the client needs into `to`.
+    """Write a client's public key into `folder` of a worker's keys, and the files that the client needs into `to`.
 
     Returns:
         The files.
 
     Raises:
-        ConfigError: There is one of the name already, or `folder` has no worker's key.
+        ConfigError: There is a key of this name already, or `folder` has no worker's key.
     """
     worker = public_file(folder, Role.WORKER)
     if not worker.exists():
@@ -114,7 +114,7 @@ def write_client_key(folder: Path, to: Path, key: ClientKey, secret: bytes) -> l
 def read_keys(folder: Path, role: Role) -> Keyring:
     """Return the keys of a process of `role`: its own secret and the public keys in `folder`.
 
-    Its own secret must be there, and at least one public key of the others.
+    The folder must contain the process's secret key and at least one public key of another role.
 
     Raises:
         ConfigError: With the file that is missing or invalid.
@@ -124,7 +124,7 @@ def read_keys(folder: Path, role: Role) -> Keyring:
     if secret is None:
         raise ConfigError(f"{secret_path}: holds no secret key")
     if secret_path.stat().st_mode & OTHERS:
-        raise ConfigError(f"{secret_path}: anybody on this host can read it; chmod 600 {secret_path}")
+        raise ConfigError(f"{secret_path}: every user of this host can read it; chmod 600 {secret_path}")
     known = {one: _read(public_file(folder, one))[0] for one in Role if public_file(folder, one).exists()}
     known[role] = public
     return Keyring(role, public, secret, known, ClientKeys(folder / CLIENTS))
@@ -141,7 +141,7 @@ def secret_file(folder: Path, role: Role) -> Path:
 
 
 def _write(path: Path, mode: int, keys: Mapping[str, bytes], metadata: Iterable[tuple[str, str]] = ()) -> None:
-    """Write a file in the form that `load_certificate` reads, at no time readable by more than `mode` says."""
+    """Write a file in the form that `load_certificate` reads, created with `mode` so that it is never more readable."""
     path.touch(mode=mode, exist_ok=False)
     lines = [f'    {name} = "{key.decode()}"\n' for name, key in keys.items()]
     about = [f'    {name} = "{value}"\n' for name, value in metadata]

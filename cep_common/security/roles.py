@@ -1,7 +1,7 @@
-"""Who may speak to whom: the sockets at which processes listen, and what each role may send to the manager. Pure.
+"""Roles of processes: the sockets that each role may connect to, and the messages that it may send to managers. Pure.
 
-Every process has a role, and proves it with the role's key (`keys`). A socket accepts some roles only; at the control
-plane, where several roles come together, each may send its own messages and no others.
+Every process has a role, and proves it with the role's key (`keys`). A socket accepts certain roles only; on the
+control plane, which several roles use, each may send its own messages only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cep_common.protocol.tasks import RefreshTasks, RegisterTask
 
 
 class Role(StrEnum):
-    """What a process is. A stage is a task of a topology; a client sends events to workers or listens to them."""
+    """The role of a process. A stage is a task of a topology; a client sends events to workers or listens to them."""
 
     MANAGER = "manager"
     DRIVER = "driver"
@@ -25,7 +25,7 @@ class Role(StrEnum):
 
 
 class SocketKind(StrEnum):
-    """A place where a process listens, by what it is for."""
+    """The purpose of a listening socket."""
 
     CONTROL = "the control plane"
     COORDINATOR = "checkpoints of tasks"
@@ -37,10 +37,10 @@ class SocketKind(StrEnum):
     INGRESS = "events of clients"
     EGRESS = "listeners"
     MIRROR = "events of the active node"
-    INSIGHT_MANAGER = "managers that look into a manager"
-    INSIGHT_DRIVER = "managers that look into the driver"
-    INSIGHT_STAGE = "managers that look into a stage"
-    INSIGHT_WORKER = "managers that look into a worker"
+    INSIGHT_MANAGER = "inspection of managers"
+    INSIGHT_DRIVER = "inspection of drivers"
+    INSIGHT_STAGE = "inspection of stages"
+    INSIGHT_WORKER = "inspection of workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,10 @@ CONTROL_SENDERS: dict[str, Role] = {
     RegisterWorker.TYPE: Role.WORKER,
     ListPlans.TYPE: Role.WORKER,
 }
-"""Who may send which message to the manager. What is neither here nor about endpoints is answered, not asked."""
+"""The roles that may send each request to the manager, except requests about endpoints."""
 
 ENDPOINT_OWNERS = {"receiver": Role.STAGE, "worker": Role.WORKER}
-"""Who registers endpoints of which kind; the other side asks for them."""
+"""The role that registers endpoints of each kind; the other role requests them."""
 
 ENDPOINT_SEEKERS = {"receiver": Role.WORKER, "worker": Role.STAGE}
 

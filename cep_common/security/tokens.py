@@ -1,6 +1,6 @@
-"""Tokens by which people and programs show who they are to HTTP servers. A file keeps their hashes, never themselves.
+"""Access tokens of users and programs for HTTP servers. A file stores their hashes, never the tokens.
 
-A token is 256 random bits and cannot be guessed, so a plain hash is enough, and quick enough for every request.
+A token is 256 random bits and cannot be guessed, so a plain hash is secure, and fast enough for every request.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from cep_common.security.access import AccessRole, Principal
 logger = logging.getLogger(__name__)
 
 PREFIX = "cep_"
-"""What tokens begin with, so that people and scanners know one when they see it."""
+"""The prefix of tokens, by which people and secret scanners recognise them."""
 
 _BYTES = 32
 
 
 class StoredToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A token as the file knows it: its owner, and the SHA-256 of its text."""
+    """A stored token: its owner, and the SHA-256 of its text."""
 
     name: str
     role: AccessRole
@@ -40,7 +40,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TokenFile:
-    """The file at `path`. Its readers see changes at the next request; `create` and `revoke` are for one at a time."""
+    """A file of tokens. Readers see changes at the next request; one process at a time may create or revoke tokens."""
 
     def __init__(self, path: Path) -> None:
         """Create the view of a token file.
@@ -53,7 +53,7 @@ class TokenFile:
         self._by_hash: dict[str, Principal] = {}
 
     def tokens(self) -> tuple[StoredToken, ...]:
-        """Return the content of the file; nothing when it is missing. Raise ConfigError when it cannot be read."""
+        """Return the tokens in the file; none if it is missing. Raise ConfigError when it cannot be read."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=_File).tokens
         except FileNotFoundError:
@@ -64,7 +64,7 @@ class TokenFile:
             raise ConfigError(f"{self._path}: is not a file of tokens: {error}") from error
 
     def create(self, name: str, role: AccessRole, tenant: int | None, now_ms: int) -> str:
-        """Create a token of `name` and return it, this once. Raise InputError when there is one of that name."""
+        """Create a token and return it; only its hash is stored. Raise InputError when the name is in use."""
         tokens = self.tokens()
         if any(one.name == name for one in tokens):
             raise InputError("token-exists", f"there is a token named {name}; revoke it first, or choose another name")
@@ -82,7 +82,7 @@ class TokenFile:
         self._write(left)
 
     def principal(self, token: str) -> Principal | None:
-        """Return whose token it is; None when it is unknown, or when the file cannot be read."""
+        """Return the owner of the token; None when it is unknown, or when the file cannot be read."""
         self._refresh()
         return self._by_hash.get(_hash(token))
 
@@ -112,7 +112,7 @@ class TokenFile:
 
 
 def bearer(token: str) -> dict[str, str]:
-    """Return the headers by which a request carries `token`; none when there is none."""
+    """Return the headers of a request with `token`; empty without a token."""
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 

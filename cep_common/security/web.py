@@ -1,4 +1,4 @@
-"""What every request to an HTTP server must pass: the name it was sent to, the client's pace, its token, its rights."""
+"""Access checks of every request to an HTTP server: its host name, the client's rate, its token and its permissions."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from cep_common.security.web_limits import BodyHead, BodyRefusal
 logger = logging.getLogger(__name__)
 
 SENT_BY_SINK = "Cep-Sink"
-"""The header by which sinks of type `http` say whose they are. A manager takes no requests of sinks: a plan would speak
-with the rights of its worker's host."""
+"""The header with which sinks of type `http` name their plan. Managers refuse requests of sinks: a plan would act
+with the permissions of its worker's host."""
 
 LOGIN_BYTES = 16_384
-"""So large a body may be of those who are about to show who they are, where people log in."""
+"""The maximum size of a body of an unauthenticated request to a login form."""
 
 Refuse = Callable[[int, str, str], Response]
-"""An answer in the server's own form, from status, code and message."""
+"""Builds a response in the server's own format from status, code and message."""
 
 
 class Gate:
-    """One for each server, used by all its threads."""
+    """The access checks of one server. Thread-safe."""
 
     def __init__(
         self, config: ServerSecurity, host: str, clock: Clock, users: bool = False, key: str = "http.host"
@@ -48,8 +48,7 @@ class Gate:
         With `users`, requests must authenticate as one of these users.
 
         Raises:
-            ConfigError: When the host is beyond loopback and there are neither tokens nor users, or when the file of
-                tokens is invalid.
+            ConfigError: The host is not loopback and there are neither tokens nor users, or the tokens are invalid.
         """
         self._users = users
         self._tokens = TokenFile(Path(config.tokens)) if config.tokens else None
@@ -59,28 +58,28 @@ class Gate:
         self.refuse_open_host(host, key)
         if self.needs_token() and not config.certificate and not is_loopback(host):
             what = "passwords and tokens" if users else "tokens"
-            logger.warning("%s can be read on their way: host=%s has no security.certificate", what, host)
+            logger.warning("%s are sent unencrypted: host=%s has no security.certificate", what, host)
         self._names = {"localhost", host.lower(), *(name.lower() for name in config.hosts)}
         self._pace = RequestPace(config.requests_per_s)
         self._clock = clock
         self._lock = threading.Lock()
 
     def refuse_open_host(self, host: str, key: str) -> None:
-        """Raise ConfigError when a server at `host`, which `key` names, would admit everybody from everywhere."""
+        """Raise ConfigError when a server at `host`, which `key` sets, would accept any client from anywhere."""
         if not self.needs_token() and not self._insecure and not is_loopback(host):
             raise ConfigError(
                 f"{key}: {host} can be reached from other hosts, and there are no tokens: make one with `cep token "
-                "create` and name the file in security.tokens (or let anybody in with security.insecure: true)"
+                "create` and name the file in security.tokens (or accept every client with security.insecure: true)"
             )
 
     def needs_token(self) -> bool:
-        """Return whether requests must carry a token, or something else that identifies the caller."""
+        """Return whether requests must authenticate their caller."""
         return self._users or self._tokens is not None
 
     def knows(self, host: str) -> bool:
         """Return whether `host`, as a request names it, is one of the server's names.
 
-        An address always is: only a name can be made to point here by somebody else (DNS rebinding).
+        Addresses always are: only names can be pointed at this server by others (DNS rebinding).
         """
         name = (urlsplit(f"//{host}").hostname or "").lower()
         try:
@@ -95,9 +94,9 @@ class Gate:
             return self._pace.admit(client, self._clock.monotonic_ms())
 
     def admit_body(self, head: BodyHead) -> BodyRefusal | None:
-        """Return why the body of a request is not to be read: no known sender, and no possible user, sends it.
+        """Return why the body of a request is not read: its sender is neither known nor possibly a user.
 
-        Whether a user does is for the database to say, which the thread of all connections does not wait for.
+        Credentials of users are checked later, since the thread of all connections does not wait for the database.
         """
         if not self.needs_token():
             return None
@@ -114,7 +113,7 @@ class Gate:
         return BodyRefusal(401, "not-authenticated", SHOW_ONE if shown is None else NOT_KNOWN)
 
     def principal(self, token: str) -> Principal | None:
-        """Whose token it is, or None."""
+        """Return the owner of the token, or None."""
         if self._tokens is None:
             return None
         with self._lock:
@@ -127,33 +126,33 @@ def open_gate() -> Gate:
 
 
 class Callers(Protocol):
-    """How a server knows who makes its present request."""
+    """Identifies the callers of a server's requests."""
 
     def needed(self) -> bool:
         """Return whether requests must identify their caller."""
 
     def identify(self) -> Principal | None:
-        """Return who makes the present request; None when it is not known.
+        """Return the caller of the current request; None when it is not known.
 
         Raises:
-            CepError: When that cannot be determined now.
+            CepError: The caller cannot be determined now.
         """
 
     def challenge(self) -> str:
-        """Return what a request without identification must carry, as the header WWW-Authenticate says it."""
+        """Return the header WWW-Authenticate of the response to a request without credentials."""
 
     def tenant(self, principal: Principal) -> int:
-        """Return the tenant of a request of the principal that names none."""
+        """Return the tenant of the principal's request if it names none."""
 
 
 class TokenCallers:
-    """Callers who show tokens of the gate's file: as bearers, or as the password that a browser asked for."""
+    """Identifies callers by tokens of the gate's file, sent as bearer tokens or passwords of basic authentication."""
 
     def __init__(self, gate: Gate) -> None:
         """Create the check of tokens.
 
         Args:
-            gate: Knows the tokens and what each may do.
+            gate: The access checks with the tokens.
         """
         self._gate = gate
 
@@ -162,7 +161,7 @@ class TokenCallers:
         return self._gate.needs_token()
 
     def identify(self) -> Principal | None:
-        """Return who sent the present request, None if its token is missing or unknown."""
+        """Return the caller of the current request, None if its token is missing or unknown."""
         return self._gate.principal(shown_token())
 
     def challenge(self) -> str:
@@ -175,18 +174,17 @@ class TokenCallers:
 
 
 SHOW_ONE = (
-    "show a token: Authorization: Bearer TOKEN (see `cep token`);"
-    " `cep` shows --token, CEP_TOKEN or what `cep login` got"
+    "send a token: Authorization: Bearer TOKEN (see `cep token`); `cep` sends --token, CEP_TOKEN or that of `cep login`"
 )
-NOT_KNOWN = "the token or password that was shown is not known here; it may be mistyped, revoked or expired"
+NOT_KNOWN = "the token or password is not valid here; it may be mistyped, revoked or expired"
 
 
 def guard(app: Flask, gate: Gate, calls: Calls, refuse: Refuse, callers: Callers | None = None) -> None:
-    """Have every request to `app` pass `gate` first.
+    """Check every request to `app` before it is handled.
 
-    `calls` says what each request asks for, and `callers` who makes it: without it they carry tokens. While a request
-    is answered, `g.principal` is who makes it if that is known, and `g.anybody` is true when no identification is
-    needed. `callers` also decides the tenant of a request that names none.
+    `calls` has the permission that each call requires, and `callers` identifies callers, by default by tokens. While a
+    request is handled, `g.principal` is its caller if known, and `g.anybody` is true when no authentication is needed.
+    `callers` also determines the tenant of a request that names none.
     """
     known = callers or TokenCallers(gate)
 
@@ -223,19 +221,19 @@ def guard(app: Flask, gate: Gate, calls: Calls, refuse: Refuse, callers: Callers
 
 
 def callers_tenant() -> int:
-    """Return the tenant of the present request's caller; the super tenant for those who may act for all."""
+    """Return the tenant of the current request's caller; the super tenant for callers that may act for all."""
     principal: Principal | None = g.get("principal")
     return SUPER_TENANT if principal is None or principal.tenant is None else principal.tenant
 
 
 def caller_name() -> str:
-    """Return who makes the present request: by name, else by address."""
+    """Return the caller of the current request: its name, else its address."""
     principal: Principal | None = g.get("principal")
     return f"user {principal.name}" if principal is not None else f"address {request.remote_addr or ''}"
 
 
 def answer_for(tenant: int) -> None:
-    """Raise UnauthorisedError when the present request's caller may not act for `tenant`."""
+    """Raise UnauthorisedError when the current request's caller may not act for `tenant`."""
     principal: Principal | None = g.get("principal")
     if principal is not None and not speaks_for(principal, tenant):
         raise UnauthorisedError(_no_tenant(principal))
@@ -246,7 +244,7 @@ def _no_tenant(principal: Principal) -> str:
 
 
 def called() -> str:
-    """Return the present request's call, by its name in `Calls`."""
+    """Return the name in `Calls` of the current request's call."""
     action = (request.view_args or {}).get("action")
     return f"{request.endpoint}:{action}" if action else request.endpoint or ""
 
@@ -259,7 +257,7 @@ def _knows(gate: Gate) -> bool:
 
 
 def shown_token() -> str:
-    """Return the token of the request: as a bearer, or as the password that a browser asked for."""
+    """Return the token of the request, sent as a bearer token or as the password of basic authentication."""
     return token_of(request.authorization)
 
 
@@ -271,7 +269,7 @@ def token_of(shown: Authorization | None) -> str:
 
 
 def _tenant(unnamed: int) -> int:
-    """Return the tenant that the request names; the server refuses one that cannot be read."""
+    """Return the tenant that the request names. One that cannot be parsed is refused later."""
     written = request.args.get("tenant") or request.headers.get("tenant")
     try:
         return unnamed if written is None else parse_tenant(written)

@@ -1,4 +1,4 @@
-"""How much of an HTTP server one client, or all that are slow, can keep busy. Keys of `security.limits`."""
+"""Limits of the resources of an HTTP server that clients can occupy. Keys of `security.limits`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Bytes = Annotated[int, Meta(ge=65_536)]
 
 
 class WebLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of what clients may use.
+    """Configure the limits of what clients may use.
 
-    There are `connections` at a time in all and `connections_per_address`; `half_open_per_address` of these have sent
-    no whole request yet. Further ones replace those that are idle longest. A request's head must be complete after
-    `head_s`, its body must come at `body_bytes_per_s` at least and be complete after `body_s`. Bodies that are not
-    processed yet take `bodies_bytes` in all and `bodies_bytes_per_address`.
+    There are at most `connections` in all and `connections_per_address`; `half_open_per_address` of these may not have
+    sent a complete request yet. Further ones replace those that have been idle longest. A request's head must be
+    complete after `head_s`; its body must arrive at `body_bytes_per_s` at least and be complete after `body_s`. Bodies
+    that are not processed yet may take `bodies_bytes` in all and `bodies_bytes_per_address`.
     """
 
     connections: Some = 16_384
@@ -32,7 +32,7 @@ class WebLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BodyHead(NamedTuple):
-    """What is known of a request before its body is read. `length` is None where the request does not say it."""
+    """The head of a request, before its body is read. `length` is None if the request does not say it."""
 
     method: str
     path: str
@@ -42,7 +42,7 @@ class BodyHead(NamedTuple):
 
 
 class BodyRefusal(NamedTuple):
-    """Why a body is not read: the answer's status, and its code and message as the server's other errors have them."""
+    """Why a body is not read: status, code and message of the error response."""
 
     status: int
     code: str
@@ -50,5 +50,5 @@ class BodyRefusal(NamedTuple):
 
 
 AdmitBody = Callable[[BodyHead], BodyRefusal | None]
-"""Says whether a request's body is read at all. Called by the thread that serves all connections, so it must be quick:
+"""Decides whether a request's body is read. Called by the thread that serves all connections, so it must not block:
 no database, no slow hash."""

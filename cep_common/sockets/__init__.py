@@ -1,1 +1,1 @@
-"""ZeroMQ sockets of the control plane, and what threads and hosts need around them."""
+"""ZeroMQ sockets of the control plane, shared connections, and waiting for many sockets."""

@@ -1,19 +1,19 @@
-"""Many links over one connection: what looks like a socket of each link is a part of one that a process shares.
+"""Multiplexing of many links over one connection: each link has a virtual socket of its own.
 
-A thousand plans of a stage host talk to the same few workers. With sockets of their own each plan costs connections,
-heartbeats of ZeroMQ and of links, and a port, also while nothing happens. Here a process listens once for all of them
+A thousand plans of a stage host exchange events with the same few workers. With a socket for each, even an idle plan
+costs connections, heartbeats of ZeroMQ and of links, and a port. Here a process listens once for all of them
 (`SharedListener`) and connects once to each of its peers (`SharedConnections`):
 
     link of plan A ─┐                                                   ┌─ channel of plan A
     link of plan B ─┼─ DEALER ── [number, channel] + message ──▶ ROUTER ─┼─ channel of plan B
     link of plan C ─┘      ◀── [number] + message                        └─ channel of plan C
 
-A link is known by the number that its sender gave it and the connection that it came over. The channel is part of the
-endpoint that the manager assigns. Number 0 belongs to the connection itself: one heartbeat for all links.
+A link is identified by its connection and the number that its sender assigned. The channel is part of the endpoint that
+the manager assigns. Number 0 belongs to the connection itself: one heartbeat for all links.
 
-Links have a window of unacknowledged rows, which bounds what waits for a link whose owner does not read. A peer that
-does not keep to it, or whose rows are huge, meets a bound in bytes: its message is dropped and the link lost, and what
-was not acknowledged comes again over the next one.
+Links have a window of unacknowledged rows, which bounds the queue of a link whose owner does not read. For peers that
+exceed it, and for huge rows, there is also a limit in bytes: the message is dropped and the link lost, and
+unacknowledged rows are sent again over the next link.
 
 Everything belongs to one thread, except that any thread may open a channel.
 """
@@ -51,25 +51,25 @@ paced_logger = PacedLog(logger)
 
 NUMBER_BYTES = 4
 CONNECTION = bytes(NUMBER_BYTES)
-"""The number of what concerns the connection itself."""
+"""The number of messages about the connection itself."""
 CHANNEL_CLOSED = "channel-closed"
-"""The refusal of a message to a channel that does not exist, or no longer, or that is full: its link is lost."""
+"""The refusal of a message to a channel that is not open or is full: its link is lost."""
 BEAT_MS = 1_000
 SILENT_MS = 1_000
-"""A peer that has not answered a heartbeat for so long may hang or be cut off."""
+"""How long a peer may leave a heartbeat unanswered until it is considered hung or disconnected."""
 FORGOTTEN_MS = 60_000
-"""A connection that has been silent for so long is forgotten."""
+"""How long a connection may be silent until it is forgotten."""
 UNUSED_MS = 10_000
-"""A connection without links is closed after so long."""
+"""How long a connection without links stays open."""
 MESSAGES_AT_ONCE = 256
 CHANNEL_BYTES = 256 * 1024 * 1024
-"""What waits for one channel, however much the process may hold."""
+"""The limit of bytes that wait for one channel."""
 PROCESS_BYTES = 1024 * 1024 * 1024
-"""What waits for all channels of a process together …"""
+"""The limit of bytes that wait for all channels of a process together …"""
 SHARE_BYTES = 1024 * 1024
-"""… and what waits for one even then, so that a plan that does not read keeps no other one from working."""
+"""… and for one channel even then, so that a plan that does not read does not block others."""
 MESSAGE_BYTES = 512
-"""What a message takes beside its bytes."""
+"""The memory of a message in addition to its bytes."""
 
 
 # ---- the listening side ---------------------------------------------------------------------------------------------
@@ -92,8 +92,8 @@ class Channel(SharedSocket):
         self.endpoint = Endpoint(listener.endpoint.host, listener.endpoint.port, name)
 
     def unread(self, now_ms: int) -> bool:
-        """Return whether something waits here, or may: more has come for all channels than is handed out at once."""
-        self._listener.pump(now_ms)  # what other channels get is not a reason to wait for this one
+        """Return whether a message waits here, or may wait in the shared socket."""
+        self._listener.pump(now_ms)  # messages for other channels are no reason to wait for this one
         return self.has_input or readable(self._listener.socket)
 
     def put(self, message: list[bytes]) -> None:
@@ -136,7 +136,7 @@ class Channel(SharedSocket):
 
 @dataclass(slots=True)
 class _Peer:
-    """A connection that was heard at `heard_ms`; the links over it, by number, and to which channels they go."""
+    """A connection that was last heard at `heard_ms`, and the channels of its links by number."""
 
     heard_ms: int
     links: dict[bytes, str] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class _Peer:
 
 
 class SharedListener:
-    """A port for the link servers of a whole process, each of which has a channel."""
+    """A port that the link servers of a process share. Each of them has a channel."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class SharedListener:
         self._channels: dict[str, Channel] = {}
         self._peers: dict[bytes, _Peer] = {}
         self.waiting_bytes = 0
-        """What waits for all channels."""
+        """Bytes that wait for all channels."""
 
     def channel(self, name: str) -> Channel:
         """Open the channel `name`; called by any thread."""
@@ -178,7 +178,7 @@ class SharedListener:
         return channel
 
     def pump(self, now_ms: int) -> None:
-        """Hand out what has come to the channels."""
+        """Distribute received messages to the channels."""
         for _ in range(MESSAGES_AT_ONCE):
             frames = receive_now(self.socket)
             if frames is None:
@@ -186,7 +186,7 @@ class SharedListener:
             self._hand_out(frames, now_ms)
 
     def tick(self, now_ms: int, silent_ms: int) -> None:
-        """Let channels look at links whose connection has fallen silent for `silent_ms`, or speaks again."""
+        """Notify channels about links whose connection has been silent for `silent_ms` or is heard again."""
         for peer, known in list(self._peers.items()):
             silent = now_ms - known.heard_ms >= silent_ms
             if silent != known.silent:
@@ -213,11 +213,11 @@ class SharedListener:
         self.socket.send_multipart([link[:-NUMBER_BYTES], link[-NUMBER_BYTES:], *message], copy=copy)
 
     def close_channel(self, channel: Channel) -> None:
-        """End the channel, and tell the senders of its links; called by any thread for one without links."""
+        """Close the channel and notify the senders of its links; any thread may call it for a channel without links."""
         if self._channels.get(channel.name) is not channel:
             return
         del self._channels[channel.name]
-        # Copies, since a stage that cannot be built closes its unpublished channel while the loop continues.
+        # A copy, since a stage that cannot be built closes its unpublished channel from its own thread.
         for peer, known in list(self._peers.items()):
             for number in [one for one, name in list(known.links.items()) if name == channel.name]:
                 del known.links[number]
@@ -245,11 +245,12 @@ class SharedListener:
             self._refuse(peer, number, f"channel {name} is not open")
             return
         if self._is_full(channel):
-            # Its sender's word that it closes may not come through, and the shared connection lives on without it.
+            # the sender's message that closes the link may be lost, and the shared connection continues without the
+            # link
             if known.links.pop(number, None) is not None:
                 channel.put([peer + number, *encode(CloseLink())])
             self._refuse(peer, number, f"channel {name} is full: {channel.waiting_bytes} bytes wait there")
-            paced_logger.problem(name, "a link was ended, too much waits for its plan: channel=%s bytes=%d in_all=%d",
+            paced_logger.problem(name, "a link was closed, its plan is too slow: channel=%s bytes=%d in_all=%d",
                                  name, channel.waiting_bytes, self.waiting_bytes)  # fmt: skip
             return
         known.links[number] = name
@@ -266,13 +267,13 @@ class SharedListener:
     def _answer(self, peer: bytes, frames: list[Any]) -> None:
         try:
             self.socket.send_multipart([peer, *frames])
-        except zmq.ZMQError as error:  # it is gone
+        except zmq.ZMQError as error:  # the peer is gone
             if error.errno != zmq.EHOSTUNREACH:
                 raise
 
 
 def size_of(message: Sequence[bytes]) -> int:
-    """Return what a waiting message takes, about."""
+    """Return the approximate memory of a waiting message."""
     return MESSAGE_BYTES + sum(map(len, message))
 
 
@@ -280,7 +281,7 @@ def size_of(message: Sequence[bytes]) -> int:
 
 
 class SharedLink(SharedSocket):
-    """The sending socket of one link; `lost` once its connection is."""
+    """The sending socket of one link; `lost` once its connection is lost."""
 
     def __init__(self, connection: Connection, number: bytes, channel: str) -> None:
         """Create a link over a shared connection.
@@ -298,7 +299,7 @@ class SharedLink(SharedSocket):
 
     @property
     def silent(self) -> bool:
-        """Whether the peer does not answer the heartbeats of the connection."""
+        """Return whether the peer leaves the heartbeats of the connection unanswered."""
         return self._connection.silent
 
     def send_multipart(self, frames: Sequence[Any], flags: int = 0, copy: bool = True) -> None:
@@ -312,11 +313,11 @@ class SharedLink(SharedSocket):
         self._connection.socket.send_multipart([self._head, *frames], flags=zmq.NOBLOCK, copy=copy)
 
     def claim(self, now_ms: int) -> bool:
-        """Return whether this link is the one over its connection that may send what must be alone in the process."""
+        """Return whether this link has the turn among all links over its connection."""
         return self._connection.turns.claim(self, now_ms, self.notify)
 
     def release(self) -> None:
-        """Let other links claim."""
+        """Let other links have the turn."""
         self._connection.turns.release(self)
 
     def lose(self) -> None:
@@ -334,7 +335,7 @@ class SharedLink(SharedSocket):
 
 
 class Connection:
-    """The connection to one process, of all links that go there."""
+    """The connection to one process, shared by all links to it."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], kind: SocketKind, endpoint: Endpoint) -> None:
         """Create the connection; links are added as they are asked for.
@@ -364,7 +365,7 @@ class Connection:
         return link
 
     def pump(self) -> None:
-        """Hand out what has come; a broken connection loses all links."""
+        """Distribute received messages; when the connection is broken, all its links are lost."""
         for _ in range(MESSAGES_AT_ONCE):
             frames = receive_now(self.socket)
             if frames is None:
@@ -373,35 +374,35 @@ class Connection:
             link = self.links.get(frames[0])
             if link is not None:
                 link.put(frames[1:])
-        # After the messages: what the peer said before the connection ended still counts.
+        # after the messages, since those that the peer sent before the connection ended still count
         while readable(self.monitor):
             recv_monitor_message(self.monitor)
             self.lost = True
 
     def tick(self, now_ms: int) -> None:
-        """Send the heartbeat that is due, and notice that one is not answered."""
+        """Send a heartbeat when it is due, and detect unanswered ones."""
         silent = self._unanswered_ms is not None and now_ms - self._unanswered_ms >= SILENT_MS
         if silent and not self.silent:
             self.silent = True
-            for link in self.links.values():  # their owners ask the manager whether there is another peer
+            for link in self.links.values():  # their owners ask the manager for another peer
                 link.notify()
         if now_ms - self._beat_ms < BEAT_MS:
             return
         self._beat_ms = now_ms
-        # The first unanswered heartbeat counts, later ones must not extend the patience.
+        # the time-out runs from the first unanswered heartbeat, later ones must not extend it
         if self._unanswered_ms is None:
             self._unanswered_ms = now_ms
         send_now(self.socket, [CONNECTION, *encode(BeatLink())])
 
     def close(self) -> None:
-        """Close the connection; what was sent still goes out."""
+        """Close the connection; queued messages are still sent."""
         self.socket.disable_monitor()
         self.monitor.close(linger=0)
         self.socket.close(linger=500)
 
 
 class SharedConnections:
-    """The connections of a process to the listeners of others. Wait for the sockets that `watch` is called with."""
+    """The connections of a process to the listeners of others."""
 
     def __init__(
         self,
@@ -428,21 +429,21 @@ class SharedConnections:
         return connection.open(endpoint.channel)
 
     def pump(self, connection: Connection) -> None:
-        """Hand out what has come over the connection."""
+        """Distribute messages received over the connection."""
         connection.pump()
         if connection.lost:
             links = list(connection.links.values())
-            self._drop(connection)  # before the links ask for another one
+            self._drop(connection)  # before the links ask for another connection
             for link in links:
                 link.lose()
 
     def pump_all(self) -> None:
-        """Hand out what has come over any connection."""
+        """Distribute messages received over any connection."""
         for connection in list(self._connections.values()):
             self.pump(connection)
 
     def tick(self, now_ms: int) -> None:
-        """Let time pass: heartbeats, and connections that no link uses."""
+        """Send heartbeats that are due, and close connections that no link uses."""
         for connection in list(self._connections.values()):
             connection.tick(now_ms)
             if connection.links:
@@ -453,7 +454,7 @@ class SharedConnections:
                 self._drop(connection)
 
     def sockets(self) -> list[zmq.Socket[bytes]]:
-        """Return the sockets of all connections, which sends may have used."""
+        """Return the sockets of all connections."""
         return [connection.socket for connection in self._connections.values()]
 
     def close(self) -> None:

@@ -1,8 +1,7 @@
-"""Whether a process still listens: asked by connecting to one of its ports, which the kernel answers for it.
+"""Probes of whether a process still runs, which connect to one of its ports.
 
-A process that is merely slow, or stopped, still accepts connections, because the kernel does so in its place. One that
-has ended does not: the connection is refused at once. So a refusal proves that the process is gone, long before its
-lease is over, however busy the host is.
+The kernel accepts connections for a process that is slow or stopped, and refuses them at once when the process has
+ended. So a refusal proves that the process is gone, long before its lease expires, however busy the host is.
 
 A ZeroMQ greeting proves that a process also runs: libzmq's own threads greet each connection, even while the process
 hangs in a call that nothing interrupts. A process that is stopped, or whose host is, sends no greeting.
@@ -21,28 +20,28 @@ from cep_common.ids import Endpoint
 Who = TypeVar("Who")
 
 PATIENCE_MS = 1_000
-"""A probe that has no answer by then is given up: the host is away, and the lease decides."""
+"""The time-out of a probe, after which the host counts as unreachable and the lease decides."""
 
 
 class Probes(Generic[Who]):
-    """Connection attempts under way, by who is probed. One thread uses it and never waits."""
+    """Pending connection attempts, by the process that is probed. Belongs to one thread and never blocks."""
 
     def __init__(self) -> None:
         """Create an empty set of probes."""
         self._open: dict[Who, tuple[socket.socket, int]] = {}
 
     def begin(self, who: Who, endpoint: Endpoint, now_ms: int) -> None:
-        """Connect to `endpoint`, unless an attempt for `who` is under way."""
+        """Connect to `endpoint`, unless an attempt for `who` is pending."""
         if who not in self._open and (probe := _connecting(endpoint)) is not None:
             self._open[who] = probe, now_ms
 
     @property
     def pending(self) -> bool:
-        """Return whether an attempt is under way."""
+        """Return whether an attempt is pending."""
         return bool(self._open)
 
     def refused(self, now_ms: int) -> list[Who]:
-        """Return who refused the connection since the last call: these processes have ended."""
+        """Return the processes that refused the connection since the last call and so have ended."""
         if not self._open:
             return []
         poller = select.poll()
@@ -60,7 +59,7 @@ class Probes(Generic[Who]):
         return gone
 
     def close(self) -> None:
-        """Give up all attempts."""
+        """Abort all attempts."""
         for who in list(self._open):
             self._close(who)
 
@@ -70,17 +69,17 @@ class Probes(Generic[Who]):
 
 
 class GreetingProbe:
-    """Ask whether the process that listens at a ZeroMQ endpoint runs. One thread uses it and never waits."""
+    """Probe whether the process that listens at a ZeroMQ endpoint runs. Belongs to one thread and never blocks."""
 
     def __init__(self) -> None:
-        """Create a probe that has sent nothing yet."""
+        """Create a probe without a connection."""
         self._open: socket.socket | None = None
         self._began_ms = 0
         self.runs = False
-        """The process has greeted since `forget`, has ended, or cannot be asked: it is not known to be stopped."""
+        """False while the process may be stopped; true if it greeted since `forget`, ended, or cannot be probed."""
 
     def ask(self, endpoint: Endpoint, now_ms: int) -> None:
-        """Connect to `endpoint`, or look for the greeting of the connection that is open."""
+        """Connect to `endpoint`, or check for the greeting on the open connection."""
         if self.runs:
             return
         if self._open is None:
@@ -92,12 +91,12 @@ class GreetingProbe:
         except BlockingIOError:
             if now_ms - self._began_ms < PATIENCE_MS:
                 return
-        except OSError:  # refused: it has ended
+        except OSError:  # refused: the process has ended
             self.runs = True
         self._close()
 
     def forget(self) -> None:
-        """Forget what was answered."""
+        """Forget the result and close the connection."""
         self.runs = False
         self._close()
 
@@ -108,7 +107,7 @@ class GreetingProbe:
 
 
 def _connecting(endpoint: Endpoint) -> socket.socket | None:
-    """Return a socket that connects; None for a host that is a name: looking it up could block."""
+    """Return a connecting socket; None for a host that is a name, since resolving it could block."""
     try:
         family = socket.AF_INET6 if ip_address(endpoint.host).version == 6 else socket.AF_INET
     except ValueError:

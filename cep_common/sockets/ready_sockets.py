@@ -1,8 +1,8 @@
-"""Waits for many ZeroMQ sockets at once, at a cost that grows with those that are ready, not with all of them.
+"""Wait for many ZeroMQ sockets, at a cost that grows with the ready ones only.
 
-`zmq.Poller` looks at each of its sockets in each call. Here the kernel tells which handles can be read. The handle of a
-ZeroMQ socket tells only that something happened to the socket since somebody used it last, so a socket that was used
-must be asked once more before anybody waits for its handle: see `used`.
+`zmq.Poller` checks each of its sockets in each call. Here the kernel reports the readable file handles. The handle of a
+ZeroMQ socket is edge-triggered: using the socket consumes the notification, so a socket that was used must be checked
+once more before its handle is waited for (see `used`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import zmq
 from cep_common.sockets.shared_socket import SharedSocket
 
 Source = Any
-"""A ZeroMQ socket, a part of a shared one, or the number of a file handle."""
+"""A ZeroMQ socket, a virtual socket of a shared one, or a file descriptor."""
 
 
 class ReadySockets:
-    """Sockets that are waited for together. Belongs to one thread, as the sockets in it do."""
+    """A set of sockets to wait for. Belongs to one thread, as its sockets do."""
 
     def __init__(self) -> None:
         """Create an empty set of sockets."""
@@ -29,7 +29,7 @@ class ReadySockets:
         self._handles: dict[Source, int] = {}
         self._used: set[Source] = set()
         self._called: dict[SharedSocket, None] = {}
-        """Parts of shared sockets that have something to read."""
+        """Virtual sockets that have something to read."""
         self._closed = False
         self._pumps: dict[Source, Callable[[], None]] = {}
 
@@ -44,12 +44,12 @@ class ReadySockets:
         self.used(source)
 
     def pump(self, socket: zmq.Socket[bytes], pump: Callable[[], None]) -> None:
-        """Call `pump` whenever `socket` can be read: it hands out what came to parts of the socket, which are added."""
+        """Call `pump` whenever `socket` is readable, to distribute its messages to virtual sockets."""
         self.add(socket)
         self._pumps[socket] = pump
 
     def remove(self, source: Source) -> None:
-        """Wait for `source` no longer; it may be closed already."""
+        """Stop waiting for `source`, which may be closed already."""
         if isinstance(source, SharedSocket):
             source.notify = _ignore
             self._called.pop(source, None)
@@ -61,7 +61,7 @@ class ReadySockets:
         self._pumps.pop(source, None)
 
     def used(self, source: Source) -> None:
-        """Note that the socket was used: something may have come whose notice was taken then."""
+        """Record that the socket was used: messages may have arrived whose notification was consumed."""
         if isinstance(source, SharedSocket):
             if source.has_input:
                 self._called[source] = None
@@ -69,12 +69,13 @@ class ReadySockets:
             self._used.add(source)
 
     def poll(self, timeout_ms: int) -> set[Source]:
-        """Return the sources that can be read; wait up to `timeout_ms` for the first."""
-        # Sends use them at any time, so they are asked each time: there are few.
+        """Return the readable sources; wait up to `timeout_ms` for the first."""
+        # sends use these sockets at any time, so the few of them are checked each time
         pumped = [one for one in self._pumps if _readable(one)]
         for socket in pumped:
             self._run_pump(socket)
-        # A pump stops after so many messages; no file handle signals what is left, so the selector must not block.
+        # A pump stops after a number of messages. No file handle signals the remaining ones, so the selector must not
+        # block.
         more = any(socket in self._pumps and _readable(socket) for socket in pumped)
         ready = {source for source in self._used if source not in self._pumps and _readable(source)}
         self._used.clear()
@@ -89,12 +90,12 @@ class ReadySockets:
         return ready
 
     def _run_pump(self, socket: Source) -> None:
-        pump = self._pumps.get(socket)  # a pump may have removed others
+        pump = self._pumps.get(socket)  # a pump may have removed other sockets
         if pump is not None:
             pump()
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting for all sources."""
         self._closed = True
         self._selector.close()
 

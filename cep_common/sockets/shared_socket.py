@@ -1,4 +1,4 @@
-"""A part of a socket that many links share, with the calls of a ZeroMQ socket that links use."""
+"""A virtual socket: one link's part of a socket that many links share."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ def _ignore() -> None:
 
 
 class SharedSocket(ABC):
-    """What a link uses in place of a socket: `receive_now`, `send_now` and `readable` take both."""
+    """A virtual socket, which `receive_now`, `send_now` and `readable` accept in place of a ZeroMQ socket."""
 
     def __init__(self) -> None:
         """Create a socket that is open, with no message waiting."""
         self.closed = False
         self.notify: Callable[[], None] = _ignore
-        """Called when there is something to read."""
+        """Called when a message arrives."""
         self._waiting: deque[list[bytes]] = deque()
 
     @property
     def has_input(self) -> bool:
-        """Whether a message waits."""
+        """Return whether a message waits."""
         return bool(self._waiting)
 
     def next_message(self) -> list[bytes] | None:
-        """Return the next message, or None when there is none yet."""
+        """Return the next message, or None if none waits."""
         return self._waiting.popleft() if self._waiting else None
 
     def put(self, message: list[bytes]) -> None:
-        """Add a message that has come for this socket."""
+        """Add a message that was received for this socket."""
         self._waiting.append(message)
         self.notify()
 

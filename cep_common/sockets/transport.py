@@ -1,6 +1,7 @@
-"""ZeroMQ sockets of the control plane: a client that finds the manager that answers, and the server's side.
+"""ZeroMQ sockets of the control plane: a client that finds the leading manager, and the server.
 
-Sockets belong to the thread that made them. All are bounded in message size and queue, and close with linger 0.
+Sockets belong to the thread that created them. Their message sizes and queues are bounded, and they close with linger
+0.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ paced_logger = PacedLog(logger)
 
 MOST_FRAMES = 4_096
 MOST_BYTES_IN_ALL = 4
-"""A message of a peer has so many frames at most, and in them all so many times what one may have."""
+"""The maximum number of frames of a message, and of its bytes as a multiple of the maximum of one frame."""
 
 
 HEARTBEAT_MS = 2_000
-"""How often a socket makes sure that its peers are there."""
+"""The interval of ZMTP heartbeats."""
 
 
 def listening_socket(
@@ -90,12 +91,12 @@ def connecting_socket(
 
 
 def _configure(socket: zmq.Socket[bytes], maximum_bytes: int, high_water_mark: int, heartbeat_ms: int) -> None:
-    """Bounds a socket: message size, queue lengths, no lingering; and notices dead TCP peers by ZMTP heartbeats."""
+    """Limit message size and queue lengths, close without lingering, and detect dead peers by ZMTP heartbeats."""
     socket.setsockopt(zmq.MAXMSGSIZE, maximum_bytes)
     socket.setsockopt(zmq.SNDHWM, high_water_mark)
     socket.setsockopt(zmq.RCVHWM, high_water_mark)
     socket.setsockopt(zmq.LINGER, 0)
-    socket.setsockopt(zmq.HANDSHAKE_IVL, 10_000)  # who connects and says nothing is cut off
+    socket.setsockopt(zmq.HANDSHAKE_IVL, 10_000)  # disconnect peers that connect and send nothing
     socket.setsockopt(zmq.HEARTBEAT_IVL, heartbeat_ms)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 6_000)
 
@@ -108,7 +109,7 @@ def readable(socket: zmq.Socket[bytes] | SharedSocket) -> bool:
 
 
 def receive_now(socket: zmq.Socket[bytes] | SharedSocket) -> list[bytes] | None:
-    """Return the next message, or None when there is none yet."""
+    """Return the next message, or None if there is none."""
     if isinstance(socket, SharedSocket):
         return socket.next_message()
     try:
@@ -120,16 +121,15 @@ def receive_now(socket: zmq.Socket[bytes] | SharedSocket) -> list[bytes] | None:
 def receive(socket: zmq.Socket[bytes]) -> list[bytes]:
     """Return the next message of a listening socket.
 
-    If a message has more frames, or more bytes in all, than any peer of ours sends, only its first frame is returned,
-    so that it is refused as invalid.
+    Of a message with too many frames or bytes only the first frame is returned, so that it is refused as invalid.
     """
     return [bytes(frame.buffer) for frame in receive_frames(socket)]
 
 
 def receive_from(socket: zmq.Socket[bytes]) -> tuple[str, list[bytes]] | None:
-    """Return who sent the next message of a listening socket, and the message; None when there is none yet.
+    """Return the sender of the next message of a listening socket, and the message; None if there is none.
 
-    The sender is known by its key (`Keyring.user_of`); without keys senders are anonymous, and the text is empty.
+    The sender is identified by its key (`Keyring.user_of`); empty without keys.
     """
     try:
         frames = receive_frames(socket, zmq.NOBLOCK)
@@ -137,7 +137,7 @@ def receive_from(socket: zmq.Socket[bytes]) -> tuple[str, list[bytes]] | None:
         return None
     user = ""
     if socket.getsockopt(zmq.CURVE_SERVER):
-        # A key that is withdrawn while its holder connects leaves a connection without a user.
+        # a key that is revoked while its holder connects leaves a connection without a user
         with contextlib.suppress(zmq.ZMQError):
             user = str(frames[0].get("User-Id"))
     return user, [bytes(frame.buffer) for frame in frames]
@@ -146,7 +146,7 @@ def receive_from(socket: zmq.Socket[bytes]) -> tuple[str, list[bytes]] | None:
 def receive_frames(socket: zmq.Socket[bytes], flags: int = 0) -> list[zmq.Frame]:
     """Receive as `receive` does, without copying.
 
-    ZeroMQ bounds each frame, but not how many of them a message has.
+    ZeroMQ limits the size of each frame, but not the number of frames.
     """
     most_bytes = MOST_BYTES_IN_ALL * int(socket.getsockopt(zmq.MAXMSGSIZE))
     frames = [socket.recv(flags, copy=False)]
@@ -167,9 +167,9 @@ def receive_frames(socket: zmq.Socket[bytes], flags: int = 0) -> list[zmq.Frame]
 
 
 def send_now(socket: zmq.Socket[bytes] | SharedSocket, frames: Sequence[Any], copy: bool = True) -> bool:
-    """Send the message, and return whether that was possible.
+    """Send the message, and return whether it was queued.
 
-    A peer that is refused loses the connection for good, and ZeroMQ would wait for another one forever.
+    ZeroMQ does not reconnect after the peer refused the handshake, so a blocking send would never return.
     """
     try:
         socket.send_multipart(frames, flags=zmq.NOBLOCK, copy=copy)
@@ -181,7 +181,7 @@ def send_now(socket: zmq.Socket[bytes] | SharedSocket, frames: Sequence[Any], co
 def bind_in_range(socket: zmq.Socket[bytes], host: str, ports: tuple[int, int]) -> int:
     """Bind the socket to one of `ports` (first, last; both included), and return the port.
 
-    The search starts at a random port, so that many processes of one host do not all try the same ones.
+    The search starts at a random port, so that processes of one host do not all try the same ports.
     """
     first, last = ports
     count = last - first + 1
@@ -209,20 +209,20 @@ def bind(socket: zmq.Socket[bytes], host: str, port: int, purpose: str) -> None:
 NOT_LEADER = "not-leader"
 """The refusal of a manager that does not lead."""
 NO_LEADER_KNOWN = "no manager leads at the moment; try again"
-"""The reason of that refusal where no manager leads and none says why."""
+"""The reason of the refusal if no manager leads and none gives a reason."""
 
 PUSHED_AT_ONCE = 256
-"""So many messages are taken in one turn: a manager that submits a thousand plans pushes as many."""
+"""The maximum number of pushed messages that are returned at once: a manager may submit a thousand plans."""
 
 QUICK_TRY_MS, PATIENT_EACH = 250, 4
-"""Where there are others, a manager that did not answer lately is given so long; but each fourth time as long as any,
-for it may lead and be slow."""
+"""The time-out of a manager that did not answer recently, if there are others. Every fourth time it gets the full
+time-out, since it may lead and be slow."""
 
 
 class ControlClient:
-    """Asks managers in turn: one that does not answer in time, or does not lead, is left for the next one.
+    """Sends requests to the leader: when a manager does not answer in time or does not lead, the next one is tried.
 
-    One thread uses it. Messages that the peer sends unasked are handed out by `pushed`.
+    Belongs to one thread. `pushed` returns messages that the peer sends without a request.
     """
 
     def __init__(
@@ -257,11 +257,11 @@ class ControlClient:
         self._pushed: list[Message] = []
 
     def manager(self) -> Endpoint:
-        """Return the manager to ask next."""
+        """Return the manager that the next request goes to."""
         return self._manager
 
     def managers(self) -> tuple[Endpoint, ...]:
-        """Return every known manager: the configured ones, and those that the leader named."""
+        """Return all known managers: the configured ones, and those that the leader named."""
         return self._managers
 
     def request(self, message: Message) -> Message:
@@ -293,7 +293,7 @@ class ControlClient:
                 self._silences.pop(following, None)
                 return self._accepted(answer)
             following = self._next(asked, named)
-        # A manager that answered may become the leader; one that did not costs a time-out.
+        # a manager that answered may become the leader, one that did not costs a time-out
         self._turn_to(standing_by[-1] if standing_by else self._after(self._manager))
         names = ", ".join(f"{manager.host}:{manager.port}" for manager in asked)
         if standing_by:
@@ -302,13 +302,13 @@ class ControlClient:
         raise PeerError(f"no manager answers at {names} (waited {self._timeout_ms} ms each); {hint}")
 
     def leave(self) -> None:
-        """Ask the manager that was asked last after all others."""
+        """Try the present manager after all others next time."""
         self._turn_to(self._after(self._manager))
 
     def pushed(self, timeout_ms: int, *also: zmq.Socket[bytes] | int) -> Iterator[Message]:
-        """Messages that came without being asked for; waits up to `timeout_ms` for the first.
+        """Return messages that were sent without a request; wait up to `timeout_ms` for the first.
 
-        What can be read from the sockets or file handles in `also` ends the wait, too.
+        Input on the sockets or file descriptors in `also` ends the wait, too.
         """
         socket = self._connected()
         if not self._pushed:
@@ -355,7 +355,7 @@ class ControlClient:
     def _receive(self, socket: zmq.Socket[bytes], correlation: bytes) -> Message | None:
         """Return the answer with `correlation` if it is the next message.
 
-        Pushed messages are kept, late answers dropped.
+        Pushed messages are kept, late answers are dropped.
         """
         try:
             envelope = decode(socket.recv_multipart())
@@ -368,7 +368,7 @@ class ControlClient:
         return None
 
     def _accepted(self, answer: Message) -> Message:
-        """Return the leader's answer, and remember the managers that it names."""
+        """Return the leader's answer, and store the managers that it names."""
         if isinstance(answer, Rejected):
             raise RequestRejectedError(answer.code, answer.reason)
         if (
@@ -379,7 +379,7 @@ class ControlClient:
         return answer
 
     def _next(self, asked: Sequence[Endpoint], named: Endpoint | None) -> Endpoint | None:
-        """Return the manager to ask next: the one that was named as the leader, else one that answered before."""
+        """Return the manager to try next: the one that was named as the leader, else one that answered before."""
         left = [manager for manager in self._managers if manager not in asked]
         if named is not None and named not in asked:
             return named
@@ -396,10 +396,10 @@ class ControlClient:
 
 
 class ControlServer:
-    """The listening side of the control plane.
+    """The server of the control plane.
 
     It returns (peer, envelope) pairs, and answers or pushes to a peer by its routing id. From a peer with a known key
-    it accepts only what the key's role may send.
+    it accepts only messages that the key's role may send.
     """
 
     def __init__(
@@ -431,8 +431,8 @@ class ControlServer:
         The peer of an invalid message is answered with `rejected`.
 
         Raises:
-            DecodeError: For anything that is not a message.
-            UnauthorisedError: For what the peer's role may not send.
+            DecodeError: The frames are not a message.
+            UnauthorisedError: The peer's role may not send the message.
         """
         received = receive_frames(self.socket)
         peer, *frames = (frame.bytes for frame in received)
@@ -448,7 +448,7 @@ class ControlServer:
         return peer, envelope
 
     def send(self, peer: bytes, message: Message, correlation: bytes = b"") -> None:
-        """Send `message`, or drop it when the peer has gone."""
+        """Send `message`, or drop it when the peer is gone."""
         self.socket.send_multipart([peer, *encode(message, correlation)])
 
     def close(self) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 Notify = Callable[[], None]
 
 TURN_MS = 1_000
-"""A holder loses its turn after this time if others wait."""
+"""How long a turn lasts at most while others wait."""
 
 
 class Turns:
-    """Gives the turn to one after the other, in the order in which they asked. One thread uses it."""
+    """Gives turns in the order of the requests. Belongs to one thread."""
 
     def __init__(self) -> None:
         """Create an empty queue of turns."""
@@ -20,7 +20,7 @@ class Turns:
         self._waiting: dict[object, Notify] = {}
 
     def claim(self, who: object, now_ms: int, notify: Notify) -> bool:
-        """Return whether it is the turn of `who`; if not, `notify` is called once it may be."""
+        """Return whether `who` has the turn; if not, `notify` is called once it may have it."""
         if self._holder is who:
             return True
         self._waiting.setdefault(who, notify)
@@ -33,7 +33,7 @@ class Turns:
         return self._holder is who
 
     def release(self, who: object) -> None:
-        """Let the next one have the turn, if `who` had it, and wait no longer."""
+        """End the turn of `who`, or its wait for one."""
         self._waiting.pop(who, None)
         if self._holder is who:
             self._holder = None

@@ -1,4 +1,4 @@
-"""What wakes a loop that waits for sockets when another thread has something for it."""
+"""Wakes a loop that waits for sockets, from another thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 
 
 class Wakeup:
-    """The loop registers `handle` with its poller, and calls `silence` when that can be read; any thread may `ring`."""
+    """A pipe whose `handle` a loop polls. Any thread may `ring`; the loop then calls `silence`."""
 
     def __init__(self) -> None:
         """Open the pipe."""
@@ -19,10 +19,10 @@ class Wakeup:
         os.set_blocking(self._rope, False)
 
     def ring(self) -> None:
-        """Make `handle` readable until the loop silences it; do nothing after `close`."""
-        with self._ringing:  # the number of a closed pipe may be another file's by now
+        """Make `handle` readable until `silence` is called. Do nothing after `close`."""
+        with self._ringing:  # the descriptor of a closed pipe may belong to another file by now
             if not self._closed:
-                with contextlib.suppress(BlockingIOError):  # the pipe is full: it rings already
+                with contextlib.suppress(BlockingIOError):  # the pipe is full, so the handle is readable
                     os.write(self._rope, b"\0")
 
     def silence(self) -> None:
@@ -32,7 +32,7 @@ class Wakeup:
                 pass
 
     def close(self) -> None:
-        """Close the pipe; the loop does not wait for it any more."""
+        """Close the pipe, which the loop must not poll any more."""
         with self._ringing:
             if not self._closed:
                 self._closed = True

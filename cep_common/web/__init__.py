@@ -1,1 +1,1 @@
-"""The web server and web client that all processes share, and the health endpoints."""
+"""The web server, the web client and the health endpoints that all processes share."""

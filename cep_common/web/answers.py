@@ -1,4 +1,4 @@
-"""Whole answers as they go over the wire."""
+"""Complete HTTP responses as bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
 class _Date:
-    """The header `Date`, made once a second."""
+    """The header `Date`, formatted once a second."""
 
     def __init__(self) -> None:
         self._second = -1
@@ -34,7 +34,7 @@ _DATE = _Date()
 
 
 def status_line(status: str) -> bytes:
-    """Return the first line of an answer; `status` is such as `200 OK`."""
+    """Return the first line of a response; `status` is text such as `200 OK`."""
     return f"HTTP/1.1 {status}\r\n".encode("latin-1")
 
 
@@ -44,7 +44,7 @@ def date_line() -> bytes:
 
 
 def whole_answer(status: int, body: bytes, headers: Iterable[tuple[str, str]] = (), *, closes: bool = False) -> bytes:
-    """Return an answer with a JSON body."""
+    """Return a response with a JSON body."""
     lines = [status_line(f"{status} {_REASONS.get(status, 'Refused')}"), _DATE.line()]
     lines += [f"{name}: {value}\r\n".encode("latin-1") for name, value in headers]
     if closes:
@@ -54,11 +54,11 @@ def whole_answer(status: int, body: bytes, headers: Iterable[tuple[str, str]] = 
 
 
 def error_body(code: str, message: str, details: Any = ()) -> bytes:
-    """Return the body of an error, in the form that all servers share."""
+    """Return the body of an error, in the format that all servers share."""
     return msgspec.json.encode({"code": code, "message": message, "details": details})
 
 
 def refusal(status: int, code: str, message: str, headers: Iterable[tuple[str, str]] = ()) -> bytes:
-    """Return an answer behind which the connection is closed."""
+    """Return a response after which the connection is closed."""
     headers = [*headers, ("Cache-Control", "no-store")]
     return whole_answer(status, error_body(code, message), headers, closes=True)

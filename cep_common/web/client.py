@@ -1,7 +1,7 @@
-"""Calls web servers. Of an answer no more is read than the caller has use for, and for no longer than it waits.
+"""A web client that limits the size of responses and the time until they are complete.
 
-Whatever asks a server that speaks HTTP uses this: web hooks, servers of tokens, managers, workers. The limits hold for
-all that the server sends, its head included: they are those of the socket from which everything else reads.
+All requests to HTTP servers use it: web hooks, identity providers, managers, workers. The limits apply to everything
+that the server sends, including its head, because the socket enforces them.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from urllib3.exceptions import (
 )
 
 Addresses = Callable[[str, str, int], list[str]]
-"""The addresses of a host that may be connected to, for scheme, host and port."""
+"""Returns the addresses that may be connected to, for scheme, host and port."""
 
 MOST_BYTES = 64 * 1024
-"""Of an answer of which only the status or some short text matters."""
+"""The limit for responses of which only the status or a short text matters."""
 HEAD_BYTES = 64 * 1024
 READ_AT_ONCE = 16 * 1024
 
 
 class AnswerError(requests.RequestException):
-    """There was an answer that cannot be used; the text says why."""
+    """A response cannot be used; the text says why."""
 
 
 class TooLongError(OSError):
-    """A peer sends more than it may."""
+    """A peer sent more than the limit."""
 
 
 class BoundedSocket(io.RawIOBase):
-    """Limits what a peer sends.
+    """A socket that limits what a peer sends.
 
-    It sends at most `most_bytes`, all of it within the socket's time-out; otherwise TooLongError and TimeoutError are
-    raised. `renew` starts both limits over.
+    Raises TooLongError for more than `most_bytes`, and TimeoutError when not all of it arrives within the socket's
+    time-out. `renew` resets both limits.
     """
 
     def __init__(self, sock: socket.socket, most_bytes: int) -> None:
@@ -67,7 +67,7 @@ class BoundedSocket(io.RawIOBase):
         self.renew()
 
     def renew(self) -> None:
-        """Let the peer send as much again, within the time-out that the socket has now."""
+        """Reset the limit of bytes, and the deadline by the socket's present time-out."""
         self._left_bytes = self._most_bytes
         self._timeout_s = self._socket.gettimeout()
         self._deadline_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
@@ -77,13 +77,13 @@ class BoundedSocket(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any, /) -> int | None:
-        """Read what is there into `buffer`.
+        """Read available bytes into `buffer`.
 
         Returns:
             The number of bytes, 0 at the end, None when a non-blocking socket has none.
 
         Raises:
-            TooLongError: The other side sent more than is allowed.
+            TooLongError: The peer sent more than the limit.
         """
         if self._left_bytes <= 0:
             raise TooLongError(f"it sends more than {self._most_bytes // 1024:,} KiB")
@@ -107,7 +107,7 @@ class BoundedSocket(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server answered. `problem` says why its body was not read to the end; empty: it was."""
+    """A response. `problem` says why its body was not read to the end; empty: it was."""
 
     status: int
     headers: Mapping[str, str]
@@ -126,7 +126,7 @@ class Answer:
         return self.body
 
     def json(self) -> Any:
-        """Return what the body says. Raises AnswerError."""
+        """Return the decoded JSON body. Raises AnswerError."""
         try:
             return json.loads(self.content())
         except (ValueError, RecursionError) as error:
@@ -134,7 +134,7 @@ class Answer:
 
 
 class WebClient:
-    """Asks servers, over connections that are kept. Belongs to one thread. Redirections are not followed."""
+    """A client with persistent connections that does not follow redirections. Belongs to one thread."""
 
     def __init__(
         self,
@@ -147,10 +147,10 @@ class WebClient:
     ) -> None:
         """Create a client that reads at most `most_bytes` of a body.
 
-        A connection on which more comes is closed. `auth` goes with every request. With `addresses` each connection
-        goes to an address that this returns for scheme, host and port; `request` passes on what it raises. Requests
-        through a proxy do without it, and no `.netrc` is read. `trusted` is a PEM file with the certificates that may
-        sign the server's, `certificate` one with the client's own certificate and its key.
+        A connection that sends more is closed. `auth` is added to every request. With `addresses` each connection goes
+        to an address that it returns for scheme, host and port; `request` propagates its exceptions. Requests through a
+        proxy do not use it. `.netrc` is not read. `trusted` is a PEM file with the certificates that may sign the
+        server's, `certificate` one with the client's own certificate and key.
         """
         self._most_bytes = most_bytes
         self._trusted = trusted
@@ -181,10 +181,10 @@ class WebClient:
         params: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None,
     ) -> Answer:
-        """Return the answer, which may take `timeout_s` to its end, as connecting and sending may.
+        """Send a request and return the response. Connecting, sending and receiving may take `timeout_s` each.
 
         Raises:
-            RequestException: When there is none.
+            RequestException: There is no response.
         """
         with self._session.request(
             method,
@@ -207,7 +207,7 @@ class WebClient:
         self._session.close()
 
     def _read(self, response: requests.Response, timeout_s: float) -> tuple[bytes, str]:
-        """Return the body, or what came of it, and why that is not all."""
+        """Return the body, or the part that was received, and why it is incomplete."""
         encoding = response.headers.get("Content-Encoding", "").strip().casefold()
         if encoding not in ("", "identity"):
             return b"", f"its answer is encoded ({encoding[:20]}), which was not asked for"
@@ -226,12 +226,12 @@ class WebClient:
 
 class _Session(requests.Session):
     def get_redirect_target(self, resp: requests.Response) -> str | None:
-        """Take no answer for a redirection: the body of one would be read, and unpacked, whole."""
+        """Treat no response as a redirection: its whole body would be read and decompressed."""
         return None
 
 
 class _BoundedResponse(HTTPResponse):
-    """An answer that is read through a `BoundedSocket`."""
+    """A response that is read through a `BoundedSocket`."""
 
     def __init__(self, most_bytes: int, sock: socket.socket, *arguments: Any, **options: Any) -> None:
         super().__init__(sock, *arguments, **options)
@@ -240,7 +240,7 @@ class _BoundedResponse(HTTPResponse):
 
 
 class _Adapter(HTTPAdapter):
-    """Reads at most `most_bytes` of each answer."""
+    """Read at most `most_bytes` of each response."""
 
     def __init__(self, most_bytes: int, addresses: Addresses | None) -> None:
         self._pools = _pools(most_bytes, addresses)
@@ -263,7 +263,7 @@ def _no_credentials(request: requests.PreparedRequest) -> requests.PreparedReque
 
 
 def _connect(connection: Any, scheme: str, addresses: Addresses, connect: Callable[[], socket.socket]) -> socket.socket:
-    """Connect to the first of the host's addresses that answers; its name is not looked up again."""
+    """Connect to the first address that accepts; the host's name is not resolved again."""
     host = connection._dns_host
     try:
         found = addresses(scheme, host, connection.port)

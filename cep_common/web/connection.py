@@ -1,11 +1,10 @@
-"""A connection: requests are read, answered in their order, and waited for no longer than the limits allow.
+"""One HTTP connection: reads requests, sends responses in order, and enforces limits.
 
     bytes ──▶ httptools ──▶ request ──▶ direct call ──────────────▶ answer ──▶ flushed in order
                                │            (on the loop's thread)     ▲
                                └──────▶ application, in a thread ──────┘
 
-Requests that follow each other without waiting for answers (pipelining) are taken at once by a direct call, and one by
-one by the application.
+Direct calls handle pipelined requests at once, the application handles one after the other.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ logger = logging.getLogger(__name__)
 IDLE_S = 60
 """Seconds after which a connection without requests is closed."""
 UNREAD_S = 30
-"""Seconds after which a connection is closed whose client reads nothing of an answer."""
+"""Seconds after which a connection is closed whose client reads nothing of a response."""
 HANDSHAKE_S = 10.0
 BODY_GRACE_S = 5
-"""Seconds during which a body has no lower limit of speed."""
+"""Seconds for which a body has no minimum rate."""
 LINGER_S, LINGER_BYTES = 2.0, 1_048_576
-"""Seconds and bytes for which a client whose request is refused may continue sending, so that it can read the answer;
-if the connection were closed at once, it would see a reset only."""
+"""Seconds and bytes for which a client whose request is refused may continue sending, so that it can read the response;
+if the connection were closed at once, it would only see a reset."""
 HEAD_BYTES = 65_536
 MOST_HEADERS = 200
 MOST_PIPELINED = 256
-"""Unanswered requests of a connection above which no more are read from it."""
+"""The number of unanswered requests of a connection above which no more are read."""
 SMALL_BODY_BYTES = 65_536
-"""The sender of a larger body must be authenticated before any of it is read."""
+"""The size of a body above which its sender must be authenticated before it is read."""
 UNAVAILABLE, UNAUTHENTICATED = 503, 401
 
 
 class ConnectionServer(Protocol):
-    """What a connection needs of its server."""
+    """The interface of a server for its connections."""
 
     loop: asyncio.AbstractEventLoop
     limits: WebLimits
@@ -62,20 +61,20 @@ class ConnectionServer(Protocol):
         """Return the time of the server's loop in seconds."""
 
     def admit(self, head: BodyHead) -> BodyRefusal | None:
-        """Return why a body is not read, going by who sends it."""
+        """Return why the body is not read, judged by its sender."""
 
     def too_large(self, length: int) -> BodyRefusal | None:
-        """Return why a body of the length is not read."""
+        """Return why a body of this length is not read."""
 
     def direct(self, exchange: Exchange) -> bool:
         """Return whether a direct call answers the exchange."""
 
     def run_app(self, exchange: Exchange) -> None:
-        """Have the application answer."""
+        """Run the application for the exchange."""
 
 
 class ClientConnection(asyncio.Protocol):
-    """One client's HTTP connection. Belongs to the thread of the server's loop, but for `lost` and `writable`."""
+    """One client's HTTP connection. Belongs to the thread of the server's loop, except `lost` and `writable`."""
 
     def __init__(self, server: ConnectionServer) -> None:
         """Create the protocol of one connection.
@@ -88,23 +87,23 @@ class ClientConnection(asyncio.Protocol):
         self.port = 0
         self.lost = threading.Event()
         self.writable = threading.Event()
-        """Clear while the client reads more slowly than it is answered. Set when the connection is lost, too."""
+        """Clear while the client reads more slowly than it is sent responses. Set when the connection is lost, too."""
         self.writable.set()
         self._transport: Any = None
         self._parser: Any = None
         self._request: Request | None = None
         self._in_head = False
         self._begins = False
-        """The head began with what was received last."""
+        """Whether the head began with the last received bytes."""
         self._head_bytes = 0
         self._waiting: deque[Exchange] = deque()
         self._open: deque[Exchange] = deque()
-        """Begun and not answered, in the order of the answers."""
+        """Exchanges that were begun and are unanswered, in the order of their responses."""
         self._blocked = False
-        """The application works on the last one of those."""
+        """Whether the application is processing the last of those."""
         self._served = False
         self._ending = False
-        """Nothing more is read; the connection ends when everything is answered."""
+        """Whether nothing more is read; the connection ends when everything is answered."""
         self._paused = False
         self._began = self._active = 0.0
         self._refused = False
@@ -117,7 +116,7 @@ class ClientConnection(asyncio.Protocol):
     # ---- asyncio ----------------------------------------------------------------------------------------------------
 
     def arrive(self, peer: tuple[str, int]) -> bool:
-        """Count the connection; return whether it may stay."""
+        """Register the connection, and return whether it may stay open."""
         self.address, self.port = str(peer[0]), int(peer[1])
         self._began = self._active = self._server.now()
         return self._server.table.arrived(self)
@@ -147,9 +146,9 @@ class ClientConnection(asyncio.Protocol):
             self._parser = httptools.HttpRequestParser(self)
 
     def data_received(self, data: bytes) -> None:
-        """Read requests, or pass over what comes behind a refused one."""
+        """Read requests, or discard input after a refused one."""
         self._active = self._server.now()
-        if self._parser is None:  # of a connection that is aborted
+        if self._parser is None:  # the connection was aborted
             return
         if self._ending:
             self._lingered += len(data)
@@ -159,7 +158,7 @@ class ClientConnection(asyncio.Protocol):
         self._begins = False
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:  # nothing is spoken here but HTTP/1.1, so the request is answered as one
+        except httptools.HttpParserUpgrade:  # only HTTP/1.1 is supported: ignore the upgrade
             self._end_after_last()
         except httptools.HttpParserError as error:
             if isinstance(error, httptools.HttpParserCallbackError):
@@ -175,14 +174,14 @@ class ClientConnection(asyncio.Protocol):
         self._start()
 
     def eof_received(self) -> bool:
-        """Note that the client sends nothing more; it still reads what it asked for before."""
+        """Handle the end of input; the client still reads responses to earlier requests."""
         if self._request is not None or not (self._open or self._waiting):
             return False
         self._ending = True
         return self._server.tls_context() is None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection. What it sent as a whole is processed all the same."""
+        """Forget the connection. Complete requests are still processed."""
         self.lost.set()
         self.writable.set()
         self._server.table.left(self)
@@ -195,12 +194,12 @@ class ClientConnection(asyncio.Protocol):
         self._waiting.clear()
 
     def pause_writing(self) -> None:
-        """Read and begin nothing more: the client does not read its answers."""
+        """Stop reading and handling requests: the client does not read its responses."""
         self.writable.clear()
         self._pause()
 
     def resume_writing(self) -> None:
-        """Go on: the client reads."""
+        """Continue: the client reads again."""
         self.writable.set()
         self._start()
 
@@ -225,7 +224,7 @@ class ClientConnection(asyncio.Protocol):
         request = self._request
         if request is None:
             return
-        if not self._in_head:  # a trailer: what it says can be none of the head
+        if not self._in_head:  # a trailer, which must not change the head
             return
         request.add_header(name, value)
         self._head_bytes += len(name) + len(value)
@@ -266,7 +265,7 @@ class ClientConnection(asyncio.Protocol):
         request.add_body(body)
 
     def on_message_complete(self) -> None:
-        """Hand the request on."""
+        """Start handling the request."""
         request, self._request = self._request, None
         if request is None or self._ending:
             return
@@ -279,7 +278,7 @@ class ClientConnection(asyncio.Protocol):
     # ---- requests ---------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Send the answers that are there, in the order of their requests."""
+        """Send complete responses, in the order of their requests."""
         open_, found, ends = self._open, [], False
         while open_ and (answer := open_[0].answer) is not None:
             exchange = open_.popleft()
@@ -300,12 +299,12 @@ class ClientConnection(asyncio.Protocol):
             self._start()
 
     def write(self, data: bytes) -> None:
-        """Send a part of the answer that the application gives piece by piece."""
+        """Send a part of a response that the application streams."""
         if not self.lost.is_set():
             self._transport.write(data)
 
     def end(self) -> None:
-        """Finish the exchange that the application has answered piece by piece."""
+        """Finish the exchange whose response the application has streamed."""
         if self._open:
             self._open[0].answer = b""
         self.flush()
@@ -318,20 +317,20 @@ class ClientConnection(asyncio.Protocol):
             self._handshake.cancel()
 
     def busy(self) -> bool:
-        """Return whether something is not answered."""
+        """Return whether there are unanswered requests."""
         return bool(self._open or self._waiting)
 
     def is_recent(self, now: float, within_s: float) -> bool:
-        """Return whether a request is being read, or something came within so many seconds."""
+        """Return whether a request is being read, or anything was received within this many seconds."""
         return not self._lingers_until and (self._request is not None or now - self._active < within_s)
 
     def overdue(self, now: float) -> bool:
-        """Return whether it has been waited for long enough."""
+        """Return whether a time limit of the connection has expired."""
         limits = self._server.limits
         if self._lingers_until:
             return now > self._lingers_until
         if self._parser is None:
-            return False  # the handshake has a deadline of its own
+            return False  # the TLS handshake has a deadline of its own
         if self._is_unread(now):
             return True
         if self._open or self._waiting or self._unread:
@@ -350,7 +349,7 @@ class ClientConnection(asyncio.Protocol):
         return bool(self._lingers_until) or (self._served and self._request is None and not self._unread)
 
     def _is_unread(self, now: float) -> bool:
-        """Return whether the client has read nothing of an answer for too long."""
+        """Return whether the client has read nothing of a response for too long."""
         size = self._transport.get_write_buffer_size()
         if size == 0 or size < self._unread or not self._unread:
             self._unread_since = now
@@ -358,7 +357,7 @@ class ClientConnection(asyncio.Protocol):
         return now - self._unread_since > UNREAD_S
 
     def _start(self) -> None:
-        """Begin with the requests that wait, as far as their turn has come."""
+        """Start the waiting requests whose turn has come."""
         server = self._server
         while self._waiting and not self._blocked and self.writable.is_set():
             exchange = self._waiting[0]
@@ -367,7 +366,7 @@ class ClientConnection(asyncio.Protocol):
                 self._open.append(exchange)
                 continue
             exchange.general = True
-            if self._open:  # it may see what those before it have done
+            if self._open:  # a request may see the effects of those before it
                 break
             self._waiting.popleft()
             self._open.append(exchange)
@@ -387,7 +386,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _body_refusal(self, request: Request) -> BodyRefusal | None:
-        """Return why the body is not to be read."""
+        """Return why the body is not read."""
         reason = self._server.too_large(request.length)
         if reason is None and (request.chunked or request.length > SMALL_BODY_BYTES):
             reason = self._server.admit(request.head())
@@ -400,14 +399,14 @@ class ClientConnection(asyncio.Protocol):
         return reason
 
     def _expected(self, request: Request) -> None:
-        """Ask for the body of a client that waits to be asked."""
+        """Send `100 Continue` to a client that waits for it."""
         if request.headers[b"expect"].lower() != b"100-continue":
-            self._refuse(BodyRefusal(417, "unknown-expectation", "of Expect only 100-continue is known"))
+            self._refuse(BodyRefusal(417, "unknown-expectation", "only 100-continue is supported as Expect"))
         elif request.version == "1.1" and not self._open and not self._waiting:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _refuse(self, reason: BodyRefusal) -> None:
-        """Answer the request that is being read, and read nothing more."""
+        """Refuse the request that is being read, and read nothing more."""
         REFUSALS.note(reason.code)
         request, self._request = self._request or Request(), None
         request.keep_alive = False
@@ -423,14 +422,14 @@ class ClientConnection(asyncio.Protocol):
         self._server.table.half_open(self, half_open=False)
 
     def _end_after_last(self) -> None:
-        """Close behind the last request that was read."""
+        """Close the connection after the response to the last request that was read."""
         self._ending = True
         last = (*self._open, *self._waiting)
         if last:
             last[-1].closes = True
 
     def _end(self) -> None:
-        """Close the connection; a client that was refused may read the answer first."""
+        """Close the connection; a client that was refused may read the response first."""
         self._ending = True
         for exchange in self._waiting:
             self._release(exchange.request)
@@ -453,15 +452,15 @@ class ClientConnection(asyncio.Protocol):
 
 
 def _strange(request: Request) -> BodyRefusal | None:
-    """Return why a request is refused that two servers may understand in two ways."""
+    """Return why a request is refused that servers could interpret differently (request smuggling)."""
     if request.repeated:
         return BodyRefusal(400, "bad-request", f"the header {request.repeated.decode('latin-1')} came twice")
     if not request.chunked:
         return None
     if request.headers[b"transfer-encoding"].strip().lower() != b"chunked":
-        return BodyRefusal(501, "unknown-transfer-encoding", "of Transfer-Encoding only chunked is known")
+        return BodyRefusal(501, "unknown-transfer-encoding", "only chunked is supported as Transfer-Encoding")
     if request.version != "1.1" or b"content-length" in request.headers:
-        return BodyRefusal(400, "bad-request", "Transfer-Encoding goes with HTTP/1.1, and not with Content-Length")
+        return BodyRefusal(400, "bad-request", "Transfer-Encoding requires HTTP/1.1 and excludes Content-Length")
     return None
 
 

@@ -1,4 +1,4 @@
-"""The connections of a server: how many there may be, and how much room their bodies take. One thread uses it."""
+"""Limits of a server's connections and of the memory of their bodies. Belongs to one thread."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 REPLACED_PER_S = 2_000
-"""So many connections of an address make room for others of it a second; it gets no more new ones then."""
+"""How many connections of an address may replace older ones of it in a second; further new ones are refused."""
 
 
 class _Client:
-    """Connections of one address, those used longest ago first."""
+    """The connections of one address, least recently used first."""
 
     __slots__ = ("bodies_bytes", "connections", "half_open", "replaced")
 
@@ -29,13 +29,13 @@ class _Client:
 
 
 class ConnectionTable:
-    """All connections, by the address of the client.
+    """All connections, by client address.
 
-    Every operation but `_busiest` takes the same time however many connections there are: thousands may come a second.
+    Every operation but `_busiest` takes constant time: thousands of connections may arrive in a second.
     """
 
     def __init__(self, limits: WebLimits, most: int) -> None:
-        """Allow `most` connections in all, which open files may make fewer than `limits` say."""
+        """Allow `most` connections in all: the limit of open files may permit fewer than `limits`."""
         self._limits = limits
         self._most = most
         self._clients: dict[str, _Client] = {}
@@ -47,7 +47,7 @@ class ConnectionTable:
         return len(self.connections)
 
     def arrived(self, connection: AnsweredConnection) -> bool:
-        """Add a connection, and end another one where there are too many. Return whether it may stay."""
+        """Add a connection, and close another one if there are too many. Return whether the new one may stay."""
         client = self._clients.get(connection.address)
         if client is None:
             client = self._clients[connection.address] = _Client()
@@ -77,7 +77,7 @@ class ConnectionTable:
         self._forget(connection.address, client)
 
     def half_open(self, connection: AnsweredConnection, *, half_open: bool) -> None:
-        """Note whether a request, or the first one, is not there as a whole."""
+        """Record whether the connection has not sent a complete request yet."""
         client = self._clients.get(connection.address)
         if client is None or connection not in client.connections:
             return
@@ -87,7 +87,7 @@ class ConnectionTable:
             client.half_open.pop(connection, None)
 
     def used(self, connection: AnsweredConnection) -> None:
-        """Note that a connection has brought a whole request: others are ended before it."""
+        """Record that a connection has sent a complete request: others are closed before it."""
         client = self._clients.get(connection.address)
         if client is None or connection not in client.connections:
             return
@@ -96,7 +96,7 @@ class ConnectionTable:
         client.connections[connection] = None
 
     def reserve(self, connection: AnsweredConnection, length: int) -> BodyRefusal | None:
-        """Reserve room for so many bytes of a body, or return why there is none."""
+        """Reserve memory for this many bytes of a body, or return why there is none."""
         client = self._clients.get(connection.address)
         if client is None:
             return _no_room("security.limits.bodies_bytes_per_address", connection.address)
@@ -109,7 +109,7 @@ class ConnectionTable:
         return None
 
     def release(self, connection: AnsweredConnection, length: int) -> None:
-        """Give back room that was reserved."""
+        """Release reserved memory."""
         self.bodies_bytes -= length
         client = self._clients.get(connection.address)
         if client is not None:
@@ -117,13 +117,13 @@ class ConnectionTable:
             self._forget(connection.address, client)
 
     def second(self) -> None:
-        """Begin another second."""
+        """Reset the counters of the last second."""
         for address, client in list(self._clients.items()):
             client.replaced = 0
             self._forget(address, client)
 
     def _forget(self, address: str, client: _Client) -> None:
-        """Forget an address of which nothing is left."""
+        """Forget an address without connections and bodies."""
         if not client.connections and not client.bodies_bytes and not client.replaced:
             self._clients.pop(address, None)
 
@@ -132,7 +132,9 @@ class ConnectionTable:
 
     def _end(self, client: _Client, among: dict[AnsweredConnection, None], key: str) -> None:
         connection = next(iter(among))
-        paced_logger.problem(key, "a connection made room for others: address=%s see=%s", connection.address, key)
+        paced_logger.problem(
+            key, "a connection was replaced by another one: address=%s see=%s", connection.address, key
+        )
         REFUSALS.note("connection-replaced")
         client.replaced += 1
         self.left(connection)

@@ -1,4 +1,4 @@
-"""Requests that are answered without the application."""
+"""Requests that are handled on the server's own thread, without the application."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from cep_common.web.requests import Exchange
 
 
 class DirectCalls(Protocol):
-    """Answers some requests on the thread of the server's loop."""
+    """Handles some requests on the thread of the server's loop."""
 
     def take(self, exchange: Exchange) -> bool:
-        """Return whether it answers the exchange: now, by setting its answer, or later, by `Exchange.finish`.
+        """Return whether it handles the exchange: now, by setting the answer, or later, by calling `Exchange.finish`.
 
-        Must not block. What it does not take the application answers.
+        Must not block. The application handles the other exchanges.
         """

@@ -1,6 +1,6 @@
-"""Health of a process over HTTP, in the form that container platforms ask for: is it alive, and can it take work.
+"""Liveness and readiness of a process over HTTP, for container platforms.
 
-A process that is not live is to be restarted. One that is not ready is healthy, but is not to be sent work yet: it has
+A process that is not live is to be restarted. One that is not ready is healthy, but must not be sent work yet: it has
 no manager, no Spark session or no database.
 """
 
@@ -14,13 +14,14 @@ from cep_common.security.access import Permission
 
 LIVE, READY = "health_live", "health_ready"
 HEALTH_CALLS = {LIVE: Permission.OPEN, READY: Permission.OPEN}
-"""Both are open to everybody: they say whether the process is up, and nothing about plans or data."""
+"""Both require no authentication: they report whether the process is up, and nothing about plans or data."""
 
 STALLED_MS = 30_000
-"""A loop that has not turned for so long has hung. Long enough for a slow disk, a full collection or a stopped host."""
+"""How long an iteration of a loop may last until it counts as hung. Allows for slow disks, full garbage collections and
+suspended hosts."""
 
 Check = Callable[[], str]
-"""Returns what is wrong, or nothing."""
+"""Returns what is wrong; empty if nothing is."""
 
 
 def add_health_routes(app: Flask, live: Check, ready: Check) -> None:
@@ -43,8 +44,8 @@ def add_health_routes(app: Flask, live: Check, ready: Check) -> None:
 
 
 def stalled(loop: str, silent_ms: int) -> str:
-    """Return what is wrong with a loop that last turned `silent_ms` ago, or "" if it is within `STALLED_MS`."""
-    return f"{loop} has not turned for {silent_ms // 1000} s" if silent_ms >= STALLED_MS else ""
+    """Return what is wrong with a loop whose iteration has lasted `silent_ms`; empty within `STALLED_MS`."""
+    return f"{loop} has been stuck for {silent_ms // 1000} s" if silent_ms >= STALLED_MS else ""
 
 
 def _answer(status: str, problem: str) -> Response:

@@ -1,4 +1,4 @@
-"""One request as the server reads it, and what answers it."""
+"""One request and its response, as the server processes them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import IO, Protocol
 from cep_common.security.web_limits import BodyHead
 
 IN_MEMORY_BYTES = 1_048_576
-"""What a body has beyond this goes to a temporary file."""
+"""The size above which bodies are stored in a temporary file."""
 
 ONE_VALUE = frozenset({b"host", b"content-length", b"transfer-encoding", b"content-type", b"authorization"})
-"""Headers of which there may be one only: two readers of a request could each believe another one."""
+"""Headers that must not be repeated: a proxy could use one value and the server another."""
 
 
 class Request:
-    """A request: its head is complete before it is used, its body before it is answered.
+    """A request. Its head is complete before it is used, its body before it is handled.
 
-    Names of headers are in lower case; several of one name are joined, as RFC 9110 allows.
+    Names of headers are in lower case; repeated headers are joined, as RFC 9110 allows.
     """
 
     __slots__ = ("_file", "_parts", "body_bytes", "chunked", "headers", "keep_alive", "length", "method", "repeated",
@@ -38,7 +38,7 @@ class Request:
         self.keep_alive = True
         self.body_bytes = 0
         self.reserved = 0
-        """Bytes that its body takes of the server's room for bodies."""
+        """Bytes that are reserved for its body."""
         self._parts: list[bytes] = []
         self._file: IO[bytes] | None = None
 
@@ -88,7 +88,7 @@ class Request:
             self._file.close()
 
     def head(self) -> BodyHead:
-        """Return what is known before the body is read."""
+        """Return the head in the form for decisions about the body."""
         get = self.headers.get
         return BodyHead(
             self.method.decode("latin-1"),
@@ -100,7 +100,7 @@ class Request:
 
 
 class AnsweredConnection(Protocol):
-    """What answers go to: one client's connection. `lost` and `writable` may be used by any thread."""
+    """The connection that responses are sent over. Any thread may use `lost` and `writable`."""
 
     address: str
     port: int
@@ -108,32 +108,32 @@ class AnsweredConnection(Protocol):
     writable: threading.Event
 
     def busy(self) -> bool:
-        """Return whether something is not answered."""
+        """Return whether there are unanswered requests."""
 
     def is_recent(self, now: float, within_s: float) -> bool:
-        """Return whether a request is being read, or something came within so many seconds."""
+        """Return whether a request is being read, or anything was received within this many seconds."""
 
     def overdue(self, now: float) -> bool:
-        """Return whether it has been waited for long enough."""
+        """Return whether a time limit of the connection has expired."""
 
     def is_idle(self) -> bool:
         """Return whether the client waits for no response: between two requests, or after a refusal."""
 
     def flush(self) -> None:
-        """Send the answers that are there, in the order of their requests."""
+        """Send complete responses, in the order of their requests."""
 
     def write(self, data: bytes) -> None:
-        """Send a part of the answer that the application gives piece by piece."""
+        """Send a part of a response that the application streams."""
 
     def end(self) -> None:
-        """Finish the exchange that the application has answered piece by piece."""
+        """Finish the exchange whose response the application has streamed."""
 
     def abort(self) -> None:
         """Close the connection at once."""
 
 
 class Exchange:
-    """A request and its answer. Used by the server's thread, but where it says otherwise."""
+    """A request and its response. Used by the server's thread unless stated otherwise."""
 
     __slots__ = ("answer", "closes", "connection", "general", "request")
 
@@ -148,11 +148,11 @@ class Exchange:
         self.request = request
         self.answer: bytes | None = None
         self.closes = not request.keep_alive
-        """The connection ends behind the answer."""
+        """Whether the connection is closed after the response."""
         self.general = False
-        """The application answers it, in a thread of its own."""
+        """Whether the application handles it, in another thread."""
 
     def finish(self, answer: bytes) -> None:
-        """Answer it with a whole message, once those before it on the connection are answered."""
+        """Set the complete response, which is sent once earlier ones on the connection are."""
         self.answer = answer
         self.connection.flush()

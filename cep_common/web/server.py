@@ -1,4 +1,4 @@
-"""The production web server: httptools on uvloop in a thread of its own; HTTPS where there is a certificate."""
+"""The web server: httptools on uvloop in a thread of its own, with HTTPS if there is a certificate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cep_common.web.wsgi import WsgiApp, is_stopping
 __all__ = ["WebServer", "WsgiApp", "is_stopping"]
 
 SPARE_FILES = 1_024
-"""Open files of a process that serves HTTP, beside those of its connections."""
+"""Open files of a process that serves HTTP, in addition to its connections."""
 
 
 class WebServer:
@@ -37,8 +37,8 @@ class WebServer:
     ) -> None:
         """Bind the port; requests wait until `start`.
 
-        Bodies of more than `body_bytes` are refused, and `admit` decides which others are read; None: all. `direct`
-        answers some requests without the app.
+        Bodies of more than `body_bytes` are refused, and `admit` decides which others are read (None: all). `direct`
+        handles some requests without the app.
 
         Raises:
             PortInUseError: With the `keys` that set the address.
@@ -56,7 +56,7 @@ class WebServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """No request is answered any more and the port is free."""
+        """Answer pending requests, close all connections and free the port."""
         if self._thread.ident is None:
             self._loop.discard()
             return
@@ -73,7 +73,7 @@ class WebServer:
 
 
 def _allow_connections(wanted: int) -> int:
-    """Let the process have as many open files as so many connections need, and return how many of them it can have."""
+    """Raise the process's limit of open files for this many connections, and return how many connections it permits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = wanted + SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < files:

@@ -1,4 +1,4 @@
-"""The loop of a web server: one thread that reads and answers all connections, and looks after them."""
+"""The loop of a web server: one thread that reads, writes and supervises all connections."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ logger = logging.getLogger(__name__)
 
 SWEEP_S = 0.05
 SWEEPS_PER_S = 20
-"""In so many steps all connections are looked at: ten thousand at once would keep requests waiting."""
+"""The number of steps in which all connections are checked: checking ten thousand at once would delay requests."""
 IDLE_SWEEP_S = SWEEP_S * SWEEPS_PER_S
-"""How often a server without connections looks whether there are any."""
+"""How often a server without connections checks for new ones."""
 STOP_S = 5.0
 """How long a server that stops waits for requests to be answered."""
 QUIET_S = 0.2
-"""How long a connection must be quiet before a server that stops closes it: a request that is on its way then would get
-no response."""
+"""How long a connection must be quiet before a stopping server closes it: a request that arrives then would get no
+response."""
 BACKLOG = 4_096
 ACCEPTED_AT_ONCE = 64
 
 
 class ServerLoop:
-    """All of a server but its address. Methods are called on the loop's thread, where nothing else is said."""
+    """The connections and requests of a server. Methods are called on the loop's thread unless stated otherwise."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ServerLoop:
         certificate: Certificate | None,
         direct: DirectCalls | None,
     ) -> None:
-        """Serve `listening`, from `run` on, with `connections` at most and bodies of at most `body_bytes`."""
+        """Serve the socket `listening` with at most `connections`, and bodies of at most `body_bytes`."""
         self.loop = uvloop.new_event_loop()
         self.limits = limits
         self.table = ConnectionTable(limits, connections)
@@ -68,14 +68,14 @@ class ServerLoop:
         self._handshakes: set[asyncio.Task[None]] = set()
 
     def serve(self, app: WsgiApp, threads: int) -> None:
-        """Have `app` answer what no direct call does. Called once, before `run`."""
+        """Let `app` handle requests that no direct call handles. Called once, before `run`."""
         host, port = self._listening.getsockname()[:2]
         scheme = "http" if self._certificate is None else "https"
         self._wsgi = WsgiServer(app, host, port, scheme, self.loop, self.stopping)
         self._pool = ThreadPool(threads, "web-worker")
 
     def run(self) -> None:
-        """Serve until `stop`; this is the loop's thread."""
+        """Serve until `stop` is called. The calling thread becomes the loop's thread."""
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_until_complete(self._serve())
@@ -83,15 +83,15 @@ class ServerLoop:
             self.loop.close()
 
     def stop(self) -> None:
-        """Answer what was asked, then close all connections. Any thread may call it.
+        """Answer pending requests, then close all connections. Any thread may call it.
 
-        A connection on which requests come is answered once more, with `Connection: close`.
+        A connection that sends further requests gets one more response, with `Connection: close`.
         """
         self.stopping.set()
         self.loop.call_soon_threadsafe(self._stop.set)
 
     def discard(self) -> None:
-        """Free the port of a server that never ran."""
+        """Free the port of a server that was never run."""
         self._listening.close()
         self.loop.close()
         if self._pool is not None:
@@ -103,7 +103,7 @@ class ServerLoop:
             server = await self.loop.create_server(
                 lambda: ClientConnection(self), sock=self._listening, backlog=BACKLOG
             )
-        else:  # connections without a TLS handshake count as well, so they are accepted here
+        else:  # accepted here, since connections that have not finished the TLS handshake must count as well
             self._listening.setblocking(False)  # noqa: FBT003
             self.loop.add_reader(self._listening, self._accept)
         self.loop.call_later(IDLE_SWEEP_S, self._sweep)
@@ -123,14 +123,14 @@ class ServerLoop:
         await asyncio.sleep(0)
 
     def _waits_for_connections(self, began: float) -> bool:
-        """Return whether a client of the server that `began` to stop waits for a response, or may be sending."""
+        """Return whether a client waits for a response or may be sending, for a server that `began` to stop."""
         now = self.now()
         if now - began > STOP_S:
             return False
         return any(connection.busy() or connection.is_recent(now, QUIET_S) for connection in self.table.connections)
 
     def _accept(self) -> None:
-        """Take the connections that wait, and have them shake hands."""
+        """Accept waiting connections and start their TLS handshakes."""
         for _ in range(ACCEPTED_AT_ONCE):
             try:
                 accepted, peer = self._listening.accept()
@@ -151,18 +151,18 @@ class ServerLoop:
     # ---- of connections ---------------------------------------------------------------------------------------------
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """Return the certificate that new connections get, if there is one."""
+        """Return the TLS context of new connections, if there is a certificate."""
         return self._certificate.context if self._certificate is not None else None
 
     def admit(self, head: BodyHead) -> BodyRefusal | None:
-        """Return why a body is not read, going by who sends it."""
+        """Return why the body is not read, judged by its sender."""
         return self._admit(head) if self._admit is not None else None
 
     def too_large(self, length: int) -> BodyRefusal | None:
-        """Return why a body of the length is not read."""
+        """Return why a body of this length is not read."""
         if length <= self._body_bytes:
             return None
-        message = f"the body has {length:,} bytes or more; {self._body_bytes:,} are the most"
+        message = f"the body has {length:,} bytes or more; the maximum is {self._body_bytes:,}"
         return BodyRefusal(413, "too-large", message)
 
     def direct(self, exchange: Exchange) -> bool:
@@ -170,13 +170,13 @@ class ServerLoop:
         return self._direct is not None and self._direct.take(exchange)
 
     def run_app(self, exchange: Exchange) -> None:
-        """Have the application answer."""
+        """Run the application for the exchange."""
         if self._pool is not None and self._wsgi is not None:
             wsgi = self._wsgi
             self._pool.submit(lambda: wsgi.answer(exchange))
 
     def _sweep(self) -> None:
-        """Close what is overdue among a part of the connections."""
+        """Close overdue connections among a part of all connections."""
         if not self.table.connections:
             self._second()
             self.loop.call_later(IDLE_SWEEP_S, self._sweep)
@@ -193,7 +193,7 @@ class ServerLoop:
         self.loop.call_later(SWEEP_S, self._sweep)
 
     def _second(self) -> None:
-        """Do what is due each second."""
+        """Run the tasks of each second."""
         self.table.second()
         if self._certificate is not None:
             self._certificate.refresh()

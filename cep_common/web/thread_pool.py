@@ -1,4 +1,4 @@
-"""Threads that answer requests: as many as are asked for, whatever waits."""
+"""A pool with a fixed number of daemon threads that handle requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ThreadPool:
     def __init__(self, threads: int, name: str) -> None:
         """Start the threads."""
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        # Daemons: a request that never ends must not keep the process from ending.
+        # daemons, since a request that never ends must not keep the process from ending
         self._threads = [threading.Thread(target=self._run, name=f"{name}-{n}", daemon=True) for n in range(threads)]
         for thread in self._threads:
             thread.start()
@@ -28,7 +28,7 @@ class ThreadPool:
         self._tasks.put(task)
 
     def stop(self, timeout_s: float) -> None:
-        """End the threads behind the tasks that they have; wait at most `timeout_s` for each."""
+        """End the threads after the queued tasks; wait at most `timeout_s` for each."""
         while not self._tasks.empty():
             try:
                 self._tasks.get_nowait()

@@ -1,6 +1,6 @@
-"""Requests for a WSGI application, and its answers: whole ones at once, longer ones piece by piece.
+"""Runs a WSGI application for requests, and sends its responses at once or as a stream.
 
-Runs on the threads of the server's pool; only `_WsgiAnswer.send` reaches over to the loop's thread.
+Runs on the threads of the server's pool; only `_WsgiAnswer._send` schedules work on the loop's thread.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ logger = logging.getLogger(__name__)
 WsgiApp = Callable[..., Any]
 
 STOPPING = "cep.stopping"
-"""Where a request's environment has the event that is set when the server stops: endless answers end then."""
+"""The key in a request's environment of the event that is set when the server stops, at which endless responses end."""
 
 AT_ONCE_BYTES = 65_536
-"""So much of an answer is joined before it is sent."""
+"""The bytes of a response that are joined before they are sent."""
 UNDER_WAY = 8
-"""So many pieces of an answer may wait for the loop's thread."""
+"""The number of parts of a response that may wait for the loop's thread."""
 NO_BODY = ("1", "204", "304")
 
 _OF_PROXIES = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto",
                          b"x-forwarded-port", b"x-forwarded-by"})  # fmt: skip
-"""What only a proxy in front may say, and there is none that is trusted."""
+"""Headers that only a trusted proxy may set, and none is configured."""
 _PLAIN = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 
 
 def is_stopping(environ: Mapping[str, Any]) -> bool:
-    """Return whether the server that answers the request is to stop."""
+    """Return whether the server of the request is to stop."""
     stopping: threading.Event | None = environ.get(STOPPING)
     return stopping is not None and stopping.is_set()
 
@@ -46,7 +46,7 @@ class ClientGoneError(ConnectionError):
 
 
 class WsgiServer:
-    """What the requests of one server have in common."""
+    """Runs the WSGI application of one server."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class WsgiServer:
         }
 
     def answer(self, exchange: Exchange) -> None:
-        """Have the application answer; called on a thread of the pool."""
+        """Run the application for the exchange; called on a thread of the pool."""
         answer = _WsgiAnswer(exchange, self._loop)
         try:
             environ = self._environ(exchange)
@@ -110,7 +110,7 @@ class WsgiServer:
             "wsgi.input": request.stream(),
         }
         for name, value in request.headers.items():
-            # A name with "_" could pass for one with "-", which proxies in front may have removed.
+            # in the environment a name with "_" looks like one with "-", which proxies may have removed
             if b"_" in name or name in _OF_PROXIES:
                 continue
             key = _PLAIN.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
@@ -122,7 +122,7 @@ class WsgiServer:
 
 
 class _WsgiAnswer:
-    """One answer, from its head to its end. Used by one thread."""
+    """One response. Used by one thread."""
 
     def __init__(self, exchange: Exchange, loop: asyncio.AbstractEventLoop) -> None:
         self._exchange = exchange
@@ -132,19 +132,19 @@ class _WsgiAnswer:
         self._pieces: list[bytes] = []
         self._bytes = 0
         self._sent = False
-        """The head, and perhaps more, is with the loop's thread."""
+        """Whether the head, and perhaps more, was given to the loop's thread."""
         self._chunked = False
         self._under_way = threading.BoundedSemaphore(UNDER_WAY)
 
     def start(self, status: str, headers: list[tuple[str, str]], failure: Any = None) -> Callable[[bytes], None]:
-        """Begin the answer, as WSGI asks for."""
+        """Start the response; this is WSGI's `start_response`."""
         if failure is not None and self._sent:
             raise failure[1].with_traceback(failure[2])
         self._status, self._headers = status, headers
         return lambda piece: self.add(piece, None)
 
     def add(self, piece: bytes, whole: int | None) -> None:
-        """Add a piece; `whole` is the length of all, if that is known."""
+        """Add a part; `whole` is the length of the whole body, if known."""
         if not piece:
             return
         self._pieces.append(piece)
@@ -156,7 +156,7 @@ class _WsgiAnswer:
         self._flush()
 
     def finish(self) -> None:
-        """End the answer."""
+        """End the response."""
         if not self._sent:
             whole = b"".join(self._pieces)
             head = self._head(len(whole))
@@ -169,7 +169,7 @@ class _WsgiAnswer:
         self._soon(self._exchange.connection.end)
 
     def fail(self) -> None:
-        """Say that the application failed, or break off when a part of the answer is sent already."""
+        """Send an error, or close the connection when a part of the response was sent already."""
         if self._sent:
             self.give_up()
             return
@@ -178,7 +178,7 @@ class _WsgiAnswer:
         self._soon(self._exchange.finish, whole_answer(500, body, closes=True))
 
     def give_up(self) -> None:
-        """Close the connection: the answer cannot be completed."""
+        """Close the connection: the response cannot be completed."""
         self._soon(self._exchange.connection.abort)
 
     def _has_body(self) -> bool:
@@ -217,7 +217,7 @@ class _WsgiAnswer:
             self._send(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
 
     def _send(self, data: bytes) -> None:
-        """Send a part, as soon as the client has read enough of what was sent before."""
+        """Send a part once the client has read enough of the earlier ones."""
         self._sent = True
         connection = self._exchange.connection
         connection.writable.wait()
@@ -234,7 +234,7 @@ class _WsgiAnswer:
     def _soon(self, call: Callable[..., Any], *arguments: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(call, *arguments)
-        except RuntimeError as error:  # the loop is closed: so are all its connections
+        except RuntimeError as error:  # the loop is closed, and with it all connections
             raise ClientGoneError("the server has stopped") from error
 
 
@@ -243,7 +243,7 @@ def split_target(target: bytes) -> tuple[bytes, bytes]:
     if not target.startswith(b"/") and b"://" in target:
         try:
             parts = urlsplit(target)
-        except ValueError:  # no address: nothing is there
+        except ValueError:  # not a valid address, so nothing is found there
             return b"/", b""
         return parts.path or b"/", parts.query
     path, _, query = target.partition(b"?")
@@ -251,5 +251,5 @@ def split_target(target: bytes) -> tuple[bytes, bytes]:
 
 
 def _length_of(found: Iterable[bytes]) -> int | None:
-    """Return the length of an answer that is there as a whole."""
+    """Return the length of a complete response."""
     return len(found[0]) if isinstance(found, list | tuple) and len(found) == 1 else None

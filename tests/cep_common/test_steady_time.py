@@ -49,7 +49,7 @@ def test_what_the_host_means_is_taken_over_in_time_and_told(wrong_ms: int, caplo
     steps = host.run(HELD_MS + 2_000)
     assert [step for step in steps if step != 1_000] == [1_000 + wrong_ms]
     assert host.time.apart_ms == 0
-    assert "takes that time over" in caplog.text
+    assert "adopts its time" in caplog.text
 
 
 def test_a_clock_that_is_adjusted_slowly_is_followed() -> None:

@@ -54,7 +54,12 @@ def test_what_siddhi_and_registries_need_is_accepted(kind: str, mapper: str, opt
         ("source", "avro", AT | {"schema.id": "1", "basic.auth.username": "u"}, "go together"),
         ("source", "avro", OWN | {"ssl.truststore.path": "/x"}, "has an effect only with schema.registry"),
         ("source", "avro", AT | {"schema.id": "1", "ssl.keystore.password": "p"}, "PEM files without a password"),
-        ("source", "avro", AT | {"schema.id": "1", "basic.auth.password": "${secret:a/b}"}, "not a name of a secret"),
+        (
+            "source",
+            "avro",
+            AT | {"schema.id": "1", "basic.auth.password": "${secret:a/b}"},
+            "not a valid name of a secret",
+        ),
         ("source", "protobuf", {"class": "org.Event", **AT}, "class: has no effect: there are no Java classes"),
         ("source", "protobuf", OWN | AT, "each body names its schema"),
         ("source", "jsonschema", {}, "no schema: write"),

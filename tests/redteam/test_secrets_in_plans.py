@@ -78,7 +78,7 @@ def test_a_tenant_has_its_own_secrets_alone(folder: Path) -> None:
     assert secrets.fill("${secret:HOOK}", 8) == "eightSecret"
     with pytest.raises(ConfigError, match=r"password: there is no secret HOOK of tenant 9 in secrets: No such file"):
         secrets.resolved({"password": "${secret:HOOK}"}, 9)
-    with pytest.raises(ConfigError, match="names no folder"):
+    with pytest.raises(ConfigError, match="to the folder of the secrets"):
         Secrets("", "secrets").fill("${secret:HOOK}", 7)
 
 
@@ -90,7 +90,9 @@ def test_no_name_leads_out_of_the_tenants_folder(folder: Path, name: str) -> Non
         filled = Secrets(str(folder), "secrets").fill(text, 7)
     assert filled == ""
     connector = Connector("Out", "email", {"to": "a@b.c", "subject": "s", "address": "a@b.c", "password": text}, "", {})
-    assert [one for one in connector_faults("sink", connector, ["a"]) if "not a name of a secret" in one.fault.message]
+    assert [
+        one for one in connector_faults("sink", connector, ["a"]) if "not a valid name of a secret" in one.fault.message
+    ]
 
 
 def test_a_secret_that_everybody_can_read_is_refused(folder: Path) -> None:

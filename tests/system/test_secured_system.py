@@ -151,7 +151,7 @@ def test_the_holder_of_a_client_key_sends_and_listens_to_what_it_names(
             refusal = _refused(EventListener, secured.egress, stream, tenant, security=holder)
             assert "the key feeder" in str(refusal), "whether there is such a stream is not said"
         refusal = _refused(EventSender, secured.ingress, schema, "test", tenant=7, security=holder)
-        assert "the key feeder is one of tenant" in str(refusal)
+        assert "the key feeder belongs to tenant" in str(refusal)
     shutil.copy(folder / "keys" / "manager.key", tmp_path / "feeder")
     control = Endpoint("127.0.0.1", secured.ports.control)
     with open_context(holder, Role.CLIENT) as context:

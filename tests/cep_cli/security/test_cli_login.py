@@ -66,8 +66,8 @@ def test_an_operator_begins_with_the_password_that_the_manager_says_once(
     refused = person.cep("plans")
     assert refused.exit_code == 1
     assert "not-authenticated" in refused.stderr
-    assert "show a token" in refused.stderr
-    assert "not known here" in person.cep("plans", "--token", "mistyped").stderr
+    assert "send a token" in refused.stderr
+    assert "not valid here" in person.cep("plans", "--token", "mistyped").stderr
     logged_in = person.cep("login", "admin", typed=f"{password}\n{CHOSEN}\n{CHOSEN}\n")
     assert logged_in.exit_code == 0, logged_in.stderr
     assert "as admin (admin) for 30 days" in logged_in.stderr

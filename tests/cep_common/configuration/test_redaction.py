@@ -42,7 +42,7 @@ def test_a_secret_is_covered(text: str, secret: str) -> None:
     "text",
     [
         "manager led before: token=3 current=4",
-        "keys/worker.key_secret: anybody on this host can read it; chmod 600",
+        "keys/worker.key_secret: every user of this host can read it; chmod 600",
         "executor joined: executor=0 host=10.0.0.1 slots=4",
         SHOW_ONE,
         NOT_KNOWN,

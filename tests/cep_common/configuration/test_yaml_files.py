@@ -33,8 +33,8 @@ SECRET = "hunter2"  # noqa: S105 - of nothing
         ("url: [hunter2\nuser: x", "(while parsing a flow sequence that begins in line 1)"),
         ("password: hunter2\n\t- x", "line 2, column 1: found character '\\t' that cannot start any token"),
         ("password: hunter2\0", "character 18: special characters are not allowed"),
-        ("!!int hunter2", "a date or number in it is none"),
-        ("hunter2: 2020-13-45", "a date or number in it is none"),
+        ("!!int hunter2", "contains an invalid date or number"),
+        ("hunter2: 2020-13-45", "contains an invalid date or number"),
     ],
 )
 def test_the_place_of_a_mistake_is_told_and_no_secret(tmp_path: Path, text: str, told: str) -> None:

@@ -76,7 +76,7 @@ def test_a_question_that_cannot_be_answered_ends_nothing(
     assert isinstance(answer, Rejected)
     assert (answer.code, answer.reason.split(",")[0]) == ("internal", "UnicodeEncodeError")
     assert [one.getMessage() for one in caplog.records] == [
-        "a manager's question could not be answered: question=read-configuration"
+        "a manager's request could not be answered: request=read-configuration"
     ]
     assert isinstance(ask(context, door, Role.WORKER, ReadLog(door.address.run)), LogRead)
     door.close()

@@ -44,7 +44,7 @@ def test_a_ring_shows_no_key_when_it_is_printed(tmp_path: Path) -> None:
 def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
     write_keys(tmp_path)
     secret_file(tmp_path, Role.WORKER).chmod(0o644)
-    with pytest.raises(ConfigError, match=r"worker\.key_secret: anybody on this host can read it; chmod 600"):
+    with pytest.raises(ConfigError, match=r"worker\.key_secret: every user of this host can read it; chmod 600"):
         read_keys(tmp_path, Role.WORKER)
 
 

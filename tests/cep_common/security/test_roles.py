@@ -1,4 +1,4 @@
-"""Who may speak to whom: the tables cover every door and every message to the manager, and say what the design says."""
+"""Tests of roles: the tables cover every socket and every message to the manager, and say what the design says."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_tokens_that_travel_in_the_open_are_warned_of(
     Gate(ServerSecurity(tokens=kept, certificate="c.pem", certificate_key="c.key"), "10.0.0.1", ManualClock(0))
     assert caplog.text == ""
     Gate(ServerSecurity(tokens=kept), "10.0.0.1", ManualClock(0))
-    assert "tokens can be read on their way: host=10.0.0.1" in caplog.text
+    assert "tokens are sent unencrypted: host=10.0.0.1" in caplog.text
 
 
 def test_a_server_beyond_loopback_wants_tokens(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_brokers_and_files_must_be_listed() -> None:
     assert "can only be sent to the destination that it configures" in lent[0]
     local = SINK | {"bootstrap.servers": "localhost:9092"}
     faults_ = list(reach_faults("sink", Connector("S", "kafka", local, "", {}), Guard(open_, here=False)))
-    assert "it is this very host" in faults_[0].text()
+    assert "it is this host" in faults_[0].text()
 
 
 def test_a_position_is_what_the_log_has_and_what_our_mark_says() -> None:
