@@ -27,8 +27,8 @@ class Fact:
     """A test of SP, its app, and which topics, groups and answers it must have.
 
     `topics` has key and partitions of each topic between groups, `groups` the number of child apps of each group. Where
-    there are `events`, `answers` is how many come of them, by stream; those of `first` are taken before, step by
-    step. What is `refused` has that problem.
+    there are `events`, `answers` is how many come of them, by stream. The steps of `first` come before: a stream, its
+    events, and the stream whose topic must have been read before the next step. What is `refused` has that problem.
     """
 
     test: str
@@ -36,10 +36,14 @@ class Fact:
     groups: dict[str, int] = field(default_factory=dict)
     topics: dict[str, tuple[str, int]] = field(default_factory=dict)
     receivers: int = 1
-    first: tuple[tuple[str, Rows], ...] = ()
+    first: tuple[tuple[str, Rows, str], ...] = ()
     events: tuple[tuple[str, Rows], ...] = ()
     answers: dict[str, int] = field(default_factory=dict)
     refused: str = ""
+    sources: dict[str, str] = field(default_factory=dict)
+    """By stream with a source of its own: the topic that it reads, or `http`."""
+    sinks: dict[str, str] = field(default_factory=dict)
+    """By stream with a sink of its own: the topic that it writes."""
 
     @property
     def name(self) -> str:
@@ -59,7 +63,7 @@ _JOIN = (
 _PATTERN = "from every e1=R -> e2=TI[e1.room == room] select e2.device, e2.temp insert into Out;"
 _SEQUENCE = "from every e1=TI, e2=TI[temp > e1.temp] select e1.device, e2.temp insert into Out;"
 _WINDOWED = _T + _OUT + _MADE + _keyed("g2", 2, "device", "TI", _WINDOW)
-_DEVICES = ("T", _TEMPS[:2])
+_DEVICES = ("T", _TEMPS[:2], "TI")
 """Begins the instances of both devices: events of streams without a key reach those that exist."""
 _PRICES: Rows = (("a", "x", 5.0), ("b", "y", 6.0), ("a", "y", 7.0), ("b", "x", 8.0))
 _ONE = {"TI": ("device", 2)}
@@ -82,6 +86,7 @@ FACTS = (
         {"A": ("", 1), "B": ("", 1), "D": ("", 3)},
         events=(("S", _PRICES),),
         answers={"C": 4, "E": 4},
+        sources={"S": "custom"},
     ),
     Fact(
         "testFilterQuery",
@@ -112,7 +117,7 @@ FACTS = (
         _T + _R + _OUT + _MADE + _keyed("g2", 2, "device", "TI", _PATTERN),
         {"g1": 1, "g2": 2},
         _ONE,
-        first=(_DEVICES, ("R", (("r1", True), ("r2", True)))),
+        first=(_DEVICES, ("R", (("r1", True), ("r2", True)), "R")),
         events=(("T", _TEMPS[2:]),),
         answers={"Out": 2},
     ),
@@ -121,7 +126,7 @@ FACTS = (
         _T + _R + _OUT + _MADE + _keyed("g2", 2, "device", "TI", _JOIN),
         {"g1": 1, "g2": 2},
         _ONE,
-        first=(_DEVICES, ("R", (("r1", True),))),
+        first=(_DEVICES, ("R", (("r1", True),), "R")),
         events=(("T", _TEMPS[2:]),),
         answers={"Out": 2},
     ),
@@ -157,6 +162,7 @@ FACTS = (
         _ONE,
         events=(("T", _TEMPS),),
         answers={"Out": 3},
+        sinks={"Out": "UserDefinedSink.mine"},
     ),
     Fact(
         "testSinkStreamForSource",
@@ -173,6 +179,7 @@ FACTS = (
         {"g1": 3, "g2": 3},
         events=(("T", _TEMPS), ("U", _TEMPS[:2])),
         answers={"Out": 4, "O2": 2},
+        sources={"T": "http", "U": "http"},
     ),
     Fact(
         "testUsergivenParallelSources",
@@ -182,6 +189,7 @@ FACTS = (
         receivers=3,
         events=(("T", _TEMPS),),
         answers={"Out": 4, "O2": 4},
+        sources={"T": "http"},
     ),
     Fact(
         "testPassthoughWithMultipleSubscription",
@@ -190,6 +198,7 @@ FACTS = (
         {"g1": 1, "g2": 3},
         events=(("T", _TEMPS),),
         answers={"Out": 2, "O2": 4},
+        sources={"T": "http"},
     ),
     Fact(
         "testUsergivenSourceSingleGroup",
@@ -197,6 +206,7 @@ FACTS = (
         {"g1": 3},
         events=(("T", _TEMPS),),
         answers={"Out": 2},
+        sources={"T": "http"},
     ),
     Fact(
         "testSingleGroupWithMultipleSubscriptions",

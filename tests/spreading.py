@@ -16,6 +16,7 @@ SHARING = {
         *("test_statistics_truth", "test_cluster_many_plans", "test_flights_system", "test_cli_live", "test_logs_live"),
         *("test_stored_tables_live", "test_kept_errors_live", "test_undeploy_live", "test_edit_live"),
         *("test_dead_web_hook", "test_listening_sockets", "test_kafka_transport_live", "test_idle_playback_live"),
+        "test_sp_topologies_live",
     ),
     "cluster_system": (
         "test_cluster_answers",

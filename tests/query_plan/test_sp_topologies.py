@@ -44,7 +44,7 @@ def test_an_app_of_sp_has_its_answers_on_one_engine(fact: Fact) -> None:
     for stream in found:
         runtime.add_stream_callback(stream, partial(count, stream))
     runtime.start(0)
-    for stream, rows in (*fact.first, *fact.events):
+    for stream, rows, *_ in (*fact.first, *fact.events):
         events = [{"stream": stream, "timestamp": 1, "data": list(row)} for row in rows]
         runtime.send(stream, record_batch(compiled.app.streams[stream].schema, events))
     assert found == fact.answers

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from free_ports import free_port
+from kafka_broker import Broker, NoBrokerError, kafka_broker
 from late_plan import deploy_late
 from postgresql_server import PostgresqlServer
 from standalone_cluster import StandaloneCluster
@@ -19,6 +20,17 @@ from cep_cli.system.local_system import LocalSystem, Ports
 def kafka_port() -> int:
     """The port of the broker that the running system knows; a test that needs one starts it there."""
     return free_port()
+
+
+@pytest.fixture(scope="module")
+def transport_broker(kafka_port: int) -> Iterator[Broker]:
+    """The broker that the running system knows, without topics."""
+    pytest.importorskip("confluent_kafka", reason="pip install 'cep-on-spark[kafka]'")
+    try:
+        with kafka_broker(port=kafka_port, auto_create=True) as started:
+            yield started
+    except NoBrokerError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import random
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from broker_topics import all_in, answers, send, until_topics
 from distributed_runs import DistributedPlan, on_one_engine
-from kafka_broker import Broker, NoBrokerError, kafka_broker
+from kafka_broker import Broker
 from late_plan import CONNECT_TIMEOUT_S
 
 from cep_cli.monitor.status_text import child_app
@@ -21,77 +19,11 @@ from cep_cli.system.local_system import LocalSystem
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "distributed"
-EVENTS, ANSWERED_S, TOPICS_S = 400, 60.0, 60.0
-
-
-@pytest.fixture(scope="module")
-def broker(kafka_port: int) -> Iterator[Broker]:
-    pytest.importorskip("confluent_kafka", reason="pip install 'cep-on-spark[kafka]'")
-    try:
-        with kafka_broker(port=kafka_port, auto_create=True) as started:
-            yield started
-    except NoBrokerError as error:
-        pytest.skip(str(error))
+EVENTS = 400
 
 
 def sample(name: str) -> str:
     return (SAMPLES / f"{name}.siddhiql").read_text(encoding="utf-8")
-
-
-def send(broker: Broker, topic: str, events: list[dict[str, Any]], key: str) -> None:
-    """The events are in the topic, those with one key in order."""
-    from confluent_kafka import Producer  # noqa: PLC0415 - an extra
-
-    settings = {"linger.ms": 5, "enable.idempotence": True, "log_level": 0}  # retries keep the order
-    producer = Producer({"bootstrap.servers": broker.servers, **settings})
-    for event in events:
-        producer.produce(topic, json.dumps({"event": event}), str(event[key]))
-    assert producer.flush(ANSWERED_S) == 0
-
-
-def answers(broker: Broker, topic: str, count: int) -> list[dict[str, Any]]:
-    """The first `count` events of the topic; fewer when they do not come."""
-    from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415
-
-    consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "reader", "log_level": 0})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found = consumer.consume(count, timeout=ANSWERED_S)
-    consumer.close()
-    return [json.loads(one.value())["event"] for one in found]
-
-
-def topics(broker: Broker, plan: str = "") -> dict[str, int]:
-    """Its topics, or those of the plan, with the number of their partitions."""
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
-
-    found = AdminClient({"bootstrap.servers": broker.servers, "log_level": 0}).list_topics(timeout=10)
-    return {name: len(one.partitions) for name, one in found.topics.items()
-            if name.startswith(plan) and not name.startswith("__")}  # fmt: skip
-
-
-def until_topics(broker: Broker, wanted: dict[str, int], plan: str = "") -> None:
-    """The broker has exactly these topics (of the plan), with so many partitions."""
-    deadline = time.monotonic() + TOPICS_S
-    while (found := topics(broker, plan)) != wanted:
-        assert time.monotonic() < deadline, found
-        time.sleep(0.2)
-
-
-def all_in(broker: Broker, topic: str, committed: bool = False) -> list[dict[str, Any]]:
-    """All events of the topic, or those up to the offsets that the plan has committed; each partition's in order."""
-    from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415
-
-    consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": f"cep.{topic}", "log_level": 0})
-    found = []
-    for number in range(topics(broker)[topic]):
-        place = TopicPartition(topic, number, 0)
-        end = consumer.get_watermark_offsets(place, timeout=10)[1]
-        if committed:
-            end = max(0, consumer.committed([place], timeout=10)[0].offset)
-        consumer.assign([TopicPartition(topic, number, 0)])
-        found += consumer.consume(end, timeout=ANSWERED_S) if end else []
-    consumer.close()
-    return [json.loads(one.value())["event"] for one in found]
 
 
 def by_one_engine(name: str, stream: str, events: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -109,7 +41,7 @@ def in_order_of(events: list[dict[str, Any]], key: str) -> dict[Any, list[dict[s
     return found
 
 
-def test_the_samples_over_kafka_answer_as_one_engine_does(system: LocalSystem, broker: Broker) -> None:
+def test_the_samples_over_kafka_answer_as_one_engine_does(system: LocalSystem, transport_broker: Broker) -> None:
     numbers = random.Random(31)  # noqa: S311 - readings
     rooms = [{"room": f"C{numbers.randrange(6)}", "temp": numbers.uniform(0, 80)} for _ in range(EVENTS)]
     temps = [
@@ -118,19 +50,21 @@ def test_the_samples_over_kafka_answer_as_one_engine_does(system: LocalSystem, b
     ]
     for name in ("hot-rooms", "wso2-app"):
         system.client.deploy(sample(name), replace=False)
-    until_topics(broker, {
+    until_topics(transport_broker, {
         "hot-rooms.Readings": 2, "hot-rooms.ValidReadings.room": 2, "hot-rooms.RoomAverages": 1, "hot-rooms.Alerts": 1,
         "wso2-app.TempStream": 1, "wso2-app.AvgTempStream": 1, "wso2-app.AlertStream": 1, "wso2-app.HighTempStream": 1,
     })  # fmt: skip
     for name in ("hot-rooms", "wso2-app"):
         wait_until_connected(system.client, name, CONNECT_TIMEOUT_S)
-    send(broker, "hot-rooms.Readings", rooms, "room")
-    send(broker, "wso2-app.TempStream", temps, "roomNo")
+    send(transport_broker, "hot-rooms.Readings", rooms, "room")
+    send(transport_broker, "wso2-app.TempStream", temps, "roomNo")
 
     wanted = by_one_engine("hot-rooms", "Readings", rooms)["Alerts"]
-    assert in_order_of(answers(broker, "hot-rooms.Alerts", len(wanted)), "room") == in_order_of(wanted, "room")
+    assert in_order_of(answers(transport_broker, "hot-rooms.Alerts", len(wanted)), "room") == in_order_of(
+        wanted, "room"
+    )
     for stream, events in by_one_engine("wso2-app", "TempStream", temps).items():
-        assert answers(broker, f"wso2-app.{stream}", len(events)) == events, stream
+        assert answers(transport_broker, f"wso2-app.{stream}", len(events)) == events, stream
 
     apps = {one["name"]: child_app(one, texts=False) for one in system.client.child_apps("hot-rooms")}
     assert list(apps) == [f"hot-rooms-{one}" for one in ("valid-1", "valid-2", "rooms-1", "rooms-2", "alerts-1")]
@@ -138,18 +72,20 @@ def test_the_samples_over_kafka_answer_as_one_engine_does(system: LocalSystem, b
     assert "RoomAverages (topics hot-rooms.RoomAverages)" in apps["hot-rooms-rooms-1"]
 
     more = [{"room": f"C{numbers.randrange(6)}", "temp": numbers.uniform(0, 80)} for _ in range(4 * EVENTS)]
-    send(broker, "hot-rooms.Readings", more, "room")
+    send(transport_broker, "hot-rooms.Readings", more, "room")
     system.client.undeploy("hot-rooms", discard=False)
     system.client.undeploy("wso2-app", discard=True)
     kept = {name: 2 if name == "hot-rooms.Readings" else 1 for name in (
         "hot-rooms.Readings", "hot-rooms.Alerts",
         "wso2-app.TempStream", "wso2-app.AvgTempStream", "wso2-app.AlertStream", "wso2-app.HighTempStream",
     )}  # fmt: skip
-    until_topics(broker, kept)
-    accepted = all_in(broker, "hot-rooms.Readings", committed=True)
+    until_topics(transport_broker, kept)
+    accepted = all_in(transport_broker, "hot-rooms.Readings", committed=True)
     assert len(accepted) > EVENTS
     least = in_order_of(by_one_engine("hot-rooms", "Readings", accepted)["Alerts"], "room")
-    most = in_order_of(by_one_engine("hot-rooms", "Readings", all_in(broker, "hot-rooms.Readings"))["Alerts"], "room")
-    found = in_order_of(all_in(broker, "hot-rooms.Alerts"), "room")
+    most = in_order_of(
+        by_one_engine("hot-rooms", "Readings", all_in(transport_broker, "hot-rooms.Readings"))["Alerts"], "room"
+    )
+    found = in_order_of(all_in(transport_broker, "hot-rooms.Alerts"), "room")
     assert found == {room: alerts[: len(found[room])] for room, alerts in most.items()}
     assert not [room for room, alerts in least.items() if len(found[room]) < len(alerts)]
