@@ -336,7 +336,7 @@ class DataPlane:
         self._sources.close()
         self._served.close()
         self._disk_sync.stop()
-        # Before the sinks: events that the sinks drop now are sent again by their publisher, or are read from disk.
+        # Before the sinks: what they have not delivered is sent again by publishers, or read from disk.
         self._errors.close()
         self._sinks.close()
         self._egress.close()

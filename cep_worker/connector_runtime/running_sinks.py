@@ -294,9 +294,15 @@ class SinkSupervisor:
         return all(sink.drained() for sink in self._sinks())
 
     def close(self) -> None:
-        """End all sinks and drop what they could not deliver."""
-        for sink in self._sinks():
-            sink.close()
+        """End all sinks with the worker.
+
+        The next process delivers what is left for those that are declared; of the others it may know nothing.
+        """
+        for running in self._running:
+            if running.sink is not None:
+                running.sink.leave()
+        for ending in self._ending:
+            ending.sink.close()
         self._running, self._ending, self._taps = [], [], {}
 
     def _sinks(self) -> list[EventSink]:

@@ -62,6 +62,12 @@ class EventSink(ResultConsumer, Protocol):
                 returned if their receipt allows it, and otherwise dropped and settled.
         """
 
+    def leave(self) -> None:
+        """Stop the sink at once because its worker ends. Nothing undelivered is dropped, and no receipt is settled.
+
+        Publishers send what was not acknowledged to the next process, and logs on the disk still hold their groups.
+        """
+
 
 @runtime_checkable
 class TopicMetrics(Protocol):

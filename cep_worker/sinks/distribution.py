@@ -195,6 +195,10 @@ class RoundRobinSink:
         for sink in self._sinks():
             sink.close(successor)
 
+    def leave(self) -> None:
+        for sink in self._sinks():
+            sink.leave()
+
     def _watch(self, one: _Destination, now_ms: int) -> None:
         """Take a destination that fails out of the turns, and bring it back after a while."""
         if one.away_ms is not None:

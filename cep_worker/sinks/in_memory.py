@@ -100,6 +100,9 @@ class InMemorySink:
         for publisher in self._publishers.values():
             self._topics.end_publisher(publisher)
 
+    def leave(self) -> None:
+        self.close()
+
     def _by_topic(self, batch: pa.RecordBatch, template: Template) -> dict[str, pa.RecordBatch]:
         """Return the events by topic, without topics that have no subscriber."""
         parts = {

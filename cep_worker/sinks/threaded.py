@@ -155,6 +155,8 @@ class ThreadedSink:
         self._ended = False
         self._stopping = threading.Event()
         self._successor: EventSink | None = None
+        self._left: int | None = None
+        """Undelivered events when the worker ends, which leaves them to the next process; None: it does not end."""
         self._group_rows: dict[str, tuple[FrameId, int]] = {}
         """By log, of the group that was begun and not committed: its last frame, and the rows that were written."""
         self._error = ""
@@ -227,6 +229,10 @@ class ThreadedSink:
         self._stopping.set()
         self._queue.put(None)
 
+    def leave(self) -> None:
+        self._left = 0
+        self.close()
+
     def _put(self, work: _QueuedWork) -> None:
         with self._lock:
             self._rows += work.rows
@@ -254,6 +260,9 @@ class ThreadedSink:
             left = self._queue.get()
             if left is not None:
                 self._give_up(left)
+        if self._left:
+            logger.info("sink ended with its worker, the next process delivers the rest: plan=%s sink=%s events=%d",
+                        self._origin.key.topology(), self._name, self._left)  # fmt: skip
 
     def _next(self) -> _QueuedWork | None:
         """Return what to write next, None when the sink ends. Batches that wait become one as far as they may."""
@@ -292,7 +301,10 @@ class ThreadedSink:
         """On the sink's thread, or, of what comes after its end, on the reactor's: better it waits than events go."""
         if self._passes_on(work):
             self._leave(work)
-            self._post(partial(self._pass_on, work))
+            if self._left is None:
+                self._post(partial(self._pass_on, work))
+            else:
+                self._left += work.rows
             return
         if work.batch is not None:
             self._lose(work, None, work.rows, "the sink has ended")
@@ -301,7 +313,9 @@ class ThreadedSink:
         self._done(work)
 
     def _passes_on(self, work: _QueuedWork) -> bool:
-        """Return whether the sink has a successor that can take `work`."""
+        """Return whether the sink has a successor, or its worker has one, that can take `work`."""
+        if self._left is not None:
+            return work.attempt is None
         grouped = work.frame is not None or work.group is not None
         return self._successor is not None and work.attempt is None and (not grouped or work.receipt.takes_back)
 

@@ -82,6 +82,11 @@ class ZeromqSink:
         for link in self._links.values():
             link.close(self._pass_on)
 
+    def leave(self) -> None:
+        self._closed = True
+        for link in self._links.values():
+            link.close(_leave_to_next_process)
+
     def _pass_on(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, grouped: bool) -> None:
         """Give undelivered batches to the successor, or back to the log that keeps their group."""
         if self._successor is not None and not grouped:
@@ -108,6 +113,10 @@ class ZeromqSink:
             )
             self._links[log] = link
         return link
+
+
+def _leave_to_next_process(batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, grouped: bool) -> None:
+    """Do nothing: what is not settled is sent again."""
 
 
 def _refuse(guard: Guard | None, endpoint: Endpoint) -> str:

@@ -196,6 +196,9 @@ class TopicSink:
     def close(self, successor: EventSink | None = None) -> None:
         self._problem = ""
 
+    def leave(self) -> None:
+        self.close()
+
 
 def test_counts_of_a_destination_stay_when_its_sink_is_replaced(context: zmq.Context[Any]) -> None:
     (sink,) = with_sink(

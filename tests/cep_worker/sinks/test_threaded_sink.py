@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,19 @@ class Refusing:
     def __init__(self) -> None:
         self.refused: set[GroupId] = set()
         self.complaint = ""
+        self.blocking: set[GroupId] = set()
+        self.go_on = threading.Event()
+
+    def blocks(self, group: GroupId) -> None:
+        """Wait in the commit of `group` until `go_on`."""
+        self.blocking.add(group)
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         """Nothing fails."""
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
+        if group in self.blocking:
+            self.go_on.wait()
         if group in self.refused:
             raise WriteError("no")
         if self.complaint:
@@ -46,6 +54,19 @@ class Refusing:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+class Attempt:
+    """Notes the numbers of events that failed, and its end."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[int | str] = []
+
+    def failed(self, failed: Iterable[FailedBatch]) -> None:
+        self.outcomes.append(sum(one.events.num_rows for one in failed))
+
+    def end(self) -> None:
+        self.outcomes.append("end")
 
 
 class Desk:
@@ -62,12 +83,12 @@ class Desk:
 
     def frame(self, group: GroupId, number: int, rows: int) -> None:
         batch = alerts(*[(number, "UA", number) for number in range(rows)])
-        self.sink.offer(batch, None, self._receipt(), FrameId(group, number))
+        self.sink.offer(batch, None, self.receipt(), FrameId(group, number))
 
     def dropped_by(self, group: GroupId) -> int:
         """How many events the commit of `group` drops."""
         before = self.sink.dropped_events
-        self.sink.commit(group, self._receipt())
+        self.sink.commit(group, self.receipt())
         until(lambda: not self._unsettled, self)
         return self.sink.dropped_events - before
 
@@ -76,18 +97,26 @@ class Desk:
 
     def close(self) -> None:
         self.sink.close()
+        self.join()
+        self._event_loop.close()
+
+    def join(self) -> None:
+        """Wait until the sink's thread has ended."""
         for thread in threading.enumerate():
             if thread.name == f"sink {self.where}":
                 thread.join(5)
                 assert not thread.is_alive()
-        self._event_loop.close()
 
-    def _receipt(self) -> DeliveryReceipt:
+    def receipt(self) -> DeliveryReceipt:
         self._unsettled += 1
         return DeliveryReceipt(1, self._settled)
 
     def _settled(self) -> None:
         self._unsettled -= 1
+
+    @property
+    def unsettled(self) -> int:
+        return self._unsettled
 
 
 @pytest.fixture
@@ -144,6 +173,35 @@ def test_what_a_sink_is_given_after_its_end_is_kept_where_it_asked_for_that(
     (told,) = [one for one in caplog.messages if one.startswith("sink kept events")]
     assert "plan=Plan[-1234] sink=@sink(type='file') of stream Alerts events=1 reason=the sink has ended" in told
     errors.close()
+
+
+def test_a_sink_whose_worker_ends_drops_and_settles_nothing(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    desk.writer.blocks(FIRST)
+    desk.frame(FIRST, 1, 2)
+    desk.sink.commit(FIRST, desk.receipt())
+    desk.frame(OTHER, 1, 5)
+    desk.sink.offer(alerts((1, "UA", 5)), None, desk.receipt())
+    until(lambda: desk.unsettled == 3, desk)
+    desk.writer.refused = {FIRST}
+    desk.sink.leave()
+    desk.writer.go_on.set()
+    desk.join()
+    desk.sink.offer(alerts((1, "UA", 5)), None, desk.receipt())
+    desk.pump()
+    assert (desk.unsettled, desk.sink.dropped_events, desk.sink.last_error()) == (4, 0, "")
+    assert not [one for one in caplog.records if one.levelname in ("WARNING", "ERROR")]
+    assert desk.sink.drained()
+
+
+def test_a_replay_that_waits_when_the_worker_ends_is_ended(desk: Desk) -> None:
+    attempt = Attempt()
+    desk.writer.blocks(FIRST)
+    desk.sink.commit(FIRST, desk.receipt())
+    desk.sink.replay(alerts((1, "UA", 5)), attempt)
+    desk.sink.leave()
+    desk.writer.go_on.set()
+    desk.join()
+    assert attempt.outcomes == [1, "end"]
 
 
 def test_events_that_can_be_neither_read_nor_kept_are_counted_as_dropped(

@@ -296,6 +296,27 @@ def test_a_worker_that_leaves_delivers_first(world: World, tmp_path: Path) -> No
     assert len(file.read_text().splitlines()) == 200
 
 
+@pytest.mark.parametrize("kind", ["http", "zeromq"])
+def test_results_that_wait_when_the_worker_stops_are_delivered_by_the_next_one(
+    world: World, hook: Hook, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    """They are not dropped, for their publisher sends them again."""
+    hook.status = 503
+    away = free_port()
+    sink = {"http": {"publisher.url": hook.url}, "zeromq": {"endpoint": f"127.0.0.1:{away}"}}[kind]
+    world.start(with_sink(kind, sink))
+    publisher = world.publisher().open()
+    publisher.send("Alerts", TWO)
+    worker = world.worker
+    assert worker is not None
+    until(lambda: [one.waiting_events for one in worker._data.parts().connectors] == [2], publisher)
+    worker.stop()
+    world.worker = None
+    assert any("undelivered events after" in one for one in caplog.messages)
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
+    assert len(publisher.link.unacknowledged()) == 1
+
+
 def test_results_that_a_sink_could_not_deliver_to_its_end_are_told(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
