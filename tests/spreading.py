@@ -34,6 +34,7 @@ LONG = (
         "manager_pair",
         "test_cluster_package",
         "test_cluster_two_hosts",
+        "test_seed_app_kills_live",
         "test_time_live",
         "test_blocked_sink",
         "test_shell_browser",
