@@ -29,7 +29,7 @@ environment)
         --constraint requirements.lock "$wheel[javascript,kafka,postgresql,schemas]"
     # Compiled once here instead of at each start of a container.
     cd "$2"
-    "$2/bin/python" -m siddhi.engine.warm_up
+    "$2/bin/python" -m topology.warm_up
     "$2/bin/python" -m topology.spark.driver_side.java_options || echo "install: no archive of Spark's classes: processes start some seconds later" >&2
     ;;
 *)

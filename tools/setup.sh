@@ -34,7 +34,7 @@ echo "setup: making $venv with the locked libraries (a few minutes the first tim
 # A container's environment often forbids Python to write compiled code, and every process would compile it anew.
 "$venv/bin/python" -m compileall -q cep_cli cep_common cep_manager cep_worker query_plan siddhi topology
 echo "setup: compiling the engine's loops, and archiving the classes that Spark loads"
-"$venv/bin/python" -m siddhi.engine.warm_up &
+"$venv/bin/python" -m topology.warm_up &
 compiling=$!
 "$venv/bin/python" -m topology.spark.driver_side.java_options 2>"$venv/classes.log" \
     || echo "setup: archiving failed (see $venv/classes.log); all works without, Spark starts some seconds later" >&2

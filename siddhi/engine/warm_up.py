@@ -1,4 +1,4 @@
-"""Compiles the engine's state loops ahead of their first use: `python -m siddhi.engine.warm_up`.
+"""Compiles the engine's state loops ahead of their first use.
 
 The machine code is cached on disk beside the modules, so this costs a minute once and a second from then on. A process
 that calls `warm_up` has the loops loaded as well, and its first plan starts at once.
@@ -6,15 +6,14 @@ that calls `warm_up` has the loops loaded as well, and its first plan starts at 
 
 from __future__ import annotations
 
-import sys
-import time
-
 import numpy as np
 import pyarrow as pa
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.arrow_c.split_by_owner import share_by_owner, text_hashes
+from siddhi.engine.columnar.strings import take_strings
+from siddhi.engine.tuning import MAX_UNMEASURED_STRING_BYTES
 from siddhi.language.parser import parse
 
 STREAM = "define stream S (key string, whole int, part double, flag bool, ts long);"
@@ -100,6 +99,11 @@ PLANS = (
         "from S#window.length(2) select key, sum(whole) as a, part output snapshot every 1 sec insert into Out;"
         " from S select key, whole output first every 2 events insert into Other;"
     ),
+    ("@PrimaryKey('key') define table Written (key string, whole int); from S select key, whole insert into Written;"),
+    (
+        "from S#window.expression('count() <= 2') select key, sum(whole) as a, avg(part) as b, min(part) as c,"
+        " stdDev(part) as d, distinctCount(key) as e insert all events into Out;"
+    ),
     " ".join(f"from S[key == 'k{n}' and part > 0.{n}] select key, whole insert into Out;" for n in range(10)),
 )
 
@@ -108,8 +112,14 @@ AGGREGATION = (
     " count() as e, distinctCount(key) as f group by key aggregate by ts every sec ... year;"
 )
 
-MANY_PARTIAL_MATCHES = "from every e1=S<2:3> -> e2=S<2> select e2[last].whole as whole insert into Out;"
-"""It holds more than the least limit, so that some are dropped."""
+MANY_PARTIAL_MATCHES = (
+    "from every e1=S -> e2=S[whole < e1.whole - 100] select e2.whole as whole insert into Out;",
+    "from every e1=S -> e2=S[part < 0.0] and e3=S[whole < 0] select e2.whole as whole insert into Out;",
+)
+"""They hold more than the least limit, so that some are dropped: by the operator of chains, and by the other one."""
+
+BACKLOG = f"from S#window.time(1 sec) select {FUSED} group by key insert into Out;"
+"""It is given events that are older than its clock."""
 
 
 def warm_up() -> None:
@@ -132,9 +142,16 @@ def warm_up() -> None:
         for start_ms in (3_000, 6_000):  # columns of which values were wanted once come another way from then on
             runtime.send("S", _events(start_ms))
         runtime.advance_time(10_000)
-    many = AppRuntime(analyse(parse(f"@app:playback {STREAM} {MANY_PARTIAL_MATCHES}")), max_partial_matches=4)
-    many.start()
-    many.send("S", _events(1_000))
+    for text in MANY_PARTIAL_MATCHES:
+        many = AppRuntime(analyse(parse(f"@app:playback {STREAM} {text}")), max_partial_matches=4)
+        many.start()
+        many.send("S", _events(1_000))
+    late = AppRuntime(analyse(parse(f"{STREAM} {BACKLOG}")))
+    late.start(0)
+    late.send("S", _events(1_000), 4_000)
+    late.advance_time(10_000)
+    late.send("S", _events(9_000), 10_000)
+    take_strings(pa.array(["long" * MAX_UNMEASURED_STRING_BYTES]), np.zeros(1, dtype=np.int64))
     events = _events(1_000)
     text_hashes(events.column("key"), 0)
     share_by_owner(events, np.arange(events.num_rows) % 2, 2)
@@ -158,9 +175,3 @@ def _events(start_ms: int) -> pa.RecordBatch:
             "ts": pa.array(times, pa.int64()),
         }
     )
-
-
-if __name__ == "__main__":
-    started = time.perf_counter()
-    warm_up()
-    sys.stderr.write(f"the engine's loops were compiled ({time.perf_counter() - started:.0f} s)\n")

@@ -265,7 +265,7 @@ def prepare() -> None:
     """Get ready for a run: when it is told to end, what it has started ends, too."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended before all faults were made"))
     # Executors compile what is not compiled yet before their first stage, for minutes: nothing would flow until then.
-    subprocess.run([sys.executable, "-m", "siddhi.engine.warm_up"], check=True)
+    subprocess.run([sys.executable, "-m", "topology.warm_up"], check=True)
 
 
 def main() -> int:

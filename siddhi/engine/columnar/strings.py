@@ -218,6 +218,7 @@ def take_strings(array: pa.StringArray, positions: Int64Array) -> pa.StringArray
     if starts is None or data is None or (valid is not None and array.null_count):
         return array.take(pa.array(positions))
     offsets = np.empty(len(positions) + 1, dtype=np.int32)
+    positions = kernel_array(positions)
     starts_at = starts.address + 4 * array.offset
     room = data.size if data.size <= MAX_UNMEASURED_STRING_BYTES else _checked(measure_taken(starts_at, positions))
     taken = np.empty(room, dtype=np.uint8)

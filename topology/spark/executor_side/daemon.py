@@ -42,7 +42,7 @@ def main() -> None:
     daemon = import_module("pyspark.daemon")
     for name in SHARED:
         import_module(name)
-    import_module("siddhi.engine.warm_up").warm_up()
+    import_module("topology.warm_up").warm_up()
     gc.collect()
     gc.freeze()  # a collection in a worker would touch, and so copy, all that it shares with this process
     daemon.manager()

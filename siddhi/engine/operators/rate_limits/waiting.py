@@ -232,11 +232,6 @@ def _wait(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one 
     _fire(run, rows, blocks, cells, heap, free, base, final, step_clocks[-1] + 1, step_clocks, floor, out)
 
 
-@state_kernel
-def _drop_first(run, blocks, heap, free):  # type: ignore[no-untyped-def]
-    _give_back(run, free, _pop(run, blocks, heap))
-
-
 class Waiting(Limiter):
     """Holds rows back and lets blocks of them out: of `span` events each, or at every tick of `span` milliseconds.
 
@@ -280,10 +275,8 @@ class Waiting(Limiter):
         return self.by_time
 
     def next_deadline_ms(self) -> int | None:
-        run = self._run
-        while run[HEAPED] and self._blocks[self._heap[0], NUMBER] < 0:  # its rows left with a run
-            _drop_first(run, self._blocks, self._heap, self._free)
-        return int(self._blocks[self._heap[0], TICK]) if run[HEAPED] else None
+        # The first block of the heap has rows: those whose rows left with a run are taken off when ticks have passed.
+        return int(self._blocks[self._heap[0], TICK]) if self._run[HEAPED] else None
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         size, run, base = batch.size, self._run, self.slots.used
