@@ -100,6 +100,8 @@ class PlanScaler:
                 self._look_at(snapshot, record)
             except CepError as error:  # the store, or another change of the plan, is in the way
                 paced_logger.problem(record.key.topology(), "plan not scaled plan=%s: %s", record.key, error.message)
+            except Exception:  # a fault in one plan must not keep the others from being scaled
+                paced_logger.exception("plan not scaled plan=%s", record.key)
 
     def _look_at(self, snapshot: ClusterSnapshot, record: PlanRecord) -> None:
         key, compiled = record.key, record.compiled

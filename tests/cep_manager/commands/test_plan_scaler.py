@@ -28,6 +28,8 @@ from cep_manager.config import (
 )
 from cep_manager.main import ManagerProcess
 from cep_manager.plans.outcomes import Outcome
+from cep_manager.plans.scaling import Scaling
+from cep_manager.plans.store import PlanStore
 from query_plan.xml import read_xml
 
 PLAN = """\
@@ -247,6 +249,30 @@ def test_a_plan_that_is_deployed_again_begins_without_the_history_of_the_former_
     deploy(address, PLAN).raise_for_status()
     manager.manager.scaler.look()
     assert scaling(address)["history"] == []
+
+
+def test_a_fault_in_one_plan_does_not_keep_others_from_being_scaled(
+    config: ManagerConfig, stage: Stage, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two plans the second is looked at although the first raises what no code expects."""
+    store, looked_at = PlanStore.scalings, []
+
+    def scalings(self: PlanStore, key: PlanKey) -> tuple[Scaling, ...]:
+        looked_at.append(key.plan)
+        if key.plan == looked_at[0]:
+            raise ZeroDivisionError
+        return store(self, key)
+
+    monkeypatch.setattr(PlanStore, "scalings", scalings)
+    slow = msgspec.structs.replace(config, scaling=msgspec.structs.replace(QUICK, interval_ms=3_600_000))
+    process = ManagerProcess(slow)
+    try:
+        for name in ("Storms", "Gales"):
+            deploy(address, PLAN.replace("Storms", name)).raise_for_status()
+        eventually(lambda: process.manager.scaler.look() or len(looked_at) > 1)
+        assert set(looked_at) == {"Storms", "Gales"}
+    finally:
+        process.close()
 
 
 def test_plans_that_give_a_number_are_left_alone_and_have_no_history(
