@@ -15,6 +15,6 @@ ARROW_TYPES: dict[AttributeType, pa.DataType] = {
     AttributeType.BOOL: pa.bool_(),
     AttributeType.OBJECT: pa.binary(),
 }
-"""An object travels as its JSON text, a set as an array."""
+"""An object is sent as its JSON text; a set becomes an array."""
 ARROW_TYPES_BY_NAME: dict[str, pa.DataType] = {type_.value: arrow_type for type_, arrow_type in ARROW_TYPES.items()}
-"""The same by the names that types have in SiddhiQL and in wire messages."""
+"""The same types by their names in SiddhiQL and in wire messages."""

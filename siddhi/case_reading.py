@@ -1,4 +1,4 @@
-"""Read cases of events and expected answers from JSON lines, and check that each can be played."""
+"""Read test cases, with events and expected results, from JSON lines, and check their form."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WHOLE = {AttributeType.INT: 31, AttributeType.LONG: 63}
 class Case:
     """A test case as read from its file. `document` is the whole JSON object.
 
-    `fault` says why it cannot be played, if so.
+    `fault` is the reason why it cannot be run, empty if it can.
     """
 
     id: str
@@ -41,7 +41,7 @@ class Case:
 
 
 class MalformedCaseError(SiddhiRuntimeError):
-    """A case that cannot be played, with the place and the reason."""
+    """A test case that cannot be run, with the position and the reason."""
 
     def __init__(self, message: str) -> None:
         """Create the error.
@@ -93,7 +93,7 @@ def _faulty(name: str, fault: str, feature: str = "", document: Mapping[str, Any
 
 
 def _fault(document: Mapping[str, Any]) -> str:
-    """Return what `document` lacks to be a case, nothing if it lacks nothing."""
+    """Return why `document` is not a valid case; empty if it is."""
     missing = [key for key in ("id", "app", "events") if key not in document]
     if missing:
         return f"is not a case, it has no {' and no '.join(missing)}"
@@ -106,14 +106,14 @@ def _fault(document: Mapping[str, Any]) -> str:
         return ""
     listen = document.get("listen")
     if not isinstance(listen, dict) or not all(_are_texts(listen.get(key, [])) for key in ("streams", "queries")):
-        return f"listen must say what to listen to, such as {_LISTEN}"
+        return f"listen must name what to listen to, such as {_LISTEN}"
     return _fault_of_expected(document)
 
 
 def _fault_of_expected(document: Mapping[str, Any]) -> str:
     expect = document.get("expect")
     if not isinstance(expect, dict):
-        return 'expect must say what comes out, such as {"streams": {"Out": [[1000, ["a", 1]]]}}'
+        return 'expect must contain the results, such as {"streams": {"Out": [[1000, ["a", 1]]]}}'
     listen = document["listen"]
     for stream, rows in _items(expect.get("streams")):
         if not _are_rows(rows):
@@ -148,7 +148,7 @@ def _are_rows(rows: Any) -> bool:
 
 
 def check_events(document: Mapping[str, Any], app: AnalysedApp) -> None:
-    """Check that each event of a case can be sent to `app`. Raises MalformedCaseError for the first that cannot."""
+    """Check that each event of a case can be sent to `app`. Raise MalformedCaseError for the first invalid one."""
     known = _query_names(app)
     for query in document["listen"].get("queries", ()):
         if query not in known:

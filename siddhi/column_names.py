@@ -1,4 +1,4 @@
-"""The columns of record batches: what each is called, inside the engine, on the wire and in files of results.
+"""The columns of record batches: their names inside the engine, on the wire and in files of results.
 
 A batch has a column with the times of its events, one with their kinds, and one for each attribute of the stream.
 """
@@ -10,9 +10,9 @@ from typing import Final
 TIMESTAMP: Final = "_timestamp"
 """int64: the time of each event in milliseconds."""
 KIND: Final = "_kind"
-"""int8: `siddhi.engine.columnar.kinds`; 0 for events outside of an app."""
+"""int8: `siddhi.engine.columnar.kinds`; 0 for events outside an app."""
 
-# A back-quoted name may contain anything except back-quotes, so no attribute can have the name of one of these columns.
+# A quoted attribute name cannot contain back-quotes, so these column names cannot clash with attributes.
 _COLUMNS: Final = {name: f"`{name}`" for name in (TIMESTAMP, KIND)}
 _ATTRIBUTES: Final = {column: name for name, column in _COLUMNS.items()}
 
@@ -20,11 +20,14 @@ _ATTRIBUTES: Final = {column: name for name, column in _COLUMNS.items()}
 def column_name(attribute: str) -> str:
     """Return the column of `attribute`.
 
-    It has the attribute's name, in back-quotes where every batch has a column of that name anyway.
+    It has the attribute's name, in back-quotes if every batch has a column of that name already.
     """
     return _COLUMNS.get(attribute, attribute)
 
 
 def attribute_name(column: str) -> str:
-    """Return the attribute of `column`, which is neither the times nor the kinds; the inverse of `column_name`."""
+    """Return the attribute of `column`, which is neither the times nor the kinds.
+
+    This is the inverse of `column_name`.
+    """
     return _ATTRIBUTES.get(column, column)

@@ -1,7 +1,6 @@
-"""What a process that runs plans' own code gives up: life beyond its parent, and the rights of root.
+"""Restrict a process that runs code of plans: end it with its parent, and drop the rights of root.
 
-Both are of Linux. The kernel forgets that a process ends with its parent when its user changes, so `leave_root` comes
-first.
+Both are specific to Linux. A change of user cancels the end with the parent, so call `leave_root` first.
 """
 
 from __future__ import annotations
@@ -14,25 +13,25 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1
 """The option of prctl(2) for the signal that a process gets when the thread that started it ends."""
 UNPRIVILEGED = 65_534
-"""The number of the user and group `nobody`."""
+"""The id of the user and group `nobody`."""
 _NEEDED = 1 << 5 | 1 << 6 | 1 << 7
 """CAP_KILL, CAP_SETGID and CAP_SETUID: without the first, a parent that is root could not end such a process."""
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
-    """Let the kernel send this process a signal when its parent ends, even if this process is stopped.
+    """Have the kernel signal this process when its parent ends, even if this process is stopped.
 
-    The kernel means the thread that started the process (see `cep_common.process.child_processes.start`), and does not
-    tell a process whose parent has already ended.
+    Parent means the thread that started the process (see `cep_common.process.child_processes.start`). There is no
+    signal if the parent has already ended.
     """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
 def leave_root() -> bool:
-    """Continue as the user `nobody` if this is root, who has no limit of processes; return whether this is not root.
+    """Switch to the user `nobody` if this is root, whose number of processes is unlimited.
 
-    Files and modules of root can no longer be read afterwards. Where the process may not change its user, as in some
-    containers, or its parent could not end it then, it remains root.
+    Return whether this is not root. Files and modules of root are unreadable afterwards. The process remains root if it
+    may not change its user, as in some containers, or if its parent could not end it then.
     """
     if os.geteuid():
         return True

@@ -9,7 +9,7 @@
     │ │ │ │ │ │ ┌ years 1970-2099, may be left out
     0 0 9 ? * MON-FRI *
 
-Times are UTC. croniter computes them; what is read here is Quartz's way to write and to count.
+Times are UTC. croniter computes them; this module translates Quartz's syntax and numbering.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ITEM = re.compile(r"(?P<low>\*|\w+)(-(?P<high>\w+))?(/(?P<step>\d+))?", re.ASCI
 
 
 class CronError(ValueError):
-    """A text that is not a valid cron expression; `hint` shows how to write the probable intention."""
+    """An invalid cron expression; `hint` shows the probable intention."""
 
     def __init__(self, message: str, hint: str = SHAPE) -> None:
         """Create the error.
@@ -45,7 +45,7 @@ class CronError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """The values of a field; `shift` is what croniter's numbers of the same things are less."""
+    """The values of a field; `shift` is the difference between Quartz's and croniter's numbers."""
 
     name: str
     low: int
@@ -54,7 +54,7 @@ class _Field:
     shift: int = 0
 
     def number(self, text: str) -> int:
-        """Return the number that `text` means; raise `CronError` when it is not valid in this field."""
+        """Return the number of `text`; raise `CronError` when it is invalid in this field."""
         if text in self.names:
             return self.names.index(text) + 1
         if text.isdecimal() and self.low <= int(text) <= self.high:
@@ -65,7 +65,7 @@ class _Field:
         raise CronError(f"'{text}' is not a value of {self.name}", f"{self.name} go from {values}")
 
     def translated(self, text: str) -> str:
-        """Return the field `text` as croniter reads it."""
+        """Return the field `text` in croniter's syntax."""
         return ",".join(self._item(item) for item in text.split(","))
 
     def _item(self, text: str) -> str:
@@ -103,7 +103,7 @@ _YEARS = _Field("years", 1970, _LAST_YEAR)
 
 @dataclass(frozen=True, slots=True)
 class CronSchedule:
-    """A parsed cron text.
+    """A parsed cron expression.
 
     `before_last` is set if only the day that many days before the last of the month matches.
     """
@@ -113,7 +113,7 @@ class CronSchedule:
     before_last: int | None = None
 
     def next_after(self, time_ms: int) -> int | None:
-        """Return the first time after `time_ms` (both milliseconds since 1970, UTC) that matches the text.
+        """Return the first matching time after `time_ms` (both milliseconds since 1970, UTC).
 
         Return None when there is none until the end of 2099.
         """
@@ -138,12 +138,15 @@ class CronSchedule:
         return None
 
     def _day(self, time: datetime) -> int:
-        """Return the only day of the month of `time` that counts, its own when all do."""
+        """Return the only day of the month that matches, or the day of `time` when all do."""
         return time.day if self.before_last is None else _month_days(time) - self.before_last
 
 
 def parse_cron(text: str) -> CronSchedule:
-    """Return the schedule that the Quartz cron `text` says; `CronError` when it says none, or one that never comes."""
+    """Return the schedule of the Quartz cron expression `text`.
+
+    Raise `CronError` when it is invalid or never matches.
+    """
     fields = text.upper().split()
     if len(fields) not in (6, 7):
         count = f"{len(fields)} field" + ("" if len(fields) == 1 else "s")
@@ -169,7 +172,7 @@ def parse_cron(text: str) -> CronSchedule:
 
 
 def _days_of_month(text: str) -> tuple[str, int | None]:
-    """Return the days of the month for croniter, and how far before the last day if that is what the text says."""
+    """Return the days of the month for croniter, and the offset from the last day, if the field has one."""
     if text == "L":
         return "l", None
     if text == "LW":

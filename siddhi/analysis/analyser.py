@@ -1,4 +1,4 @@
-"""From syntax tree to analysed app."""
+"""Turn a syntax tree into an analysed app."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class _ElementAnalyser:
                 yield _written_name(element, Problems()) or f"query_{number}"
 
     def _name(self, query: ast.Query, taken: set[str]) -> str:
-        """Return the name of the next query, and add it to the names that are `taken`, with its place."""
+        """Return the name of the next query, and add it with its position to the names that are `taken`."""
         self._queries += 1
         name = _written_name(query, self._context.problems) or f"query_{self._queries}"
         self._take(name, query, taken)

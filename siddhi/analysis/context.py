@@ -14,10 +14,10 @@ from siddhi.registry import Registry
 
 @dataclass(frozen=True)
 class Context:
-    """The analysis of one app: its registry, its symbols and the problems found so far.
+    """The analysis of one app: its registry, symbols and problems so far.
 
-    `dialect_3x` is set for execution plans (`@Plan:name`), which follow Siddhi 3.x where it differs; `playback` is
-    set where event time drives the clock.
+    `dialect_3x` is set for execution plans (`@Plan:name`), which follow Siddhi 3.x where it differs; `playback` is set
+    where event time drives the clock.
     """
 
     registry: Registry

@@ -40,7 +40,10 @@ _ORDER = (
 
 
 def analyse_definitions(context: Context, definitions: tuple[ast.Definition, ...]) -> None:
-    """Add the symbols of all definitions; definitions that depend on others come after them, in any text order."""
+    """Add the symbols of all definitions.
+
+    Definitions that depend on others come last, whatever their order in the text.
+    """
     for kind in _ORDER:
         for definition in definitions:
             if isinstance(definition, kind):
@@ -116,7 +119,7 @@ def _define_table(context: Context, definition: ast.TableDefinition) -> None:
 
 
 def _indexes(context: Context, definition: ast.TableDefinition, schema: Schema) -> list[str]:
-    """Return the attributes that a table in memory is indexed by."""
+    """Return the indexed attributes of a table in memory."""
     indexes: list[str] = []
     for index in find_all(definition.annotations, "Index"):
         if len(index.elements) != 1:
@@ -130,9 +133,10 @@ def _indexes(context: Context, definition: ast.TableDefinition, schema: Schema) 
 
 
 def _keys_3x(context: Context, schema: Schema, annotations: tuple[ast.Annotation, ...]) -> tuple[list[str], list[str]]:
-    """Return the attributes by which an insert replaces a row, and those with an index, of an execution plan's table.
+    """Return the key attributes and the indexed attributes of an execution plan's table.
 
-    An `@IndexBy` of a table in memory declares such a key, in a database an index.
+    An insert replaces the row with the same key. `@IndexBy` declares a key of a table in memory, and an index of one in
+    a database.
     """
     indexes = list(find_all(annotations, "IndexBy"))
     if not context.dialect_3x:
@@ -150,7 +154,7 @@ def _keys_3x(context: Context, schema: Schema, annotations: tuple[ast.Annotation
 
 
 def _store_indexes(definition: ast.TableDefinition, schema: Schema) -> list[str]:
-    """Return the attributes by which a table with `@store` is indexed.
+    """Return the indexed attributes of a table with `@store`.
 
     There, `@Index` and `@IndexBy` may contain options of the store (several attributes, an order); only plain attribute
     names count here.
@@ -163,7 +167,7 @@ def _store_indexes(definition: ast.TableDefinition, schema: Schema) -> list[str]
 def _attribute(schema: Schema, name: str, *, any_case: bool) -> str | None:
     """Return the attribute that an annotation calls `name`.
 
-    Names of a database's columns may be written in any case, unless attributes differ by nothing else.
+    Letter case is ignored, as in databases, unless attributes differ only in case.
     """
     if name in schema:
         return name

@@ -1,4 +1,4 @@
-"""Iterates over everything inside a part of an analysed app."""
+"""Iterate over all nodes of an analysed app."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from siddhi.structure import field_names
 
 
 def parts_of(node: object) -> Iterator[object]:
-    """Yield `node` and every part of it, outer ones and former ones first, without the syntax that it came from."""
+    """Yield `node` and all nodes inside it, parents and earlier siblings first; syntax nodes are left out."""
     waiting = [node]
     while waiting:
         part = waiting.pop()

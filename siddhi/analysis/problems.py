@@ -1,4 +1,4 @@
-"""The list of what is wrong with an app, filled by all parts of the analysis."""
+"""The problems of an app, collected by all parts of the analysis."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from siddhi.language.ast import Span
 
 
 class Problems:
-    """Problems in the order in which they were found; the same one is put down once."""
+    """Problems in the order in which they were found, each once."""
 
     def __init__(self) -> None:
         """Create an empty collection."""
         self._found: dict[Problem, None] = {}
 
     def add(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
-        """Put the problem down. Raises SiddhiAnalysisError with those so far once there are too many to read."""
+        """Record the problem. Raise SiddhiAnalysisError with all of them once there are too many to read."""
         self._found[Problem(code, message, hint, span)] = None
         if len(self._found) > MOST_PROBLEMS:
             shown = self.all()[:MOST_PROBLEMS]

@@ -1,4 +1,4 @@
-"""What queries do with the values of events, according to the text of the app."""
+"""How queries use the values of events, according to the text of the app."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def attributes_always_read(app: AnalysedApp, stream: str) -> frozenset[str] | No
 
 
 def _readers(app: AnalysedApp) -> Iterator[SourceInput | PartitionKey]:
-    """Yield all that takes events."""
+    """Yield all queries, partitions and aggregations that read events."""
     for element in (*app.aggregations.values(), *app.elements):
         if isinstance(element, AnalysedPartition):
             yield from element.keys

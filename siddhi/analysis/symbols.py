@@ -22,7 +22,8 @@ from siddhi.language import ast
 class Symbols:
     """Definitions by id.
 
-    `broken` holds ids whose definition has problems; their readers are not checked. A function with problems is None.
+    `broken` contains ids whose definition has problems; their readers are not checked. A function with problems is
+    None.
     """
 
     streams: dict[str, AnalysedStream] = field(default_factory=dict)
@@ -36,7 +37,7 @@ class Symbols:
     broken: set[str] = field(default_factory=set)
 
     def kind_of(self, name: str) -> SourceKind | None:
-        """Return what `name` is, or None."""
+        """Return the kind of the definition called `name`, or None."""
         if name in self.triggers:
             return SourceKind.TRIGGER
         for kind, known in (
@@ -61,7 +62,10 @@ class Symbols:
         return (*self.streams, *self.tables, *self.windows, *self.aggregations)
 
     def find_source(self, source: ast.SingleInput, problems: Problems) -> tuple[SourceKind, str, Schema] | None:
-        """Return kind, id and schema of what `source` names; None if it is unknown (reported) or has errors."""
+        """Return kind, id and schema of the definition that `source` names.
+
+        None if it is unknown (reported) or has errors.
+        """
         if source.inner:
             return self._find_inner(source, problems)
         if source.fault:

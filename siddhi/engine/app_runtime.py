@@ -98,7 +98,7 @@ class AppRuntime:
         self._junctions = self._build_junctions()
         self._inlets: dict[str, BatchReader] = {}
         self._fast_paths: dict[str, FastPath] = {}
-        """By source stream; streams without a fast path are missing."""
+        """Fast paths by source stream; streams without one are missing."""
         self._places: list[PartitionPlace] = []
         named = [self.windows[key] for key in hash_map_order(self.windows, len(self.windows) + 1)]
         self._nodes: list[AppNode] = [*named, *self._build_aggregations()]
@@ -157,17 +157,16 @@ class AppRuntime:
             self._junctions[node.name] = Junction(node.name, source.schema, self.pool, partitioned=True)
         return [*nodes, *queries]
 
-    # ---- life
+    # ---- lifecycle
 
     def start(self, now_ms: int | None = 0) -> None:
         """Start the app, which then accepts events.
 
-        A clock at 0 counts as not set: the first event, or the first time to which the clock is advanced, sets it in
-        one step. Periods then count from 0, which under playback is long ago.
+        A clock at 0 counts as not set: the first event, or the first call of `advance_time`, sets it in one step.
+        Periods then start at 0, which under playback is long ago.
 
         Args:
-            now_ms: Initial time of the clock; None takes that of the first event, or the first time to which the clock
-                is advanced.
+            now_ms: Initial time of the clock; None takes that of the first event or call of `advance_time`.
         """
         self._started = True
         self._awaits_clock = now_ms is None
@@ -248,7 +247,7 @@ class AppRuntime:
         columns, stamps = inlet.read(records, now)
         if as_chunk:
             clocks = self._jump(stamps)
-            columns, stamps = inlet.read(records, now)  # as time passed, strings may have got other codes
+            columns, stamps = inlet.read(records, now)  # again: timers may have changed the codes of strings
             shown = self._clock.shown
             self._move_clock(clocks)
             floor = int(clocks[0])
@@ -296,13 +295,13 @@ class AppRuntime:
         self._upkeep.run(roots, clocks, floor, shown)
 
     def _went_short(self, fast_path: FastPath, inlet: BatchReader, records: pa.RecordBatch) -> bool:
-        """Run `records` by the fast path if it is open; return False, with nothing done, if it is not."""
+        """Run `records` on the fast path if it is open; otherwise return False without a change."""
         rows = records.num_rows
         clock = self._clock
         if not clock.is_set or clock.last != clock.events or self._awaits_clock or not fast_path.is_open(rows):
             return False
         if fast_path.strings and not fast_path.strings <= inlet.coded:
-            return False  # on the long way strings that only pass by stay out of the pool
+            return False  # on the general path strings that are only passed on stay out of the pool
         passed = fast_path.run(records, rows, inlet.layout_of(records.schema), clock, self._steps.watch)
         if passed is None:
             return False
@@ -314,7 +313,7 @@ class AppRuntime:
         return True
 
     def _now(self, now_ms: int | None) -> int:
-        """Return the time of day, which never goes back.
+        """Return the time of day, which never goes backwards.
 
         Raises:
             SiddhiRuntimeError: `not-started`.
@@ -324,7 +323,7 @@ class AppRuntime:
         return self._clock.told(now_ms)
 
     def _move_clock(self, clocks: Int64Array) -> int:
-        """Move the clock to the last of `clocks`; return the earliest time that a timer shows on the way."""
+        """Move the clock to the last of `clocks`; return the earliest time that timers see on the way."""
         if self._awaits_clock:
             self._begin(int(clocks[0]))
         clock = self._clock
@@ -334,22 +333,22 @@ class AppRuntime:
         return clock.move(clocks)
 
     def _begin(self, clock: int) -> None:
-        """Start the nodes of an app that has waited for its clock, at `clock`."""
+        """Start the nodes at `clock` if they have waited for the first time."""
         self._awaits_clock = False
         for node in self._nodes:
             node.start(clock)
 
     def _jump(self, stamps: Int64Array) -> Int64Array:
-        """Return the clock at a chunk, which moves it in one step from before its first to its last event.
+        """Return the clock for a chunk, which moves in one step from before its first event to its last.
 
-        Timers that are due between show the time of the last event.
+        Timers due in between see the time of the last event.
         """
         if self.app.playback:
             self.advance_time(int(stamps[0]) - 1)
         return self._clock.at_rows(stamps[-1:])
 
     def _inlet(self, stream: str) -> BatchReader:
-        """Return the reader of events from outside for `stream`, which is kept for later calls.
+        """Return the reader of events from outside for `stream`, and keep it for later calls.
 
         Raises:
             SiddhiRuntimeError: `unknown-stream`.
@@ -391,7 +390,7 @@ class AppRuntime:
         """
         return None if self._awaits_clock else self._upkeep.next_deadline_ms()
 
-    # ---- questions
+    # ---- on-demand queries
 
     def query(self, query: model.AnalysedOnDemandQuery) -> pa.RecordBatch | None:
         """Run an on-demand query on a table, named window or aggregation.
@@ -424,7 +423,7 @@ class AppRuntime:
         return write_snapshot(self.saved())
 
     def saved(self) -> SavedApp:
-        """Return the state that `snapshot` serialises."""
+        """Return the state that `snapshot` would serialise."""
         self._steps.settle(self._clock.last)
         return self.state.saved(self._fingerprint, self._clock.saved(), waits=self._awaits_clock)
 
@@ -439,11 +438,11 @@ class AppRuntime:
         """
         saved = read_snapshot(data)
         if saved.app != self._fingerprint:
-            raise unusable("snapshot-of-another-app", "it is of another app")
+            raise unusable("snapshot-of-another-app", "it belongs to another app")
         self.go_on(saved)
 
     def go_on(self, saved: SavedApp) -> None:
-        """Continue from `saved`, which may come from an app with another text but the same state parts.
+        """Continue from `saved`, which may come from an edited app with the same parts of state.
 
         Args:
             saved: What `saved` returned.

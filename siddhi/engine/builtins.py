@@ -16,7 +16,7 @@ from siddhi.plugins.loading import load_implementations
 
 
 def load(*packages: ModuleType) -> None:
-    """Import every module of `packages`, which makes their members known to their families."""
+    """Import every module of `packages`, whose registrations run on import."""
     for package in packages:
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{package.__name__}.{module.name}")

@@ -6,8 +6,11 @@ They have their own module, so that code which only configures engines does not 
 from __future__ import annotations
 
 MAX_PARTIAL_MATCHES = 5_000_000
-"""A pattern holds no more partial matches than this, some 2 GB of them, unless the configuration sets another limit."""
+"""The maximum number of partial matches of a pattern (about 2 GB) unless the configuration sets another limit."""
 MAX_CASCADE_DEPTH = 10_000
-"""Events. An event may cause another one, and so on, this many times before the cascade is considered endless."""
+"""The maximum length of a cascade, in which one event causes the next, before it is considered endless."""
 MAX_RESULT_CHARACTERS = 4 * 1024 * 1024
-"""Characters of a text that a function returns. A row with a longer one would not fit into a message between stages."""
+"""The maximum number of characters of a function's result.
+
+A longer text would not fit into a message between stages.
+"""

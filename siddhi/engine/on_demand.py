@@ -1,4 +1,4 @@
-"""Questions and changes put to a running app's tables, named windows and aggregations from outside."""
+"""Run on-demand queries on a running app's tables, named windows and aggregations."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from siddhi.language.ast import EventType
 def run_on_demand(
     query: model.AnalysedOnDemandQuery, environment: Environment, context: OperatorContext, clock: int
 ) -> EventBatch | None:
-    """Return what `query` finds, None when that is nothing; a change gives no rows.
+    """Return the rows that `query` finds, None if there are none; a change returns no rows.
 
-    `SiddhiRuntimeError` with code `table-refused` when the table refused rows whose primary key was in use, with code
-    `query-failed` when a function failed.
+    Raise `SiddhiRuntimeError` with code `table-refused` when the table refused rows whose primary key was in use, with
+    code `query-failed` when a function failed.
     """
     if query.source is not None:
         found = _select(query, _rows(query, environment, context, clock), context)
@@ -40,7 +40,7 @@ def run_on_demand(
     rows = _one_row(clock)
     if query.selection is not None:
         rows = _select(query, rows, context)
-    else:  # as in Siddhi, names that no `select` gives are those of an event that has nothing
+    else:  # as in Siddhi, names that are not selected refer to an empty event
         nulls = {name: Column.nulls(type_, context.pool, 1) for name, type_ in output.schema.attributes}
         rows = rows.with_columns(nulls)
     compiler = ExpressionCompiler(context, in_table=environment.in_table)

@@ -1,4 +1,4 @@
-"""The built-in windows, aggregators, functions and stream functions: what they are called and what they take."""
+"""The built-in windows, aggregators, functions and stream functions: names and parameters."""
 
 from __future__ import annotations
 

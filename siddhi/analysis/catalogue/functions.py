@@ -65,7 +65,7 @@ def _function(
 FUNCTIONS: tuple[Declaration, ...] = (
     _function(
         "cast",
-        "the value as another type: numbers widened or cut; an event whose value is none of it fails",
+        "the value as another type: numbers are widened or truncated; an event with any other value fails",
         _named_type,
         takes(_VALUE, _TYPE_NAME),
     ),
@@ -79,7 +79,7 @@ FUNCTIONS: tuple[Declaration, ...] = (
     ),
     _function(
         "ifThenElse",
-        "the one or the other, as the condition has it",
+        "the second argument if the condition is true, else the third",
         _branch_type,
         takes(value("condition", BOOL, "null is false"), value("then", ANY), value("else", ANY)),
     ),

@@ -23,20 +23,20 @@ from siddhi.registry import Arguments, CallError, Declaration, Kind, Overload, P
 _LENGTH = constant("length", INT, "how many events")
 _TIME = constant("time", TIME, "how long, in milliseconds or as a time such as 1 min")
 _STREAMING = constant(
-    "stream.current.event", BOOL, "true: events pass at once and the batch only ends what they are summed over"
+    "stream.current.event", BOOL, "true: events pass at once, and the end of a batch resets the aggregates"
 )
 _START = constant("start.time", TIME, "the time to which batch ends are aligned, in milliseconds")
 _EXTERNAL = attribute("timestamp", LONG, "the attribute that holds the event's time in milliseconds")
 _GAP = constant("session.gap", LONG, "the silence that ends a session, such as 5 sec")
-_KEY = attribute("session.key", STRING, "the attribute that tells sessions apart")
-_LATENCY = constant("allowed.latency", LONG, "how long a session still takes late events; at most the gap")
+_KEY = attribute("session.key", STRING, "the attribute that identifies the session")
+_LATENCY = constant("allowed.latency", LONG, "how long a session accepts late events; at most the gap")
 _COUNT = constant("event.count", INT, "how many values")
 _SUPPORT = constant("support", DOUBLE, "the share")
 _ERROR = constant("error", DOUBLE, "the error allowed")
 _ATTRIBUTE = attribute("attribute", STRING, "the attribute that holds the value; all that are selected, if not given")
 _ATTRIBUTE_3X = attribute("attribute", ANY, "an attribute of the stream")
 _SORTED = attribute("attribute", NUMERIC | STRING, "what is sorted by")
-_ORDER = constant("order", STRING, "'asc' or 'desc'; needed when there are further attributes")
+_ORDER = constant("order", STRING, "'asc' or 'desc'; required before further attributes")
 _FURTHER = value("further", NUMERIC | STRING, "a further attribute, or 'asc' or 'desc' behind one")
 _SORTED_3X = value("attribute", ANY, "an attribute, or 'asc' or 'desc' behind one")
 
@@ -65,7 +65,7 @@ def _check_sort(arguments: Arguments) -> None:
     for position, argument in enumerate(arguments[1:], start=1):
         is_order = attribute_came and argument.type is AttributeType.STRING
         if str(argument.value).lower() not in {"asc", "desc"} if is_order else not argument.attribute:
-            hint = "what follows an attribute and is a string is its order: write 'asc' in between"
+            hint = "a string after an attribute is its order: write 'asc' in between"
             message = "sort takes attributes, each followed by 'asc' or 'desc' if you like"
             raise CallError(message, position, hint if is_order and argument.attribute else None)
         attribute_came = not is_order
@@ -104,8 +104,8 @@ WINDOWS: tuple[Declaration, ...] = (
         takes(_EXTERNAL, _TIME),
         *(
             takes(_EXTERNAL, _TIME, start, *rest)
-            for start in (_START, value("start.time", LONG, "what the first event gives as the start time"))
-            for timeout in (constant("timeout", TIME, "how long to wait for more events before the batch goes out"),)
+            for start in (_START, value("start.time", LONG, "the attribute of the first event with the start time"))
+            for timeout in (constant("timeout", TIME, "how long to wait for more events before the batch is emitted"),)
             for replaced in (constant("replace.with.batchtime", BOOL, "give events the batch's end as timestamp"),)
             for rest in ((), (timeout,), (timeout, replaced))
         ),
@@ -144,8 +144,8 @@ WINDOWS: tuple[Declaration, ...] = (
     ),
     _window(
         "cron",
-        "the events between two times of a Quartz cron text",
-        takes(constant("cron.expression", STRING, "the text, such as '0 */5 * * * ?'; its times are UTC")),
+        "the events between two times of a Quartz cron expression",
+        takes(constant("cron.expression", STRING, "the cron expression, such as '0 */5 * * * ?', in UTC")),
         check=_check_cron,
     ),
     _window("delay", "every event, later", takes(_TIME)),

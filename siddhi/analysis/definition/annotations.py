@@ -1,4 +1,4 @@
-"""Settings made by annotations; unknown annotations are ignored, as in Siddhi."""
+"""Settings from annotations; unknown annotations are ignored, as in Siddhi."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class AppSettings:
 
 
 def find(annotations: Iterable[ast.Annotation], name: str) -> ast.Annotation | None:
-    """Return the first annotation called `name`, in any case."""
+    """Return the first annotation called `name`, in any letter case."""
     return next(find_all(annotations, name), None)
 
 
 def find_all(annotations: Iterable[ast.Annotation], name: str) -> Iterator[ast.Annotation]:
-    """Yield the annotations with the name, in any case."""
+    """Yield the annotations with the name, in any letter case."""
     return (annotation for annotation in annotations if annotation.name.casefold() == name.casefold())
 
 
 def find_only(annotations: Iterable[ast.Annotation], name: str, problems: Problems) -> ast.Annotation | None:
-    """Return the annotation called `name`; a second one is a problem."""
+    """Return the annotation called `name`; report a second one."""
     found = list(find_all(annotations, name))
     for more in found[1:]:
         problems.add("duplicate-annotation", f"@{more.name} is given twice", more.span)
@@ -57,14 +57,14 @@ def app_settings(app: ast.App, problems: Problems) -> AppSettings:
     find_only(app.annotations, "enforceOrder", problems)
     transports = find_only(app.annotations, "transportChannelCreationEnabled", problems)
     if statistics is not None and (statistics.value("enable") or "").casefold() == "true":
-        statistics = None  # Siddhi asks for no more
+        statistics = None  # Siddhi checks no more
     for annotation in (name, statistics, transports):
         _check_single_value(annotation, problems)
     return AppSettings(name.value() if name is not None else None, dialect_3x, playback is not None, idle, increment)
 
 
 def _check_single_value(annotation: ast.Annotation | None, problems: Problems) -> None:
-    """Put down a second value without a name, where one is asked for."""
+    """Report a second unnamed value where one is expected."""
     unnamed = [element for element in annotation.elements if element.key is None] if annotation is not None else []
     for more in unnamed[1:]:
         problems.add(
@@ -129,7 +129,7 @@ def on_error_action(annotations: tuple[ast.Annotation, ...], problems: Problems)
 
 
 def check_async(annotations: tuple[ast.Annotation, ...], problems: Problems) -> None:
-    """Put down numbers of `@async` that no stream can have."""
+    """Report invalid numbers of `@async`."""
     annotation = find_only(annotations, "async", problems)
     for element in annotation.elements if annotation is not None else ():
         key = (element.key or "").casefold()

@@ -1,4 +1,4 @@
-"""The sizes of an aggregation's buckets and how people write them, alone and in the times of `@purge`."""
+"""The bucket sizes of an aggregation and their spellings, which times of `@purge` share."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _LARGEST_INT = 2**31 - 1
 
 
 def duration_named(text: str) -> str | None:
-    """Return the duration (`sec` … `year`) that `text` names in any case, or None."""
+    """Return the duration (`sec` … `year`) that `text` names in any letter case, or None."""
     return SPELLINGS.get(text.lower())
 
 
 def duration_hint(text: str) -> str:
-    """Return what may have been meant by `text`, which names none."""
+    """Return a hint for `text`, which names no duration."""
     return did_you_mean(text, SPELLINGS) or "write 'seconds', 'minutes', 'hours', 'days', 'months' or 'years'"
 
 
 def purge_time_ms(text: str) -> int | None:
-    """Return the milliseconds of a time of `@purge`, None when `text` is not a time.
+    """Return the milliseconds of a time of `@purge`; None when `text` is not a time.
 
-    Only the first number in `text` and the unit of the first words count, as in Siddhi: `1 hour 30 min` is an hour.
+    As in Siddhi, only the first number and the unit of the first words count: `1 hour 30 min` is an hour.
     """
     number, words = _NUMBER.search(text), _WORDS.search(text)
     duration = None if words is None else duration_named(words[0].strip(_BLANKS))

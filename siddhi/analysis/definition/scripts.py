@@ -11,7 +11,7 @@ from siddhi.scripts.language import ScriptError
 
 
 def analyse_function(context: Context, definition: ast.FunctionDefinition) -> AnalysedFunction | None:
-    """Return the function; None if its language or its text is refused."""
+    """Return the function; None if its language or its text is invalid."""
     problems = context.problems
     language = usable_language(context.registry, definition.language, definition.span, problems)
     if language is None:

@@ -1,4 +1,4 @@
-"""Windows, and the conditions that the expression windows take as texts."""
+"""Windows, and the conditions that expression windows take as text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BY_EXPRESSION = frozenset({"expression", "expressionBatch"})
 def analyse_window(
     context: Context, call: ast.FunctionCall, slot: Slot, named: Slot | None = None
 ) -> HandlerCall | None:
-    """Return the analysed window `call` over events of `slot`, None when something is wrong.
+    """Return the analysed window `call` over events of `slot`, None when it has problems.
 
     The window's arguments refer to the events as `named`.
     """
@@ -39,8 +39,8 @@ def analyse_window(
 def analyse_window_condition(text: str, schema: Schema, slot: int, registry: Registry) -> TypedExpression:
     """Return the typed condition that `text` says about the events of a window over `schema`, in slot `slot`.
 
-    Plain names mean the event that is looked at, `first` and `last` (index 0 and last) the window's ends. SiddhiError
-    when the text is no condition.
+    Plain names refer to the event under test, `first` and `last` (index 0 and last) to the window's ends. Raise
+    SiddhiError when the text is not a condition.
     """
     problems, symbols = Problems(), Symbols()
     calls = CallChecker(registry, symbols.functions, problems, dialect_3x=False)
@@ -84,7 +84,7 @@ def _constant_condition(
         if typed is not None:
             return typed
         found = inner.all()
-    for problem in found:  # places inside the text are no places of the app
+    for problem in found:  # positions inside the text are not positions of the app
         message = f"in the expression of '{call.name}': {problem.message}"
         context.problems.add(problem.code, message, call.arguments[0].span, problem.hint)
     return None

@@ -1,4 +1,4 @@
-"""Checks of calls against declarations: overload, rules of its own, result type."""
+"""Check calls against declarations: overload, the declaration's own rules, result type."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from siddhi.language import ast
 from siddhi.registry import Argument, Arguments, CallError, Declaration, Kind, Overload, Parameter, Registry
 
 _IN_OTHER_WORDS = {"isnull": "write `x is null`"}
-"""Functions that early versions of Siddhi 3 had, and what says the same."""
+"""Functions of early versions of Siddhi 3, and their replacements."""
 
 
 class CallChecker:
@@ -45,9 +45,8 @@ class CallChecker:
     ) -> Call | Aggregate | None:
         """Return the typed call of a function or an aggregator.
 
-        If there is no such call, record the problem and return None.
-
-        `arguments` is None if they have problems of their own; the name is resolved all the same.
+        If there is none, record the problem and return None. `arguments` is None if they have problems; the name is
+        checked anyway.
         """
         if not call.namespace and call.name in self._functions:
             script = self._functions[call.name]
@@ -84,7 +83,7 @@ class CallChecker:
     def find(self, kind: Kind, call: ast.FunctionCall) -> Declaration | None:
         """Return the declaration of a window or stream function.
 
-        Without one, report a problem and return None.
+        Report a problem and return None if there is none.
         """
         declaration = self._find(kind, call)
         if declaration is None:
@@ -123,7 +122,7 @@ class CallChecker:
         return True
 
     def facts(self, arguments: tuple[TypedExpression, ...]) -> Arguments:
-        """Return what rules may know of the arguments."""
+        """Return the facts about the arguments that rules may use."""
         return _facts(arguments)
 
     def _find(self, kind: Kind, call: ast.FunctionCall) -> Declaration | None:
@@ -152,7 +151,7 @@ class CallChecker:
 
 
 def _meant(call: ast.FunctionCall, written: str, known: list[str], extensions: set[str]) -> str | None:
-    """Return the one of the `known` names that was probably meant, None if there is none.
+    """Return the most similar of the `known` names, None if there is none.
 
     With a namespace only names of that extension are candidates. For an unknown namespace only an extension with a
     function of that name is suggested, as the namespace may be misspelt.

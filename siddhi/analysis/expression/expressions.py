@@ -1,4 +1,4 @@
-"""Types for expressions: each syntax node becomes a typed one, or a problem."""
+"""Type expressions: each syntax node becomes a typed node, or a problem."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ORDERS = frozenset(["<", "<=", ">", ">="])
 
 
 class ExpressionAnalyser:
-    """Gives types to expressions of one scope. Every method returns None when it has put down a problem."""
+    """Types the expressions of one scope. Every method returns None after it has recorded a problem."""
 
     def __init__(self, scope: Scope, symbols: Symbols, calls: CallChecker, problems: Problems) -> None:
         """Create the analyser of one scope's expressions.
@@ -42,7 +42,7 @@ class ExpressionAnalyser:
             scope: The attributes that expressions may name.
             symbols: The definitions of the app.
             calls: Checks calls.
-            problems: Collects what is found.
+            problems: Receives the problems found.
         """
         self.scope = scope
         self._symbols = symbols
@@ -89,7 +89,7 @@ class ExpressionAnalyser:
         return typed
 
     def analyse_arguments(self, call: ast.FunctionCall) -> tuple[TypedExpression, ...] | None:
-        """Return the typed arguments of a call; `*` means all attributes of the own input, or of all inputs."""
+        """Return the typed arguments of a call; `*` means all attributes of the single input, or of all inputs."""
         typed = self._all_attributes(call) if call.star else [self._argument(argument) for argument in call.arguments]
         found = tuple(argument for argument in typed if argument is not None)
         return found if len(found) == len(typed) else None
@@ -217,10 +217,10 @@ class ExpressionAnalyser:
 
 
 def _common_type(operator: str, left: TypedExpression, right: TypedExpression) -> str | None:
-    """Return how two operands that an operator cannot take might meet."""
+    """Return a hint how two operands of different types can be combined."""
     types = {left.type, right.type}
     if AttributeType.STRING in types and any(map(is_number, types)):
         return "convert one of them, as in convert(…, 'double')"
     if operator in _ORDERS and types <= {AttributeType.STRING, AttributeType.BOOL}:
-        return "strings and bools know `==` and `!=` only"
+        return "strings and bools support only `==` and `!=`"
     return None

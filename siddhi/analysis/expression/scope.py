@@ -1,4 +1,4 @@
-"""The attributes that an expression can refer to, and what their names mean."""
+"""The attributes that an expression can refer to, and the resolution of their names."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ class Slot:
     """An input of a query.
 
     `hidden` is set for an input that comes later in the text than the expression, `counted` for one that may contain
-    several events, `named` for one with an alias. `index` is the event that a reference without an index means
-    (`first`, `last` of a window). A `lone` slot, a side of a join, has one event, which is both `[0]` and `[last]`, and
-    none at any other index.
+    several events, `named` for one with an alias. `index` is the event of a reference without an index (`first`, `last`
+    of a window). A `lone` slot, a side of a join, has exactly one event, which is both `[0]` and `[last]`.
     """
 
     number: int
@@ -35,16 +34,15 @@ class Slot:
 class Scope:
     """The place of an expression.
 
-    Names without a qualifier refer to attributes of `output` first (if set), then of the `own` slot, or without one
-    of the only slot that has them. `tables`, innermost first, are those whose rows `T.attribute` refers to. A
-    reference without an index to a counted slot means the last event, or the first when `firsts` is set (from
-    `select` on), or all its events when `lists` is set too and the reference is by an alias. `aggregates` allows
-    calls of aggregates, `tables_searched` allows `in`, and `place` is the name of the place in messages. With `loose`
-    an unknown qualifier is ignored, as in Siddhi 3.x where there is one input only. `nearest` is the slot that an
-    unqualified name refers to where several slots have it. `aliased` are the slots under the names that `in` and `is
-    null` use, where these differ. `events` allows calls to take a slot's event, as they may with several slots or in
-    a pattern. `paired` is set when the events of two sides are compared, so that only the one event of a side can be
-    read.
+    Names without a qualifier refer to attributes of `output` first (if set), then of the `own` slot, or without one of
+    the only slot that has them. `tables`, innermost first, resolve `T.attribute`. A reference without an index to a
+    counted slot means the last event, or the first when `firsts` is set (from `select` on), or all its events when
+    `lists` is set too and the reference uses an alias. `aggregates` allows calls of aggregates, `tables_searched`
+    allows `in`, and `place` is the name of the place in messages. With `loose` an unknown qualifier is ignored, as in
+    Siddhi 3.x with a single input. `nearest` is the slot that an unqualified name refers to if several slots have the
+    attribute. `aliased` are the slots under the names that `in` and `is null` use, where these differ. `events` allows
+    calls to take a slot's event, as with several slots or in a pattern. `paired` is set when the events of two sides
+    are compared: then each side has exactly one event.
     """
 
     slots: tuple[Slot, ...] = ()
@@ -63,7 +61,7 @@ class Scope:
     paired: bool = False
 
     def by_alias(self) -> Scope:
-        """Return the scope with the slots under the names that `in` and `is null` know."""
+        """Return the scope with the slots under the names for `in` and `is null`."""
         return replace(self, slots=self.aliased, aliased=()) if self.aliased else self
 
     def resolve(self, attribute: ast.Attribute, problems: Problems) -> TypedExpression | None:
@@ -107,7 +105,7 @@ class Scope:
         return None
 
     def _unknown(self, attribute: ast.Attribute, slots: tuple[Slot, ...], problems: Problems) -> None:
-        """Put down that none of `slots` has the attribute."""
+        """Report that none of `slots` has the attribute."""
         name = attribute.name
         schemas = [schema for schema in (self.output, *(slot.schema for slot in slots)) if schema is not None]
         known = [known_name for schema in schemas for known_name in schema.names()]
@@ -136,8 +134,8 @@ class Scope:
             table = next((table for table in self.tables if table.id == source.name), None)
             if table is not None and not source.inner and not source.fault:
                 return self._table_value(attribute, table, problems)
-            # Among several inputs, only these have names. Siddhi takes what follows a `#` to be a function if it is not
-            # an inner stream, and never reads it.
+            # With several inputs, only these have names. Siddhi parses the text after `#` as a function if it is not an
+            # inner stream, and never reads it.
             output = not self.slots and self.output is not None and source.name == self.output.id
             function = source.inner and source.nested is None
             if output or self.loose or function:
@@ -186,19 +184,19 @@ class Scope:
         return AttributeValue(slot.number, attribute.name, type_, self._index_of(slot, source))
 
     def _refuses_index(self, slot: Slot, reference: SourceReference, problems: Problems) -> bool:
-        """Put down that the condition of a join asks a side for an event that it never has."""
+        """Report an index in the condition of a join that refers to an event which the side never has."""
         refused = self.paired and reference.index is not None and reference.index.offset > 0
         if refused:
             problems.add("no-such-event", f"'{slot.reference}' is one event: use only [0] or [last]", reference.span)
         return refused
 
     def _index_of(self, slot: Slot, reference: SourceReference | None) -> ast.EventIndex | None:
-        """Return which event of `slot` the reference means."""
+        """Return the index of the event of `slot` that the reference means."""
         written = None if reference is None else reference.index
         if slot.lone and written is not None and not written.offset:
             return None
         return written or self._index(slot)
 
     def _index(self, slot: Slot) -> ast.EventIndex | None:
-        """Return which event of `slot` a reference without an index means."""
+        """Return the index of the event of `slot` that a reference without an index means."""
         return ast.EventIndex(0) if slot.counted and self.firsts else slot.index

@@ -10,7 +10,7 @@ from siddhi.scripts.language import ENGINES, ScriptLanguage
 
 
 def usable_language(registry: Registry, written: str, span: Span, problems: Problems) -> ScriptLanguage | None:
-    """Return the language that a plan calls `written`. If plans may not use it, record the problem and return None."""
+    """Return the language that a plan calls `written`. Report a problem and return None if plans may not use it."""
     name = written.casefold()
     language = registry.script_language(name)
     if language is None:

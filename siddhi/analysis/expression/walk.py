@@ -18,7 +18,7 @@ from siddhi.analysis.model import (
 
 
 def children(expression: TypedExpression) -> tuple[TypedExpression, ...]:
-    """Return the expressions right inside `expression`."""
+    """Return the direct subexpressions of `expression`."""
     match expression:
         case Call() | Aggregate():
             return expression.arguments
@@ -33,7 +33,7 @@ def children(expression: TypedExpression) -> tuple[TypedExpression, ...]:
 
 
 def walk(expression: TypedExpression) -> Iterator[TypedExpression]:
-    """Yield `expression` and all expressions inside it, outer ones first."""
+    """Yield `expression` and all its subexpressions, outer ones first."""
     yield expression
     for child in children(expression):
         yield from walk(child)

@@ -1,7 +1,7 @@
 """The result of analysis: every stream with its schema, every name resolved, every expression typed.
 
-The engine and the planner use only this model; they never go back to the text or look up names. Each node
-keeps the syntax node that it came from, for positions.
+The engine and the planner use only this model; they do not read the text or look up names. Each node keeps its syntax
+node, for positions.
 
     schema       names and types of attributes
     expressions  expressions, resolved and typed

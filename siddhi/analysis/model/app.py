@@ -1,4 +1,4 @@
-"""The whole app: queries and partitions, and all that they read and feed."""
+"""The whole app: queries and partitions, with the definitions that they use."""
 
 from __future__ import annotations
 

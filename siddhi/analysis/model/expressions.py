@@ -101,7 +101,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """`operator` is one of `* / % + -`; both operands are taken as `type` before it works."""
+    """`operator` is one of `* / % + -`; both operands are first converted to `type`."""
 
     operator: str
     left: TypedExpression

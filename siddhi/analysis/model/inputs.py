@@ -22,8 +22,8 @@ class FilterStep:
 class HandlerCall:
     """A stream function or a window with typed arguments; `output` is the schema after it.
 
-    `condition` is that of an expression window whose text is a constant: plain attributes are those of the event that
-    is looked at, index 0 and last mean the ends of the window.
+    `condition` is the parsed text of an expression window if it is constant: plain attributes refer to the event under
+    test, index 0 and last to the ends of the window.
     """
 
     namespace: str
@@ -67,7 +67,7 @@ class SourceInput:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """`triggers` tells which sides (left, right) cause a look-up in the other one."""
+    """`triggers` are flags for left and right: whether events of the side look up the other one."""
 
     left: SourceInput
     right: SourceInput

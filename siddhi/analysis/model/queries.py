@@ -23,7 +23,7 @@ class OutputExpression:
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """`value` is the output attribute `name`, or, in joins and patterns, an input attribute that is not selected."""
+    """`value` is the output attribute `name` or, in joins and patterns, an input attribute that is not selected."""
 
     name: str
     descending: bool
@@ -70,7 +70,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedOutput:
-    """`action` is `insert`, `delete`, `update` or `update or insert`; `events` is what reaches the target."""
+    """`action` is `insert`, `delete`, `update` or `update or insert`; `events` are the kinds that reach the target."""
 
     action: str
     target: str

@@ -18,14 +18,14 @@ TIMESTAMP = "AGG_TIMESTAMP"
 """The attribute that holds the start of a row's bucket in milliseconds."""
 
 INCREMENTAL = frozenset({"sum", "count", "avg", "min", "max", "distinctCount"})
-"""The aggregators that can be kept by duration."""
+"""The aggregators that incremental aggregations support."""
 
 _SOURCES = frozenset({SourceKind.STREAM, SourceKind.TRIGGER, SourceKind.FAULT_STREAM})
 _BY_TYPES = frozenset({AttributeType.LONG, AttributeType.STRING})
 
 
 def analyse_aggregation(context: Context, definition: ast.AggregationDefinition) -> AnalysedAggregation | None:
-    """Return the aggregation; None if its schema is not known."""
+    """Return the aggregation; None if its schema is unknown."""
     source = analyse_chain(context, definition.source, 0)
     if source is None:
         return None
@@ -51,7 +51,7 @@ def analyse_aggregation(context: Context, definition: ast.AggregationDefinition)
         for part in walk(attribute.expression):
             if isinstance(part, Aggregate):
                 _check_aggregate(context, definition, part)
-    # `select *` keeps nothing but the buckets themselves
+    # `select *` stores only the buckets themselves
     attributes = () if selection.star else schema.attributes
     full = Schema(definition.id, ((TIMESTAMP, AttributeType.LONG), *attributes))
     return AnalysedAggregation(full, source, selection, by, durations, retention, syntax=definition)

@@ -31,7 +31,7 @@ _STREAMING = frozenset(
 
 
 def analyse_single(context: Context, source: ast.SingleInput) -> SourceInput | None:
-    """Return the only source of a query: a stream, a trigger or a named window."""
+    """Return the single source of a query: a stream, a trigger or a named window."""
     typed = analyse_chain(context, source, 0)
     if typed is not None and typed.kind not in _STREAMING:
         context.problems.add(
@@ -49,7 +49,7 @@ def analyse_chain(
 ) -> SourceInput | None:
     """Return one source with its handlers, as slot `number`; `others` are further slots that its conditions can read.
 
-    None if the attributes after the last handler are not known.
+    Return None if the attributes after the last handler are unknown.
     """
     found = context.symbols.find_source(source, context.problems)
     if found is None:
@@ -77,10 +77,10 @@ def analyse_chain(
 
 
 class _ChainBuilder:
-    """A builder that adds one handler after the other.
+    """Builds a chain handler by handler.
 
-    `handled` is the name by which the source's handlers refer to it: as in Siddhi, in a join it is the name of the
-    source, even if there is an alias.
+    `handled` is the name by which the source's handlers refer to it. As in Siddhi, in a join this is the name of the
+    source even if there is an alias.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class _ChainBuilder:
             problems.add("window-on-window", "a named window cannot have another window", window.span)
             return
         call = analyse_window(self._context, window.call, self.slot, self._own_slot())
-        if self._kind is not SourceKind.TABLE:  # Siddhi takes a window on a table, and lets the table be
+        if self._kind is not SourceKind.TABLE:  # Siddhi accepts a window on a table and ignores it
             self.window = call
 
     def _stream_function(self, handler: ast.StreamFunction) -> HandlerCall | None:
@@ -182,7 +182,7 @@ class _ChainBuilder:
         return HandlerCall(declaration.namespace, declaration.name, arguments, output, syntax=call)
 
     def _own(self, part: TypedExpression) -> bool:
-        """Return whether `part` refers to no event of another element."""
+        """Return whether `part` refers only to the element's own event."""
         if not isinstance(part, AttributeValue | EventReference | IsEmptySlot):
             return True
         return part.slot == self.slot.number and part.index is None
@@ -212,7 +212,7 @@ def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:
 
 
 def _without_needless_filters(side: SourceInput | None) -> SourceInput | None:
-    """Return the side of a join without filters that Siddhi ignores.
+    """Return the side of a join without the filters that Siddhi ignores.
 
     Siddhi ignores filters on inputs that store rows (tables, named windows, aggregations): all their rows take part in
     the join.
@@ -223,7 +223,7 @@ def _without_needless_filters(side: SourceInput | None) -> SourceInput | None:
 
 
 def _side_of_events(left: SourceInput, right: SourceInput) -> int | None:
-    """Return the slot of the side that is joined with a table; None if neither is one."""
+    """Return the slot of the side that is joined with a table; None if neither side is a table."""
     if left.kind is SourceKind.TABLE:
         return 1
     return 0 if right.kind is SourceKind.TABLE else None

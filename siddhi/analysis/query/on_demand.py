@@ -1,4 +1,4 @@
-"""On-demand queries: questions and changes put to a running app's tables, windows and aggregations."""
+"""On-demand queries: read or change tables, windows and aggregations of a running app."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _READABLE = frozenset({SourceKind.TABLE, SourceKind.WINDOW, SourceKind.AGGREGATI
 def analyse_on_demand_query(
     query: ast.OnDemandQuery, app: AnalysedApp, registry: Registry | None = None
 ) -> AnalysedOnDemandQuery:
-    """Return the query, typed against the definitions of `app`; SiddhiAnalysisError holds all problems."""
+    """Return the query, typed against the definitions of `app`. SiddhiAnalysisError contains all problems."""
     problems = Problems()
     symbols = Symbols(app.streams, app.tables, app.windows, app.triggers, dict(app.functions), app.aggregations)
     registry = registry if registry is not None else builtin_registry()
@@ -42,8 +42,8 @@ def parse_question(text: str) -> ast.OnDemandQuery:
     """
     query = parse_on_demand_query(text)
     if query.source is None or not isinstance(query.output, ast.Return | None):
-        hint = "write from <table> select …; to change a table, send events to a stream that a query takes into it"
-        message = "the query changes a table; only questions can be asked"
+        hint = "write from <table> select …; to change a table, send events to a stream that a query inserts into it"
+        message = "the query changes a table; only queries that read are allowed"
         raise SiddhiAnalysisError(Problem("query-changes", message, hint, query.span))
     return query
 
@@ -55,7 +55,7 @@ def _analyse_read(context: Context, query: ast.OnDemandQuery, source: str) -> An
         message = f"'{source}' is not a table, window or aggregation"
         context.problems.add("unknown-source", message, query.span, did_you_mean(source, known))
         return None
-    slot = Slot(0, source, schema)  # as in Siddhi an alias may be written, and is not known
+    slot = Slot(0, source, schema)  # as in Siddhi an alias is accepted, but cannot be referred to
     scope = Scope((slot,), own=0, place="the condition of an on-demand query")
     on = context.expressions(scope).analyse_condition(query.on, "`on`") if query.on is not None else None
     period = analyse_period(context, query, scope, source if kind is SourceKind.AGGREGATION else None)

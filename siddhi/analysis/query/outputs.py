@@ -39,14 +39,14 @@ class OutputTarget:
 
 
 def target_name(output: ast.Output) -> str:
-    """Return the id that the events of a query have, as its output schema is called."""
+    """Return the id of the query's target, which its output schema is named after."""
     if isinstance(output, ast.Return):
         return ""
     return f"#{output.target}" if isinstance(output, ast.InsertInto) and output.inner else output.target
 
 
 def mark_broken(context: Context, output: ast.Output) -> None:
-    """Remember that the target, if this query was to define it, has no known schema."""
+    """Record that the target has no known schema, if this query was to define it."""
     if isinstance(output, ast.InsertInto) and context.symbols.kind_of(output.target) is None:
         context.symbols.broken.add(target_name(output))
 
@@ -116,7 +116,7 @@ def _find_target(context: Context, output: ast.InsertInto) -> OutputTarget | Non
     if output.inner:
         if symbols.inner_streams is not None:
             return OutputTarget(name, TargetKind.INNER_STREAM, symbols.inner_streams.get(name))
-        outer = symbols.streams.get(f"#{name}")  # outside a partition it is a stream like any other
+        outer = symbols.streams.get(f"#{name}")  # outside a partition an inner stream is a normal one
         return OutputTarget(f"#{name}", TargetKind.STREAM, outer.schema if outer is not None else None)
     kind = symbols.kind_of(name)
     if kind is SourceKind.AGGREGATION:
@@ -195,7 +195,7 @@ def _assignments(context: Context, output: ast.Update, table: Schema, schema: Sc
     scope = Scope(output=schema, tables=(table,), aggregates=False, place="set")
     found: list[Assignment] = []
     for assignment in output.assignments:
-        name = assignment.attribute.name  # as in Siddhi of the table, whatever precedes it
+        name = assignment.attribute.name  # as in Siddhi, this is the table's attribute, whatever the qualifier
         if name not in table:
             message = f"table '{table.id}' has no attribute '{name}' to set"
             hint = did_you_mean(name, table.names())

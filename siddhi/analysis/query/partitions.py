@@ -1,4 +1,4 @@
-"""Partitions: keys for streams, and queries that keep their state apart for each key."""
+"""Partitions: keys of streams, and queries with separate state for each key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from siddhi.language import ast
 
 
 def analyse_keys(context: Context, partition: ast.Partition) -> tuple[PartitionKey, ...]:
-    """Return how each listed stream finds its key."""
+    """Return the key of each listed stream."""
     keys: dict[str, PartitionKey] = {}
     for key in partition.keys:
         typed = _analyse_key(context, key)
@@ -25,9 +25,9 @@ def analyse_keys(context: Context, partition: ast.Partition) -> tuple[PartitionK
 
 
 def keyed_partition(context: Context, partition: ast.Partition) -> ast.Partition:
-    """Return the partition without keys of streams that do not exist.
+    """Return the partition without keys of undefined streams.
 
-    Siddhi 3 ignores these as long as at least one key is left.
+    Siddhi 3 ignores these if at least one key remains.
     """
     symbols = context.symbols
     known = tuple(

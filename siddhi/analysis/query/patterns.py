@@ -22,12 +22,15 @@ _Leaf = ast.StreamElement | ast.AbsentElement
 
 
 def analyse_state(context: Context, state: ast.StateInput) -> StateMachine | None:
-    """Return the state machine of a pattern or sequence; None if the attributes of a slot are not known."""
+    """Return the state machine of a pattern or sequence; None if the attributes of a slot are unknown."""
     return _MachineBuilder(context, state).build()
 
 
 def state_slots(machine: StateMachine) -> tuple[Slot, ...]:
-    """Return the slots of a state machine, as its selection sees them: of a pair, Siddhi has the right side first."""
+    """Return the slots of a state machine in the order of its selection.
+
+    Of a pair, Siddhi puts the right side first.
+    """
     return tuple(
         Slot(element.slot, element.input.reference, element.input.output, element.counted, named=_is_named(element))
         for element in _in_order(machine.steps)
@@ -139,10 +142,10 @@ def _leaves(element: ast.StateElement) -> tuple[_Leaf, ...]:
 
 
 def _held_by_every(chain: ast.NextElement) -> int:
-    """Return how many elements the `every` in front of a sequence covers.
+    """Return the number of elements that `every` at the start of a sequence covers.
 
-    This is one, except in a sequence that has a timed `not` behind its first element and ends with an event: there,
-    as in Siddhi, it is all before the last.
+    This is one, except in a sequence that has a timed `not` after its first element and ends with an event: there, as
+    in Siddhi, it covers all elements before the last.
     """
     last = len(chain.elements) - 1
     behind = any(_waits_for_silence(part) for part in chain.elements[1:last])
@@ -150,9 +153,9 @@ def _held_by_every(chain: ast.NextElement) -> int:
 
 
 def _waits_for_silence(element: ast.StateElement) -> bool:
-    """Return whether `element` is a `not` without an event beside it, or a chain with one.
+    """Return whether `element` is a `not` without an event in the same step, or a chain with one.
 
-    The `not` may be under `every`, but an `every` around a whole chain hides the elements of that chain.
+    The `not` may be under `every`, but the elements of a chain under `every` do not count.
     """
     if isinstance(element, ast.LogicalElement):
         return False

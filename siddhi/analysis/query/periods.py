@@ -1,4 +1,4 @@
-"""`within … per …`: which part of an aggregation is read, and by which duration."""
+"""`within … per …`: the period and bucket size in which an aggregation is read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Period:
 def analyse_period(
     context: Context, reader: ast.JoinInput | ast.OnDemandQuery, scope: Scope, aggregation: str | None
 ) -> Period:
-    """Return the period that a join or an on-demand query reads of `aggregation` (None: it reads none).
+    """Return the period of a join or an on-demand query for `aggregation` (None: it reads none).
 
     Report clauses that are missing, superfluous or wrong.
     """

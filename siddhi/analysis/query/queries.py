@@ -1,4 +1,4 @@
-"""Queries: input, selection and output put together."""
+"""Analyse a query: input, selection and output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from siddhi.language import ast
 
 
 def analyse_query(context: Context, query: ast.Query, name: str, position: int) -> AnalysedQuery | None:
-    """Return the query, ready to be built; None if its problems leave the output unknown."""
+    """Return the analysed query; None if its problems leave the output unknown."""
     source = _analyse_input(context, query.input)
     if source is None:
         mark_broken(context, query.output)

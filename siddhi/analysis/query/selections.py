@@ -38,7 +38,7 @@ class SelectionInput:
 
     @property
     def events(self) -> bool:
-        """Whether calls may take a whole event of a slot."""
+        """Whether calls may take the whole event of a slot."""
         return self.several or self.unselected
 
     def behind_select(self) -> tuple[Slot, ...]:
@@ -51,7 +51,7 @@ def analyse_selection(
 ) -> tuple[AnalysedSelection, Schema] | None:
     """Return the typed selection and the schema, called `target`, of its output.
 
-    Return None when that schema is not known.
+    Return None when the schema is unknown.
     """
     clauses = selection if selection is not None else ast.Selection(span=span)
     attributes = _attributes(context, clauses, source)

@@ -1,6 +1,6 @@
-"""Batches of rows on their way through an app.
+"""Batches of rows in an app.
 
-Columns are Arrow or numpy, whichever is available; each row also carries what the engine knows about it.
+Columns are Arrow or numpy, whichever is available; each row also has the engine's metadata.
 """
 
 from __future__ import annotations
@@ -17,29 +17,25 @@ from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int8Array, Int64Array,
 from siddhi.language.ast import AttributeType
 
 _CURRENT_KINDS: Int8Array = np.zeros(8_192, dtype=np.int8)
-"""The kinds of current rows, cut to size."""
+"""Arrays of kinds of current rows, by size."""
 
 
 class EventBatch:
     """`size` rows, in the order in which an engine that processes one event at a time would produce them.
 
-    `timestamps` int64 ms; `kinds` int8 (`siddhi.engine.columnar.kinds`).
-    `orders` int64, non-decreasing: the place of the row's cause in the step. Rows caused by root chunk i (counted over
-    the whole step) have order 2i + 1, rows caused by a timer that fires before root chunk i have order 2i.
-    `clocks` int64 ms, non-decreasing: the app's clock when the row was produced. Rows of several producers are merged
-    by (order, clock), and ties by the position of the producer.
-    `chunks` int64, non-decreasing, or None: rows with the same number form one chunk (Siddhi's aggregates output one
-    row per chunk); None means that every row is its own chunk. Numbers have no meaning outside the batch.
+    `timestamps` int64 ms; `kinds` int8 (`siddhi.engine.columnar.kinds`). `orders` int64, non-decreasing: the position
+    of the row's cause in the step. Rows caused by root chunk i (counted over the whole step) have order 2i + 1, rows
+    caused by a timer that fires before root chunk i have order 2i. `clocks` int64 ms, non-decreasing: the app's clock
+    when the row was produced. Rows of several producers are merged by (order, clock), and ties by the position of the
+    producer. `chunks` int64, non-decreasing, or None: rows with the same number form one chunk (Siddhi's aggregates
+    output one row per chunk); None means that every row is its own chunk. The numbers are local to the batch.
     `deliveries` int64, non-decreasing, or None: chunks with the same number are selected one by one but leave the query
     as one chunk (a join's rows for one chunk of events, the matches that one event completes); None leaves chunks as
-    they are.
-    `partitions` int64 or None: the dense id of the partition instance that each row belongs to.
-    `units` int64, non-decreasing, or None: rows with the same number fail together; None means that rows of one chunk
-    do. If `whole_units` is set and one row of a unit fails, the whole unit is dropped, even if it came in several
-    chunks.
-    `only_current`: every row is known to be current, and `kinds` need not be read.
-    `columns` by name; several inputs (joins, patterns) name theirs with
-    `siddhi.engine.operators.base.scope.slot_column`.
+    they are. `partitions` int64 or None: the dense id of the partition instance that each row belongs to. `units`
+    int64, non-decreasing, or None: rows with the same number fail together; None means that rows of one chunk do. If
+    `whole_units` is set and one row of a unit fails, the whole unit is dropped, even if it came in several chunks.
+    `only_current`: every row is known to be current, and `kinds` need not be read. `columns` by name; several inputs
+    (joins, patterns) name theirs with `siddhi.engine.operators.base.scope.slot_column`.
 
     Batches and their arrays are immutable. Derived columns are lazy: rows taken from another batch fetch their orders,
     clocks and kinds from there on first use.
@@ -213,7 +209,7 @@ class EventBatch:
         return copy
 
     def event_rows(self) -> BoolArray | None:
-        """Return where rows are events, current or expired, and not marks; None if all are."""
+        """Return the positions of rows that are events, current or expired, not resets or timers; None if all are."""
         return None if self.only_current else mask_or_none(self.kinds <= EXPIRED)
 
     def chunk_ids(self) -> Int64Array:
@@ -257,7 +253,7 @@ class EventBatch:
 
 
 def _apart(numbers: Sequence[Int64Array]) -> Int64Array:
-    """Return lines of non-decreasing numbers one after the other, those of later lines above those of earlier ones."""
+    """Concatenate arrays of non-decreasing numbers, shifting each above the previous one."""
     parts, above = [], 0
     for line in numbers:
         if len(line):
@@ -274,7 +270,7 @@ def empty_batch(attributes: tuple[tuple[str, AttributeType], ...], pool: StringP
 
 
 def renumber_chunks(chunks: Int64Array) -> Int64Array:
-    """Return the same chunks (equal neighbours stay together) numbered from 0 upwards without a gap."""
+    """Return the same chunks (equal neighbours stay together), numbered from 0 without gaps."""
     if len(chunks) == 0:
         return chunks
     starts = np.empty(len(chunks), dtype=np.int64)
@@ -284,7 +280,7 @@ def renumber_chunks(chunks: Int64Array) -> Int64Array:
 
 
 def split_chunks(batch: EventBatch) -> list[EventBatch]:
-    """Return the chunks of `batch`, or what fails together where that is more, each a batch."""
+    """Return the chunks of `batch`, or larger units that fail together, as separate batches."""
     if batch.size <= 1:
         return [batch] if batch.size else []
     chunks = batch.chunk_ids() if batch.units is None else batch.units

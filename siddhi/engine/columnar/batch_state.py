@@ -1,4 +1,4 @@
-"""The state of batches that operators keep."""
+"""Snapshots of batches that operators keep."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def snapshot_batch(batch: EventBatch | None) -> State:
 
 
 def restore_batch(state: State, pool: StringPool) -> EventBatch | None:
-    """Return the batch that `snapshot_batch` wrote."""
+    """Return the batch from a state of `snapshot_batch`."""
     if state is None:
         return None
     columns = {}

@@ -1,4 +1,4 @@
-"""The values of one attribute: Arrow or numpy, whichever is at hand."""
+"""The values of one attribute, as an Arrow or a numpy array."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DTYPES: dict[AttributeType, np.dtype[np.generic]] = {
     AttributeType.OBJECT: np.dtype(object),
 }
 _STRING, _BOOL, _OBJECT = AttributeType.STRING, AttributeType.BOOL, AttributeType.OBJECT
-"""Members of an enumeration are slow to look up, and columns ask for these several times an event."""
+"""Looking up enumeration members is slow, and columns do it several times for each event."""
 _py_buffer = pa.py_buffer
 
 
@@ -284,7 +284,7 @@ def viewed_numbers(array: pa.Array) -> Any:
 
 
 def numpy_buffer(values: AnyArray) -> pa.Buffer:
-    """Return `values` in a row: their own memory where that is so."""
+    """Return `values` as a contiguous array, without a copy if they already are."""
     return _py_buffer(values if values.flags.c_contiguous else values.copy())
 
 
@@ -294,5 +294,5 @@ def objects(items: Iterable[object]) -> AnyArray:
 
 
 def mask_or_none(mask: BoolArray) -> BoolArray | None:
-    """Return `mask` with None for one that is true everywhere."""
+    """Return `mask`, or None if it is true everywhere."""
     return None if mask.all() else mask

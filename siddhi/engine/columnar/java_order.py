@@ -43,7 +43,10 @@ def string_hashes(texts: Sequence[str]) -> Int64Array:
 
 
 def object_hash(value: object, depth: int = 0) -> int:
-    """Return `hashCode` of what an object column holds, as an unsigned 32-bit number; of what nests too deeply any."""
+    """Return Java's `hashCode` of an item of an object column, as an unsigned 32-bit number.
+
+    The result for an object that nests too deeply is arbitrary.
+    """
     if isinstance(value, bool):
         return 1231 if value else 1237
     if isinstance(value, str):
@@ -80,9 +83,9 @@ def hash_ranks(hashes: Sequence[int]) -> list[int]:
 
 
 def hash_map_order(keys: Iterable[str], among: int | None = None) -> list[str]:
-    """Return `keys` in the order in which a `HashMap` of them is walked: by bucket, then by insertion.
+    """Return `keys` in the iteration order of a Java `HashMap`: by bucket, then by insertion.
 
-    `keys` are given in order of insertion. `among` is how many keys the map has when `keys` are only some of them.
+    `keys` are given in order of insertion. `among` is the number of keys in the map when `keys` are only some of them.
     """
     listed = list(keys)
     return [listed[place] for place in hash_order([string_hash(key) for key in listed], among)]
@@ -98,7 +101,7 @@ def hash_places(hashes: Int64Array, among: int) -> Int64Array:
 
 
 def hash_order(hashes: Sequence[int], among: int | None = None) -> list[int]:
-    """Return the places of keys with these hash codes, in the order of `hash_map_order`."""
+    """Return the positions of keys with these hash codes, in the order of `hash_map_order`."""
     count = len(hashes) if among is None else among
     size = 16
     while count > size * 3 // 4:

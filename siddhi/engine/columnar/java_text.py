@@ -1,4 +1,4 @@
-"""Numbers as text the way Java writes and reads them, since plans convert between the two."""
+"""Format and parse numbers as Java does, since plans convert between numbers and text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from siddhi.engine.jit.arrays import AnyArray, BoolArray
 
 _LEAST_PLAIN, _LEAST_SCIENTIFIC = 1e-3, 1e7
-"""Java writes numbers in between without an exponent."""
+"""Java writes numbers between these bounds without an exponent."""
 _INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
 _HEX = re.compile(r"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?")
@@ -29,10 +29,10 @@ def floating_text(value: float, *, single: bool) -> str:
     if value == 0:
         return "-0.0" if math.copysign(1.0, value) < 0 else "0.0"
     if not single and _LEAST_PLAIN <= abs(value) < _LEAST_SCIENTIFIC:
-        return float.__repr__(value)  # the shortest digits that give this number again, as Java's
+        return float.__repr__(value)  # the shortest digits that parse to the same number, as in Java
     number = np.float32(value) if single else np.float64(value)
     mantissa, exponent = np.format_float_scientific(number, unique=True, trim="0").split("e")
-    if mantissa.endswith(".0"):  # Java writes two digits at least, and the nearest of these: 4.9E-324
+    if mantissa.endswith(".0"):  # Java writes at least two digits, and the closest such number: 4.9E-324
         mantissa, exponent = f"{number:.1e}".split("e")
     power = int(exponent)
     sign, digits = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
@@ -63,7 +63,7 @@ def floating_texts(values: AnyArray, valid: BoolArray | None = None) -> pa.Strin
 
 
 def parse_integer(text: str, bits: int) -> int | None:
-    """Return the number that `Integer.parseInt` (32 bits) or `Long.parseLong` (64) reads, None where Java refuses."""
+    """Return the number that `Integer.parseInt` (32 bits) or `Long.parseLong` (64) returns, None where Java throws."""
     if not _INTEGER.fullmatch(text):
         return None
     value = int(text)
@@ -71,7 +71,7 @@ def parse_integer(text: str, bits: int) -> int | None:
 
 
 def parse_floating(text: str) -> float | None:
-    """Return the number that `Double.parseDouble` reads, None where Java refuses."""
+    """Return the number that `Double.parseDouble` returns, None where Java throws."""
     stripped = text.strip(_BLANKS)
     if _SPECIAL.fullmatch(stripped):
         return float(stripped.replace("Infinity", "inf").replace("NaN", "nan"))
@@ -81,6 +81,6 @@ def parse_floating(text: str) -> float | None:
         head, power = re.split("[pP]", stripped, maxsplit=1)
         try:
             return float.fromhex(f"{head}p{power.rstrip('fFdD')}")
-        except OverflowError:  # too large, as Java says it
+        except OverflowError:  # overflow gives infinity, as in Java
             return -math.inf if head.startswith("-") else math.inf
     return None

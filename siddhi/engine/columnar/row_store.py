@@ -1,4 +1,4 @@
-"""Rows that a window holds, in order of arrival."""
+"""The rows that a window stores, in order of arrival."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RowStore:
         self.first = 0
         self.end = 0
         self.moves = 0
-        """How often values have moved in memory, or an attribute has got its first null."""
+        """Changes whenever values have moved in memory, or an attribute has its first null."""
         self._offset = 0
         self._capacity = 16
         self._timestamps: Int64Array = np.zeros(16, dtype=np.int64)
@@ -46,11 +46,11 @@ class RowStore:
         return self.end - self.first
 
     def append(self, batch: EventBatch) -> int:
-        """Put the rows of `batch` behind the others; returns the sequence number of the first of them."""
+        """Append the rows of `batch`; return the sequence number of the first of them."""
         size, columns, masked = batch.size, batch.columns, self._masked
         start = self._place_for(size)
         places = slice(start, start + size)
-        alone = size == 1  # to set one place by its number takes a quarter of the time
+        alone = size == 1  # setting a single position takes a quarter of the time
         if alone:
             self._timestamps[start] = batch.timestamps[0]
         else:
@@ -69,7 +69,7 @@ class RowStore:
         return self.end - size
 
     def append_values(self, size: int, timestamps: Int64Array, values: Sequence[tuple[str, AnyArray]]) -> int:
-        """Append rows with these values of every attribute, as `append` does; no value is null except by its code."""
+        """Append rows with these values of every attribute, as `append` does; only codes may be null."""
         start = self._place_for(size)
         places = slice(start, start + size)
         if size == 1:
@@ -86,7 +86,7 @@ class RowStore:
         return self.end - size
 
     def _place_for(self, size: int) -> int:
-        """Return the position from which `size` rows have room behind the others."""
+        """Return the position from which `size` rows can be appended."""
         if self.end - self._offset + size > self._capacity:
             self._make_room(size)
         return self.end - self._offset
@@ -120,11 +120,11 @@ class RowStore:
         return self._timestamps, self._offset
 
     def values(self, name: str) -> AnyArray:
-        """Return the values of a column by position, as `timestamps` says."""
+        """Return the values of a column by position, as for `timestamps`."""
         return self._values[name]
 
     def mask(self, name: str) -> BoolArray | None:
-        """Return where the values of a column are not null, by position; None if all are."""
+        """Return a mask of the values of a column that are not null, by position; None if there are no nulls."""
         return self._valid.get(name)
 
     def take(self, sequences: Int64Array) -> dict[str, Column]:
@@ -136,13 +136,13 @@ class RowStore:
         return self.column_at(name, sequences - self._offset)
 
     def column_at(self, name: str, positions: Int64Array) -> Column:
-        """Return one column of the rows at these positions, as `timestamps` counts them."""
+        """Return one column of the rows at these positions, which count as in `timestamps`."""
         valid = self._valid.get(name)
         taken = None if valid is None else valid[positions]
         return Column(self.types[name], self.pool, self._values[name][positions], taken)
 
     def _make_room(self, size: int) -> None:
-        """Move the held rows to the front, into arrays twice as large when they would be more than half full."""
+        """Move the stored rows to the front, into arrays twice as large if they would be more than half full."""
         start, stop = self.first - self._offset, self.end - self._offset
         need = stop - start + size
         while self._capacity < 2 * need:

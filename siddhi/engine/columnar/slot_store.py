@@ -1,4 +1,4 @@
-"""Rows of a window that are removed in any order."""
+"""The rows of a window that are removed in any order."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class StateSize:
         return StateSize(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
 
     def scaled(self, whole: int, part: int) -> StateSize:
-        """Return the size of `whole` items, of which `part` have this size together."""
+        """Return the size of `whole` items, extrapolated from `part` items of this size."""
         return StateSize(*(getattr(self, name.name) * whole // max(part, 1) for name in fields(self)))
 
 
@@ -65,17 +65,17 @@ Thing = TypeVar("Thing")
 
 
 def total(sizes: Iterable[StateSize]) -> StateSize:
-    """Return all of `sizes` together."""
+    """Return the sum of all `sizes`."""
     return sum(sizes, StateSize())
 
 
 def sampled(things: Sequence[Thing]) -> Sequence[Thing]:
-    """Return `things`, or some of them from all over when they are many."""
+    """Return `things`, or an evenly distributed sample if there are many."""
     return things if len(things) <= STATE_SIZE_SAMPLE_ITEMS else things[:: len(things) // STATE_SIZE_SAMPLE_ITEMS]
 
 
 def held_bytes(thing: object) -> int:
-    """Return about how many bytes only `thing` keeps alive: its arrays in full, Python objects by a sample.
+    """Estimate the bytes that only `thing` keeps alive: its arrays in full, Python objects by a sample.
 
     Compiled expressions, descriptions of the app, tables, named windows and the string pool are left out, because many
     objects refer to them.

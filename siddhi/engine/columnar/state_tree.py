@@ -24,7 +24,7 @@ from siddhi.engine.tuning import MIN_DETACHED_ARRAY_BYTES
 State: TypeAlias = Any
 """None, bool, int, float, str, bytes, set, list and dict of these, numpy arrays, `Codes` and `Pieces`.
 
-Tuples become lists, and so do pieces.
+Tuples and pieces become lists.
 """
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -41,11 +41,11 @@ _INTEGERS = range(-(2**63), 2**64)
 """The integers that MessagePack supports."""
 _LENGTH = struct.Struct("<Q")
 _PLAIN_KINDS = "biuf"
-"""The kinds of the arrays that a state may have."""
+"""The kinds of arrays that a state may contain."""
 
 
 class Codes:
-    """An int64 array of string codes inside a state; marked, so that the app's string pool may be compacted."""
+    """An int64 array of string codes inside a state. The class marks them, so that the string pool may be compacted."""
 
     __slots__ = ("array",)
 
@@ -59,7 +59,7 @@ class Codes:
 
 
 class Pieces:
-    """A list of states that are written already, each by `encode_piece`; it is read as the list of these states."""
+    """A list of states that are already encoded by `encode_piece`. It decodes to a list of these states."""
 
     __slots__ = ("pieces",)
 
@@ -73,7 +73,7 @@ class Pieces:
 
 
 class StateError(ValueError):
-    """Bytes that cannot be read as what they should be."""
+    """The bytes are not a valid encoded state."""
 
 
 class NotByKeyError(Exception):
@@ -81,7 +81,7 @@ class NotByKeyError(Exception):
 
 
 def encode_state(state: State) -> list[Buffer]:
-    """Return the bytes of `state`, in pieces that go one after the other; large arrays are pieces without a copy."""
+    """Return the bytes of `state`, in consecutive pieces; large arrays are pieces without a copy."""
     arrays: list[Buffer] = []
 
     def to_extension(value: object) -> object:
@@ -97,7 +97,7 @@ def encode_piece(state: State) -> bytes:
 
 
 def decode_state(data: Buffer) -> State:
-    """Return the state that `encode_state` wrote; `StateError` for anything else."""
+    """Return the state that `encode_state` wrote; raise `StateError` for anything else."""
     try:
         (length,) = _LENGTH.unpack_from(data)
         body = memoryview(data)[_LENGTH.size :]
@@ -106,7 +106,7 @@ def decode_state(data: Buffer) -> State:
     except (msgspec.MsgspecError, struct.error, ValueError, TypeError, IndexError, RecursionError) as error:
         raise StateError(f"these bytes are not state: {error}") from error
     if reader.left:
-        raise StateError(f"these bytes are not state: {reader.left} bytes belong to nothing")
+        raise StateError(f"these bytes are not state: {reader.left} bytes are left over")
     return state
 
 
@@ -129,7 +129,7 @@ def _writable(value: State) -> State:
 
 
 def _to_extension(value: object, apart: list[Buffer] | None = None) -> object:
-    """Return `value` as MessagePack writes it; a large array goes to `apart`, when there is such a list."""
+    """Return `value` as a MessagePack extension; a large array is added to `apart`, when there is such a list."""
     if isinstance(value, Codes):
         return _array_extension(shortened(value.array), apart, _CODES, _CODES_APART)
     if isinstance(value, Pieces) and apart is not None:
@@ -155,7 +155,7 @@ def _array_extension(array: AnyArray, apart: list[Buffer] | None, code: int, cod
 
 
 def shortened(numbers: Int64Array) -> AnyArray:
-    """Return the same numbers in four bytes each, where they fit."""
+    """Return the same numbers in four bytes each, if they fit."""
     short = numbers.astype(np.int32)
     return short if (short == numbers).all() else numbers
 
@@ -210,11 +210,11 @@ _TYPE_NAME = re.compile(r"[<>|=]?[A-Za-z?][0-9]{0,9}")
 
 @lru_cache(maxsize=64)
 def _plain(name: str) -> np.dtype[Any]:
-    if not _TYPE_NAME.fullmatch(name):  # numpy would read other texts as Python
+    if not _TYPE_NAME.fullmatch(name):  # numpy would evaluate other texts as Python
         raise StateError(f"{name[:40]} is not a type of arrays")
     dtype = np.dtype(name)
     if dtype.kind not in _PLAIN_KINDS:
-        raise StateError(f"an array of {name} has no place in a state")
+        raise StateError(f"an array of {name} is not allowed in a state")
     return dtype
 
 
@@ -233,12 +233,12 @@ def _objects(items: list[object]) -> AnyArray:
 
 
 def same_state(one: State, other: State) -> bool:
-    """Return whether both states are written alike."""
+    """Return whether both states have the same encoding."""
     return b"".join(encode_state(one)) == b"".join(encode_state(other))
 
 
 CodeChange: TypeAlias = Callable[[Int64Array], Int64Array]
-"""Gives for string codes (-1 stays -1) the codes that take their place."""
+"""Returns the new codes for string codes (-1 stays -1)."""
 
 
 def codes_in(state: State) -> Iterator[Int64Array]:
@@ -252,7 +252,7 @@ def codes_in(state: State) -> Iterator[Int64Array]:
 
 
 def map_codes(state: State, change: CodeChange) -> State:
-    """Return `state` with every `Codes` array replaced by `change` of it."""
+    """Return `state` with `change` applied to every `Codes` array."""
     if isinstance(state, Codes):
         return Codes(change(state.array))
     if isinstance(state, dict):

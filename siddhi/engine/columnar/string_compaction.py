@@ -1,4 +1,4 @@
-"""Compaction of an app's string pool: strings that no operator uses any more are removed, and all codes change."""
+"""Compact an app's string pool: remove strings that no operator uses, which changes all codes."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from siddhi.engine.tuning import MIN_NEW_STRING_BYTES, MIN_NEW_STRINGS, STATE_BY
 
 
 class HoldsCodes(Protocol):
-    """An operator, or another object with string codes in its state."""
+    """An object with string codes in its state, such as an operator."""
 
     def live_codes(self) -> Iterator[Int64Array]:
-        """Return all codes that are held, repeated or not."""
+        """Return all codes in use, with or without repetitions."""
 
     def recode(self, change: CodeChange) -> None:
-        """Replace every code that is held by the one that `change` gives."""
+        """Replace every code in the state by the result of `change`."""
 
     def state_size(self) -> StateSize:
-        """Return how much is held."""
+        """Return the size of the state."""
 
 
 class StringCompaction:
     """A policy that bounds the string pool.
 
     It may grow to twice the strings in use, plus `MIN_NEW_STRINGS`, plus one for each `STATE_BYTES_PER_NEW_STRING` of
-    state; likewise to twice their bytes, plus `MIN_NEW_STRING_BYTES`, plus the bytes of the state.
+    state. The same applies to bytes: twice those in use, plus `MIN_NEW_STRING_BYTES`, plus the bytes of the state.
 
-    Between two compactions there come as many new strings, or bytes, as there were in use after the first, so that an
-    event costs the same however long the app runs.
+    Between two compactions at least as many new strings, or bytes, arrive as were in use after the first, so the cost
+    of an event does not grow with the running time of the app.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class StringCompaction:
         holders: Sequence[HoldsCodes],
         shared: Callable[[], Sequence[HoldsCodes]] = lambda: (),
     ) -> None:
-        """Create the policy; `shared` are further holders, which come and go."""
+        """Create the policy; `shared` are further objects with codes, whose number may change."""
         self._pool = pool
         self._always = holders
         self._shared = shared
@@ -53,16 +53,16 @@ class StringCompaction:
         self._looked_at = 0
 
     def run_if_due(self) -> None:
-        """Compact the pool if enough strings have come; must be called between two steps."""
+        """Compact the pool if it has grown enough. Call it only between two steps."""
         strings = len(self._pool)
-        if strings == self._looked_at:  # as it mostly is
+        if strings == self._looked_at:  # the common case
             return
         self._looked_at = strings
         if strings >= self._due_at or self._pool.text_bytes >= self._due_at_bytes:
             self.run(goes_on=True)
 
     def run(self, *, goes_on: bool = False) -> None:
-        """Drop the strings of the pool that are not in use.
+        """Remove the strings that are not in use from the pool.
 
         With `goes_on` new strings are expected at the same rate: the pool keeps room for them until the next
         compaction.
@@ -71,7 +71,7 @@ class StringCompaction:
         holders = [*self._always, *self._shared()]
         for holder in holders:
             for codes in holder.live_codes():
-                live = grown(live, len(self._pool) + 1)  # columns that nobody has read yet get their codes only now
+                live = grown(live, len(self._pool) + 1)  # columns that have not been read get their codes now
                 live[np.maximum(codes, NULL_CODE)] = True
         in_use = np.flatnonzero(live[: len(self._pool)])
         state_bytes = sum(holder.state_size().bytes for holder in holders)

@@ -38,11 +38,11 @@ class StringPool:
         """Create an empty pool."""
         self._slots: Int64Array = np.empty((0, 2), dtype=np.int64)
         self.generation = -1
-        """Another number whenever strings may have got other codes."""
+        """Changes whenever strings may have new codes."""
         self._reset(np.zeros(1_024, dtype=np.uint8), np.zeros(65, dtype=np.int64), 0)
 
     def _reset(self, heap: npt.NDArray[np.uint8], starts: Int64Array, count: int, least_slots: int = 0) -> None:
-        """Replace the contents of the pool by the first `count` strings of `heap`, cut at `starts`."""
+        """Replace the contents of the pool by the first `count` strings of `heap`, separated by `starts`."""
         self._heap = heap
         self._starts = starts
         self._count = count
@@ -65,12 +65,12 @@ class StringPool:
 
     @property
     def bytes_held(self) -> int:
-        """Bytes of the strings and their hash table."""
+        """The size of the strings and their hash table, in bytes."""
         return self._heap.nbytes + self._starts.nbytes + self._slots.nbytes
 
     @property
     def text_bytes(self) -> int:
-        """Bytes of the strings alone."""
+        """The size of the strings alone, in bytes."""
         return int(self._starts[self._count])
 
     @property
@@ -82,7 +82,7 @@ class StringPool:
         return self._starts, self._heap
 
     def code(self, text: str | None) -> int:
-        """Return the code of `text`, new if it was never seen."""
+        """Return the code of `text`, which is added if it is new."""
         if text is None:
             return NULL_CODE
         code = self._known.get(text)
@@ -95,7 +95,7 @@ class StringPool:
         return None if code < 0 else self._decoded()[code]
 
     def codes(self, texts: Iterable[str | None]) -> Int64Array:
-        """Return the codes of `texts`, new for those that were never seen."""
+        """Return the codes of `texts`, which are added if they are new."""
         items = texts if isinstance(texts, list) else list(texts)
         if len(items) <= MAX_SINGLE_LOOKUPS:
             return np.array([self.code(text) for text in items], dtype=np.int64)
@@ -111,7 +111,7 @@ class StringPool:
         return [strings[code] if code >= 0 else None for code in codes.tolist()]
 
     def _decoded(self) -> list[str]:
-        """Return all strings as Python's, decoded as far as anyone asked for them."""
+        """Return all strings decoded to Python, as far as they have been requested."""
         for code in range(len(self._texts), self._count):
             self._texts.append(self._heap[self._starts[code] : self._starts[code + 1]].tobytes().decode())
         return self._texts
@@ -139,9 +139,9 @@ class StringPool:
     def read_records(
         self, array_at: int, plan: Int64Array, rows: int, block: Int64Array, begin: int, stride: int
     ) -> int:
-        """Read records as `siddhi.engine.arrow_c.read_kernels.read_records` does; return how many nulls were read.
+        """Read records as `siddhi.engine.arrow_c.read_kernels.read_records` does; return the number of nulls.
 
-        Strings get the codes of this pool, to which new ones are added.
+        Strings get codes of this pool, to which new ones are added.
         """
         while True:
             lack, self._count, nulls = read_records(
@@ -159,7 +159,7 @@ class StringPool:
             self._place(2 * len(self._slots))
 
     def decode(self, codes: Int64Array) -> pa.StringArray:
-        """Return the utf8 array of `codes`. OverflowError when it would have 2 GiB or more."""
+        """Return the utf8 array of `codes`. Raise OverflowError when it would have 2 GiB or more."""
         codes = kernel_array(codes)
         offsets = np.empty(len(codes) + 1, dtype=np.int32)
         total, nulls = measure_strings(codes, self._starts, offsets)
@@ -171,8 +171,8 @@ class StringPool:
         """Remove every string whose code is not in `live`, and return the new code of each old one.
 
         The code of a removed string is `NULL_CODE`. The table has one more entry than there were codes, so that
-        `remap[NULL_CODE]` is `NULL_CODE`. Of its capacity, the pool keeps what about `to_come` more strings of similar
-        sizes need: growing to it step by step again would cost as much as the strings themselves.
+        `remap[NULL_CODE]` is `NULL_CODE`. The pool keeps capacity for about `to_come` more strings of similar sizes:
+        growing step by step again would cost as much as the strings themselves.
         """
         kept = np.unique(live[live >= 0])
         remap = np.full(self._count + 1, NULL_CODE, dtype=np.int64)
@@ -205,14 +205,14 @@ class StringPool:
         """Restore the pool as `Stateful.restore` does; raise ValueError when the strings are not contiguous."""
         heap, starts = state
         if not len(starts) or starts[0] or starts[-1] != len(heap) or (starts[1:] < starts[:-1]).any():
-            raise ValueError("the strings do not lie one behind the other")
+            raise ValueError("the strings are not contiguous")
         self._reset(grown(heap, 1_024), grown(starts, 65), len(starts) - 1)
 
 
 def take_strings(array: pa.StringArray, positions: Int64Array) -> pa.StringArray:
-    """Return the strings of `array` at `positions`; faster than Arrow's own `take`, by a factor in small arrays.
+    """Return the strings of `array` at `positions`, much faster than Arrow's `take` for small arrays.
 
-    OverflowError when they would have 2 GiB or more.
+    Raise OverflowError when they would have 2 GiB or more.
     """
     valid, starts, data = array.buffers()
     if starts is None or data is None or (valid is not None and array.null_count):

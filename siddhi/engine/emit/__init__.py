@@ -1,1 +1,1 @@
-"""From batches of columns to record batches."""
+"""Convert batches of columns to record batches."""

@@ -1,4 +1,4 @@
-"""Batches of the engine as record batches for outside."""
+"""Convert the engine's batches to record batches for consumers."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _import_from_c = pa.RecordBatch._import_from_c
 
 
 def record_schema(attributes: Mapping[str, AttributeType]) -> pa.Schema:
-    """Return the schema in which events leave.
+    """Return the schema of output record batches.
 
-    It has `_timestamp`, `_kind`, then `attributes` in this order, by `column_name`.
+    It has `_timestamp`, `_kind`, then `attributes` in this order, named by `column_name`.
     """
     fields = [pa.field(TIMESTAMP, _INT64, nullable=False), pa.field(KIND, _INT8, nullable=False)]
     return pa.schema(fields + [pa.field(column_name(name), ARROW_TYPES[type_]) for name, type_ in attributes.items()])
 
 
 class BatchWriter:
-    """Makes record batches of one schema, that of `record_schema`."""
+    """Creates record batches of one schema, that of `record_schema`."""
 
     def __init__(self, attributes: Mapping[str, AttributeType], pool: StringPool) -> None:
         """Create the writer of one stream's record batches.
@@ -60,12 +60,12 @@ class BatchWriter:
         self._plan = bytearray(size * PLAN_BYTES)
         self._plan_array: Int64Array = np.frombuffer(self._plan, dtype=np.int64).reshape(size, PLAN_FIELDS)
         self._kinds_vary = True
-        """Whether the output may have kinds other than current, or is not known yet."""
+        """Whether the output may contain other kinds than current, or this is unknown."""
         self._array: Int64Array = np.zeros(ARROW_ARRAY_FIELDS, dtype=np.int64)
         self._array_at = int(self._array.ctypes.data)
 
     def records(self, batch: EventBatch) -> pa.RecordBatch:
-        """Return the rows of `batch`. OverflowError when a column would have 2 GiB of text or more."""
+        """Return the rows of `batch`. Raise OverflowError when a column would have 2 GiB of text or more."""
         if not self._written or batch.size > MAX_REWRITTEN_BATCH_ROWS:
             return self._wrapped(batch)
         plan, columns = self._plan, batch.columns
@@ -91,7 +91,7 @@ class BatchWriter:
         return _import_from_c(self._array_at, self.schema)
 
     def _wrapped(self, batch: EventBatch) -> pa.RecordBatch:
-        """Return the rows of `batch`, which shares its memory with it."""
+        """Return the rows of `batch` in a record batch that shares its memory."""
         columns = [batch.columns[name].to_arrow() for name, _, _ in self._columns]
         lines = [viewed(_INT64, batch.timestamps), viewed(_INT8, batch.kinds)]
         return pa.RecordBatch.from_arrays([*lines, *columns], schema=self.schema)

@@ -1,1 +1,1 @@
-"""Take a few events from record batch to record batch in one call, where the whole way is known."""
+"""Process small batches from record batch to record batch in one call, if the whole path is known."""

@@ -28,9 +28,9 @@ from siddhi.language.ast import AttributeType
 class ChainRoute(SmallBatchRoute):
     """A route for events of the source `source` through `chain`.
 
-    `read` are the attributes that it reads. `outputs` gives, for each attribute of the target stream (with the
-    attributes `types`), the slot and attribute that it comes from. In a partition `keys` finds the instances of rows;
-    rows that open an instance use the general path.
+    `read` are the attributes that it reads. `outputs` maps each attribute of the target stream (with the attributes
+    `types`) to its slot and attribute. In a partition `keys` finds the instances of rows; rows that open an instance
+    use the general path.
     """
 
     most_rows = min(MAX_SMALL_BATCH_ROWS, INITIAL_EVENT_ROOM)
@@ -96,12 +96,12 @@ class ChainRoute(SmallBatchRoute):
 def _gathered(
     rows: Int64Array, came: AnyArray, partials: Int64Array, kept: AnyArray, valid: BoolArray | None
 ) -> tuple[AnyArray, BoolArray | None]:
-    """Return the arriving values at `rows`, or where these are negative the values kept for `partials`.
+    """Return the arriving values at `rows`; where these are negative, the stored values of `partials`.
 
-    Also return where they are not null.
+    Also return a mask of the values that are not null.
     """
     before = rows < 0
-    places = np.where(before, partials, 0)  # of others there may be no room
+    places = np.where(before, partials, 0)  # others may not fit
     values: AnyArray = np.where(before, kept[places], came[rows])
     return values, None if valid is None else ~before | valid[places]
 

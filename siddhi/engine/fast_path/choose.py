@@ -1,4 +1,4 @@
-"""The choice of the fast path for a query."""
+"""Choose the fast path for a query."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def fast_route(
 ) -> FastRoute | None:
     """Return the fast route of events of `stream` through `query`, None when there is none.
 
-    The events have the attributes `source`, and the target stream the attributes `types`; `entrance` is how they
-    enter the query's partition.
+    The events have the attributes `source`, and the target stream the attributes `types`; `entrance` is the way into
+    the query's partition.
     """
     if query.limiter is not None or query.timed:
         return None

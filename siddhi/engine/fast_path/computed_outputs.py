@@ -1,4 +1,4 @@
-"""The outputs of a selection that one program computes from the lines of a small batch."""
+"""The outputs of a selection that one program computes from the columns of a small batch."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from siddhi.language.ast import AttributeType
 
 
 class LineProgram:
-    """A program over the lines of a small batch; `results_at` is where the words of its results are.
+    """A program over the columns of a small batch; `results_at` is the address of its results.
 
-    `addresses` are those of its columns, `valid_at` those of the bytes that mark values that are not null.
+    `addresses` are those of its columns, `valid_at` those of the validity bytes.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class LineProgram:
         self._lines = program.lines
         self._results_at = results_at
         self.positions: Int64Array = np.zeros(MAX_SMALL_BATCH_ROWS, INT64)
-        """The rows that are kept, where the program has a condition."""
+        """The positions of the rows that are kept, if the program has a condition."""
         self.evaluates = self._inputs.evaluates
         """Whether nodes evaluate inputs."""
 
@@ -85,10 +85,10 @@ class OutputProgram:
 
 
 class ComputedOutputs:
-    """The outputs of a selection that are attributes as they are or stored by a program, for the writer `results`.
+    """The outputs of a selection that are copied from attributes or stored by a program, for the writer `results`.
 
     `addresses` and `valid_at` are those of the columns that the program reads, `stamps_at` that of the timestamps. With
-    `held` the program ends with the condition for rows to come out.
+    `held` the program ends with the condition for emitting a row.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class ComputedOutputs:
         program = outputs.program
         self._program = LineProgram(program, addresses, address_of(self._words), valid_at) if len(program) else None
         self.positions_at = address_of(self._program.positions) if held and self._program is not None else 0
-        """The address of the positions of the rows that come out, 0 where all do."""
+        """The address of the positions of the emitted rows, 0 where all are emitted."""
         results.stamps_lie(stamps_at, self.positions_at)
         for name, attribute in outputs.as_they_are.items():
             results.values_lie(name, addresses[attribute], 0, self.positions_at)
@@ -125,7 +125,7 @@ class ComputedOutputs:
         self._masked = False
 
     def run(self, rows: int, evaluation: Evaluation | None) -> int:
-        """Compute the outputs of the rows in the lines; return how many rows come out."""
+        """Compute the outputs of the rows; return how many rows are emitted."""
         program = self._program
         if program is None:
             return rows

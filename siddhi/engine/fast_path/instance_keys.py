@@ -1,4 +1,4 @@
-"""How the instances of a partition are found for few events."""
+"""Find the instances of a partition for small batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class InstanceKeys:
     def ids(self, codes: Int64Array) -> Int64Array | None:
         """Return the instance of each row by the code of its key.
 
-        Return None when a row has no key or a new one, or when the query does not know all instances yet.
+        Return None when a row has no key or a new one, or when the query has not been notified of all instances.
         """
         ids = self._ids[: len(codes)]
         if self._instances.has_news(self._listener) or not self._index.find(codes, ids):
@@ -35,9 +35,9 @@ class InstanceKeys:
 
 
 def instance_keys(entrance: KeyedStream, listener: str) -> InstanceKeys | None:
-    """Return how events that enter by `entrance` find their instances.
+    """Return the lookup of instances for events that enter by `entrance`.
 
-    Return None when that takes more than a lookup of the code of a string.
+    Return None when that takes more than a lookup of a string's code.
     """
     node = entrance.node
     if not isinstance(node, ColumnNode) or node.type is not AttributeType.STRING:

@@ -58,7 +58,7 @@ class JoinRoute(SmallBatchRoute):
         self._room: Int64Array = np.zeros((PAIR_LINES, 4 * MAX_SMALL_BATCH_ROWS), INT64)
         self._pairs = self._room
         self._found: tuple[object, ...] | None = None
-        """The source of the results: the pairs, and how often the values of each window had moved."""
+        """The source of the results: the pairs, and the versions of the windows' memory."""
 
     def cut(self, rows: int) -> None:
         self._stamps = self.few.stamps[:rows]
@@ -66,7 +66,7 @@ class JoinRoute(SmallBatchRoute):
 
     def take_in(self, rows: int, clock: AppClock) -> int:
         join = self._join
-        if join.behind:  # it has to catch up with its windows
+        if join.behind:  # the route must first process what its windows have received
             return REFUSED
         join.take_in_few(self._slot, self._stamps, self._values, self._keys, root_orders(rows), self._emission)
         count, done, _, _ = join.meet(self._room, goes_on=False, left_first=_BOTH_FIRST)
@@ -75,7 +75,7 @@ class JoinRoute(SmallBatchRoute):
         return count if done else self._pairs.shape[1]
 
     def _others(self, count: int) -> Int64Array:
-        """Return all pairs, if there were more than `count`, the capacity of the buffer."""
+        """Return all pairs if there were more than `count`, the capacity of the buffer."""
         blocks, done, capacity = [self._room[:, :count].copy()], False, 2 * self._room.shape[1]
         while not done:
             room: Int64Array = np.empty((PAIR_LINES, capacity), INT64)
@@ -115,8 +115,8 @@ def join_route(
 ) -> JoinRoute | None:
     """Return the fast route of events that pass `tests` to the side `slot` of the join `operator`, None without one.
 
-    The pairs are the only output. There is no route if a side is anything but a window of `length` or a stream without
-    a window, if pairs are not found by equal codes of strings, if an event arrives at both sides, or if objects are
+    The pairs are the only output. There is no route in these cases: a side is anything but a window of `length` or a
+    stream without a window; pairs are not found by equal codes of strings; an event arrives at both sides; objects are
     read.
     """
     join, sides = operator.sliding, operator.sides

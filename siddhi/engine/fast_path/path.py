@@ -26,7 +26,7 @@ from siddhi.engine.tuning import MAX_EXPORTED_COLUMNS
 class Passed(NamedTuple):
     """The result of a batch: its number of rows and the latest of their timestamps.
 
-    For each target it has the number of results, and the route that returns them if there are listeners.
+    For each target it contains the number of results, and the route that returns them if there are listeners.
     """
 
     rows: int
@@ -38,7 +38,7 @@ class FastPath:
     """A fast path for batches of the stream at `source`, along the routes `ways`.
 
     Each route belongs to a stage that feeds its own stream, which only listeners read. A route that may refuse a batch
-    after another one has processed it is only used alone. `entrance` is the stage through which all rows enter a
+    after another one has processed it must be the only one. `entrance` is the stage through which all rows enter a
     partition, and the stream that it feeds there; it is part of the path.
     """
 
@@ -59,7 +59,7 @@ class FastPath:
     def is_open(self, rows: int) -> bool:
         """Return whether batches of this many rows may take the fast path.
 
-        They must be small, and nothing on the way may have listeners.
+        They must be small, and no intermediate stream may have listeners.
         """
         if rows > self._most_rows:
             return False
@@ -116,7 +116,7 @@ class FastPath:
         for target, count, _ in passed.results:
             target.events += count
         given = [(target, way.give()) for target, _, way in passed.results if way is not None]
-        for target, records in given:  # all have been given by now, as a callback may send events
+        for target, records in given:  # a callback may send events, so all results are complete by now
             target.tell_written(records)
 
 

@@ -37,7 +37,7 @@ class PlainRoute:
     `positions` is scratch space for `MAX_PLAIN_ROUTE_ROWS` numbers.
     """
 
-    strings: frozenset[str] = frozenset()  # they pass as they are
+    strings: frozenset[str] = frozenset()  # copied without a change
 
     def __init__(self, query: PlainQuery, types: dict[str, AttributeType], positions: Int64Array) -> None:
         self._positions = positions

@@ -1,4 +1,4 @@
-"""The interface of the routes that a fast path consists of."""
+"""The interface of routes, the parts of a fast path."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ Outcome = tuple[int, int]
 class FastRoute(Protocol):
     """A route for the rows of a batch through one query, from the input record batch to the output one.
 
-    It takes no more than `most_rows` rows. It adds the `strings` of all rows, attributes of these names, to the app's
-    pool.
+    It accepts up to `most_rows` rows. It adds the `strings` of all rows, attributes of these names, to the app's pool.
     """
 
     most_rows: int
     strings: frozenset[str]
 
     def lay_out(self, layout: RecordLayout) -> None:
-        """Prepare for batches with the columns of `layout`, which has timestamps and nothing to be cast."""
+        """Prepare for batches with the columns of `layout`, which has timestamps and needs no casts."""
 
     def run(self, records: pa.RecordBatch, rows: int, clock: AppClock, *, written: bool) -> Outcome | None:
-        """Return the result of the `rows` rows of `records`, at least one, where `clock` is the app's clock.
+        """Process the `rows` rows of `records`, at least one, and return the result; `clock` is the app's clock.
 
-        With `written` any results will be read by `give`. Return None when the rows have to take the general path:
-        then the query has not changed.
+        With `written` any results will be read by `give`. Return None when the rows must take the general path: then
+        the state of the query is unchanged.
         """
 
     def give(self) -> pa.RecordBatch:

@@ -3,8 +3,8 @@
     records ──▶ lines ──conditions──▶ lines of what passes ──outputs──▶ lines of results ──▶ records
                           program                            program
 
-Operations, and the functions that choose, test or convert values, run as one program over the lines; other functions
-are evaluated as on the general path, from columns that stay in the same places for all batches.
+Operations, and the functions that select, test or convert values, run as one program over the lines. Other functions
+are evaluated as on the general path, from columns at fixed addresses.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from siddhi.language.ast import AttributeType
 
 
 class _ReusedBatch(EventBatch):
-    """Rows in the lines of a small batch, which the next batch overwrites: nothing may keep its arrays.
+    """The rows of a small batch, which the next batch overwrites: its arrays must not be kept.
 
-    The clock is asked only for what reads it.
+    The clock is computed on access.
     """
 
     __slots__ = ("clock",)
@@ -59,8 +59,8 @@ class _ReusedBatch(EventBatch):
 class SelectionRoute(SmallBatchRoute):
     """A route for rows through `conditions` and the selection `outputs`, to a stream with the attributes `types`.
 
-    `instances` finds the instances of rows in a partition: those that open one take the general path. With `held` the
-    program of the outputs ends with the condition for rows to come out.
+    `instances` finds the instances of rows in a partition; rows that open an instance take the general path. With
+    `held` the program of the outputs ends with the condition for emitting a row.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class SelectionRoute(SmallBatchRoute):
         self._columns = {name: (type_, few.values[name], few.addresses[name]) for name, type_ in read.items()}
         self._pool = pool
         self._batches: dict[int, _ReusedBatch] = {}
-        """Views of the same lines by their number of rows, so at most `MAX_SMALL_BATCH_ROWS`."""
+        """Views of the same lines by number of rows, at most `MAX_SMALL_BATCH_ROWS` of them."""
 
     def cut(self, rows: int) -> None:
         """Do nothing: rows are counted when conditions have been tested."""
@@ -107,7 +107,7 @@ class SelectionRoute(SmallBatchRoute):
         if not self._evaluates:
             return self._computed.run(rows, None)
         evaluation = Evaluation(self._batch(rows, clock))
-        with np.errstate(all="ignore"):  # Java's numbers overflow in silence
+        with np.errstate(all="ignore"):  # numbers overflow silently, as in Java
             for name, node, dtype in self._evaluated:
                 values, valid = broadcast(node.evaluate(evaluation), rows)
                 values = np.ascontiguousarray(values, dtype)
@@ -158,8 +158,8 @@ def selection_route(
     """Return the fast route of events through `query`, None if there is none.
 
     The events have the attributes `source`, the target stream the attributes `types`; in a partition `instances` finds
-    theirs. There is no route through anything that keeps state, reads tables, reads or returns objects, or calls
-    scripts of the app, which might notice a second call.
+    the instances. There is no route through anything that keeps state, reads tables, reads or returns objects, or calls
+    scripts of the app, which could observe a repeated call.
     """
     analysed, selector = query.analysed, query.selector
     origin, selection = analysed.input, analysed.selection
@@ -196,7 +196,7 @@ def _route(
     tests: Sequence[PlainTest] | None,
     conditions: Iterable[model.TypedExpression],
 ) -> SelectionRoute | None:
-    """Return the route of `query`, which keeps nothing; raise NoProgramError when a program cannot test its rows."""
+    """Return the route of the stateless `query`; raise NoProgramError when a program cannot test its rows."""
     selection, having = query.analysed.selection, query.analysed.selection.having
     compiler = ExpressionCompiler(replace(query.context, failing=None, choices=Choices()), calls=query.nodes)
     nodes: dict[int, ExpressionNode] = {}

@@ -41,9 +41,9 @@ from siddhi.language.ast import AttributeType
 class SlidingRoute(SmallBatchRoute):
     """A route for rows that pass `tests` through `selection`, to a stream with the attributes `types`.
 
-    The outputs are attributes of the row and aggregates, or what `computed` computes from both; with `held` its program
-    ends with the condition of `having`. `read` are the attributes that it reads; `lines` gives for each line of the
-    rows held the attribute that it comes from (None: the timestamp).
+    The outputs are attributes of the row, aggregates, or values that `computed` computes from both; with `held` its
+    program ends with the condition of `having`. `read` are the attributes that it reads; `lines` gives the attribute of
+    each line of the stored rows (None: the timestamp).
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class SlidingRoute(SmallBatchRoute):
         return self._come_out(rows)
 
     def _come_out(self, rows: int) -> int:
-        """Compute what is left to compute from the aggregates; return how many rows come out."""
+        """Compute the remaining outputs from the aggregates; return how many rows are emitted."""
         if self._computed is None:
             return rows
         with np.errstate(all="ignore"):
@@ -133,7 +133,7 @@ class SlidingRoute(SmallBatchRoute):
 class KeyedSlidingRoute(SlidingRoute):
     """A `SlidingRoute` inside a partition whose instances `instances` finds; these are the groups.
 
-    Rows that open an instance, or for which there is no place, take the general path.
+    Rows that open an instance, or that do not fit, take the general path.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ def _computed(
         for one in analysed.attributes:
             nodes.update(compiler.nodes_of(one.expression))
             node = nodes[id(one.expression)]
-            if isinstance(node, OutputNode):  # an aggregate leaves from where it is
+            if isinstance(node, OutputNode):  # aggregates are written from their own memory
                 outputs.program.outputs[one.name] = outputs.program.outputs[node.name]
             else:
                 outputs.add(one.name, node, one.expression, wanted=wanted)

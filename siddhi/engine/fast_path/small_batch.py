@@ -1,4 +1,4 @@
-"""The rows of a small batch in reusable lines, and results that are written from their places in memory.
+"""The rows of a small batch in reusable memory, and results written from fixed addresses.
 
     records ──exported──▶ ArrowArray ──read_records──▶ lines: times │ codes │ prices │ …   always in the same places
                                                          ╎
@@ -84,14 +84,14 @@ class SmallBatch:
         self._array_at = address_of(self._array)
 
     def lay_out(self, layout: RecordLayout) -> None:
-        """Prepare for batches with the columns of `layout`, which has timestamps and nothing to be cast."""
+        """Prepare for batches with the columns of `layout`, which has timestamps and needs no casts."""
         self._plan[0, PLACE] = layout.timestamp
         self._plan[1:, PLACE] = [layout.attributes[name][1] for name in self._names]
         if self._filter is not None:
             self._filter.lay_out(layout)
 
     def read(self, records: pa.RecordBatch, rows: int) -> int:
-        """Read the `rows` rows of `records`, and keep those that pass; return how many these are.
+        """Read the `rows` rows of `records`, keep those that pass, and return their number.
 
         Return `REFUSED` when a value other than a string is null, or when some rows pass and timestamps do not ascend.
         """
@@ -109,22 +109,22 @@ class SmallBatch:
         return count
 
     def keep(self, positions: Int64Array, count: int, rows: int) -> bool:
-        """Keep of `rows` rows the first `count` of `positions`, which ascend.
+        """Keep the first `count` of `positions`, which ascend, of `rows` rows.
 
-        Return False, with nothing done, when timestamps do not ascend.
+        Return False without a change when timestamps do not ascend.
         """
         kept: bool = keep_rows(self._memory, MAX_SMALL_BATCH_ROWS, self._plan, rows, positions, count)
         return kept
 
     def latest(self, rows: int) -> int:
-        """Return the greatest timestamp of the `rows` rows that came, whether they pass or not."""
+        """Return the greatest timestamp of the `rows` input rows, whether they pass or not."""
         if self._latest is not None:
             return self._latest
         return self.stamps.item(0) if rows == 1 else int(self.stamps[:rows].max())
 
 
 class _RowFilter:
-    """Finds the rows that pass `tests`, whose `positions` it notes, before any of them is read."""
+    """Finds the rows that pass `tests` before they are read, and stores their `positions`."""
 
     def __init__(self, tests: Sequence[PlainTest]) -> None:
         self._attributes = [test.attribute for test in tests]
@@ -167,20 +167,20 @@ class SmallBatchResults:
         self._array_at = address_of(self._array)
 
     def stamps_lie(self, address: int, positions_at: int = 0) -> None:
-        """Set the address of the timestamps and, as for other values, that of the positions of those that leave."""
+        """Set the address of the timestamps and, as for other values, that of the positions of the emitted rows."""
         self._plan[0, VALUES], self._plan[0, POSITIONS] = address, positions_at
 
     def values_lie(self, name: str, address: int, valid_at: int = 0, positions_at: int = 0) -> None:
         """Set the addresses of the values of `name`.
 
-        `valid_at` is the address of the bytes that mark values that are not null (0: none is null), `positions_at`
-        that of the positions of those that leave (0: they are the first).
+        `valid_at` is the address of the validity bytes (0: no nulls), `positions_at` that of the positions of the
+        emitted rows (0: the first rows).
         """
         line = self._lines[name]
-        line[VALUES], line[VALID], line[POSITIONS] = address, valid_at, positions_at  # one by one is four times as fast
+        line[VALUES], line[VALID], line[POSITIONS] = address, valid_at, positions_at  # one by one: four times as fast
 
     def write(self, count: int) -> pa.RecordBatch:
-        """Return the first `count` rows. OverflowError when a column would have 2 GiB of text or more."""
+        """Return the first `count` rows. Raise OverflowError when a column would have 2 GiB of text or more."""
         starts, heap = self._pool.memory
         if not write_records(self._plan, count, starts, heap, RELEASE_AT, self._array):
             raise OverflowError(f"{count} results have too much text for one column, or there is no memory for them")

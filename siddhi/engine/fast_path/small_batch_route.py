@@ -60,9 +60,9 @@ class SmallBatchRoute(ABC):
 
     @abstractmethod
     def take_in(self, rows: int, clock: AppClock) -> int:
-        """Process the rows that were read in the query; return how many results there are.
+        """Process the rows that were read in the query; return the number of results.
 
-        Return `REFUSED` when they have to take the general path: then the query has not changed.
+        Return `REFUSED` when they must take the general path: then the state of the query is unchanged.
         """
 
     @abstractmethod

@@ -24,8 +24,7 @@ from siddhi.language.ast import AttributeType
 class TumblingRoute(SmallBatchRoute):
     """A route for rows that pass `tests` into the batch in progress in `selection`.
 
-    `lines` gives the attribute that each line is read from (None: the timestamp). Rows that end a batch take the
-    general path.
+    `lines` gives the attribute of each line (None: the timestamp). Rows that end a batch take the general path.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""From record batches to batches of columns."""
+"""Convert record batches to batches of columns."""

@@ -1,4 +1,4 @@
-"""Record batches from outside as batches of the engine."""
+"""Convert record batches from outside to batches of the engine."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _Place = tuple[AttributeType, int, bool]
 
 @dataclass(frozen=True, slots=True)
 class RecordLayout:
-    """The places in a schema of the columns that a stream needs.
+    """The positions in a schema of the columns that a stream needs.
 
-    These are its attributes, which of them must be cast, and the place of the timestamps, -1 when there are none.
+    These are its attributes, with a flag for each that must be cast, and the timestamps, -1 when there are none.
     """
 
     schema: pa.Schema
@@ -42,14 +42,14 @@ class RecordLayout:
 
 
 class _WatchedColumn(Column):
-    """A column as it came, which notifies its inlet once its values are read."""
+    """An input column that notifies its inlet once its values are read."""
 
     __slots__ = ("_inlet", "_name")
 
     def __init__(
         self, inlet: BatchReader, name: str, type_: AttributeType, array: pa.Array, positions: Int64Array | None = None
     ) -> None:
-        self.type = type_  # all here, as a call of another constructor takes as long
+        self.type = type_  # everything is inline, since calling the other constructor would double the time
         self.pool = inlet.pool
         self._values = self._valid = None
         self._arrow = array
@@ -70,9 +70,9 @@ class _WatchedColumn(Column):
 
 
 class _RecordColumns(dict[str, Column]):
-    """The columns of a batch from outside, each built on first access: `fetch` returns the array in a place.
+    """The columns of a batch from outside, each built on first access; `fetch` returns the array at a position.
 
-    A lookup costs no more than in any other dictionary; iteration finds all columns.
+    A lookup costs no more than in any other dictionary; iteration builds all columns.
     """
 
     __slots__ = ("_fetch", "_inlet", "_places")
@@ -113,12 +113,12 @@ class _RecordColumns(dict[str, Column]):
         return super().values()
 
     def make(self, names: Iterable[str]) -> None:
-        """Build these columns, which were not built before because they were not requested."""
+        """Build these columns, which have not been requested before."""
         for name in names:
             self.__missing__(name)
 
     def _complete(self) -> None:
-        """Build all columns, in the order of the attributes, as a dictionary's own views show only what it holds."""
+        """Build all columns in the order of the attributes, since a dictionary's views only show existing items."""
         made = {name: self[name] for name in self._places}
         self.clear()
         self.update(made)
@@ -127,10 +127,10 @@ class _RecordColumns(dict[str, Column]):
 class BatchReader:
     """A reader of the batches from outside for `stream`, whose events enter the app at the junction `key`.
 
-    A schema is inspected once, as all batches of a source have the same. So are the columns whose values are used,
-    and numbers that are used at all: with few rows all of them are read together from the next batch on. Strings are
-    read together if they are in `always_read` (None: all are); others while that saves time (`StringDemand`), as the
-    strings of filtered events should not fill the pool.
+    A schema is inspected once, as all batches of a source have the same. Columns that are used are recorded: with few
+    rows all numbers among them are read together from the next batch on. Strings are read together if they are in
+    `always_read` (None: all are). Others are read together only while that saves time (`StringDemand`), as strings of
+    filtered events should not fill the pool.
     """
 
     def __init__(
@@ -169,8 +169,8 @@ class BatchReader:
         Columns are found by name (`column_name`). The times are the rows' `_timestamp`, or `now_ms` for all without
         that column.
 
-        Raise `SiddhiRuntimeError` with code `missing-attribute` or `wrong-type` when a column is missing or of
-        another Arrow type, `null-timestamp` when an event has no time.
+        Raise `SiddhiRuntimeError` with code `missing-attribute` or `wrong-type` when a column is missing or has another
+        Arrow type, and `null-timestamp` when an event has no time.
         """
         schema, rows = records.schema, records.num_rows
         self.came(rows)
@@ -181,21 +181,21 @@ class BatchReader:
             columns = _RecordColumns(records.column, layout.attributes, self)
             stamps = self._reader.read(records, rows, columns)
         else:
-            whole = records.to_struct_array()  # it makes a column at half the cost
+            whole = records.to_struct_array()  # creates a column at half the cost
             columns = _RecordColumns(whole.field, layout.attributes, self)
             stamps = filled(rows, now_ms) if layout.timestamp < 0 else _stamps(whole.field(layout.timestamp))
         if layout.casts:
-            columns.make(layout.casts)  # what cannot be cast is refused before anything has run
+            columns.make(layout.casts)  # refuse columns that cannot be cast before anything has run
         return columns, stamps
 
     def came(self, rows: int) -> None:
-        """Count `rows` more rows, read here or elsewhere, which may change the strings that are read of every row."""
+        """Count `rows` more rows, read here or elsewhere, and update which strings are read of every row."""
         demand = self._demand
         if demand is not None and demand.came(rows):
             self._follow_demand(demand.in_demand)
 
     def layout_of(self, schema: pa.Schema) -> RecordLayout:
-        """Return where batches of `schema` have what the stream needs.
+        """Return the positions of the stream's columns in batches of `schema`.
 
         The object stays the same as long as the schema does. Errors are those of `read`.
         """
@@ -205,13 +205,13 @@ class BatchReader:
     def column(self, name: str, type_: AttributeType, array: pa.Array) -> Column:
         """Return the attribute `name`, of `type_`, of a batch in which its column is `array`."""
         if type_ in _NUMBERS:
-            self._want(name)  # to read a number with others costs less than to hand its array on
+            self._want(name)  # reading a number together with others is cheaper than passing its array on
         if name in self._wanted:
             return Column(type_, self.pool, None, None, array)
         return _WatchedColumn(self, name, type_, array)
 
     def asked(self, name: str, rows: int) -> None:
-        """Record that the values of the attribute `name` are read, for this many rows."""
+        """Record that the values of the attribute `name` were requested for this many rows."""
         if name not in self._lazy:
             self._want(name)
         elif self._demand is not None:
@@ -224,7 +224,7 @@ class BatchReader:
         self._choose_reader()
 
     def _want(self, name: str) -> None:
-        """Read the values of the attribute `name` of later batches at once, too."""
+        """Read the values of the attribute `name` together with others from the next batch on."""
         if name not in self._wanted:
             self._wanted[name] = self._types[name]
             self._choose_reader()
@@ -284,7 +284,7 @@ def _stamps(array: pa.Array) -> Int64Array:
 
 
 def _castable(actual: pa.DataType, target: pa.DataType) -> bool:
-    """Return whether `actual` holds the same values as `target` in another form."""
+    """Return whether `actual` contains the same values as `target` in another form."""
     if pa.types.is_dictionary(actual):
         return bool(actual.value_type == target) or _castable(actual.value_type, target)
     same_text = pa.types.is_large_string(actual) or pa.types.is_string_view(actual)
@@ -294,5 +294,5 @@ def _castable(actual: pa.DataType, target: pa.DataType) -> bool:
 def root_batch(
     columns: Mapping[str, Column], timestamps: Int64Array, orders: Int64Array, clocks: Int64Array
 ) -> EventBatch:
-    """Return events from outside as current rows, each its own chunk."""
+    """Return events from outside as current rows, each a chunk of its own."""
     return EventBatch(timestamps, None, orders, clocks, columns, None, None, None, True)  # noqa: FBT003 - names cost time

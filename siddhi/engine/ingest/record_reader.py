@@ -1,4 +1,4 @@
-"""Reads the few rows of a record batch in one call, by way of Arrow's C data interface.
+"""Read the rows of a small record batch in one call, through Arrow's C data interface.
 
     records ──exported──▶ ArrowArray ──read_records──▶ memory   … │ times │ codes │ prices │ nulls of each │ (unused) …
 
@@ -54,9 +54,9 @@ class RecordReader:
         self._new_memory(0)
 
     def _new_memory(self, least: int) -> None:
-        """Allocate unused memory for at least `least` numbers.
+        """Allocate memory for at least `least` more numbers.
 
-        Values that were read stay in the memory that was used up.
+        Values that were read stay in the previous memory.
         """
         self._memory: Int64Array = np.empty(max(least, READ_BUFFER_NUMBERS), INT64)
         self._reals = self._memory.view(FLOAT64)
@@ -64,7 +64,7 @@ class RecordReader:
         self._used = 0
 
     def read(self, records: pa.RecordBatch, rows: int, columns: dict[str, Column]) -> Int64Array:
-        """Read the attributes that are wanted into `columns`; return the timestamps of `records`."""
+        """Read the `wanted` attributes into `columns`; return the timestamps of `records`."""
         plan, pool = self._plan, self._pool
         masks = len(plan) * rows
         if self._used + 2 * masks > len(self._memory):

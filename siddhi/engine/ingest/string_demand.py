@@ -1,4 +1,4 @@
-"""Which strings behind a filter are read together with the rest of an event, before they are requested.
+"""Decide which strings of filtered streams are read together with the rest of an event.
 
 Reading a string with the rest costs little, and reading it later costs several times as much; but each string read
 stays in the app's pool for a while, and the strings of filtered events would never be requested. So the demand is
@@ -15,7 +15,7 @@ from siddhi.engine.tuning import STRING_DEMAND_HOLD_ROWS, STRING_DEMAND_ONE_IN, 
 
 
 class StringDemand:
-    """`in_demand` are those of the attributes `names` that are to be read of every row, none at first."""
+    """`in_demand` are those of the attributes `names` whose strings are read for every row; none at first."""
 
     def __init__(self, names: Iterable[str]) -> None:
         """Create the record of which texts are needed.
@@ -28,7 +28,7 @@ class StringDemand:
         self._came = 0
 
     def asked(self, name: str, rows: int) -> None:
-        """Record that strings of this many rows were requested which had not been read.
+        """Record that strings of this many rows were requested that had not been read.
 
         Other attributes are ignored.
         """
@@ -36,7 +36,7 @@ class StringDemand:
             self._asked[name] += rows
 
     def came(self, rows: int) -> bool:
-        """Count `rows` more rows, and return whether `in_demand` changes from now on."""
+        """Count `rows` more rows; return whether `in_demand` has changed."""
         self._came += rows
         if self._came < (STRING_DEMAND_HOLD_ROWS if self.in_demand else STRING_DEMAND_PROBE_ROWS):
             return False

@@ -22,7 +22,7 @@ class PreviewedPart:
 
 
 def preview_edit(now: model.AnalysedApp, edited: model.AnalysedApp) -> tuple[PreviewedPart, ...]:
-    """Return the effect on each part of `now` that may have state if `edited` replaces it, in the order of its text."""
+    """Return the effect on each part of `now` with state if `edited` replaces it, in the order of its text."""
     before, after = AppRuntime(now), AppRuntime(edited)
     before.start(0)
     report = after.restore_matching(before.snapshot())
@@ -32,7 +32,7 @@ def preview_edit(now: model.AnalysedApp, edited: model.AnalysedApp) -> tuple[Pre
     for part in before.state.parts:
         name = PartName(part.definition.kind, part.definition.name)
         if part.definition.query is not None and not part.definition.query.held:
-            continue  # a query that holds nothing
+            continue  # a stateless query
         if name in left:
             fates.append(PreviewedPart(name, kept=False, reason=left[name].why()))
         else:

@@ -5,16 +5,16 @@
          ▼
     n snapshots            each with the keys that are its own from now on
 
-State has a key where the planner allows parallel execution by key: the instances of a partition with all that its
-queries keep for them (windows, patterns, joins, aggregates, rates, when they were seen last), and the groups of a query
-without a window that groups by the attribute by which its stream is shared. Everything else has no owner: tables, named
-windows, aggregations, triggers, and queries that remember something over all events. It must be empty, or the state
-cannot be redistributed.
+State has a key where the planner allows parallel execution by key. This is so for the instances of a partition with the
+state of its queries (windows, patterns, joins, aggregates, rates, times of last events), and for the groups of a query
+without a window that groups by the attribute by which its stream is distributed. All other state has no key: tables,
+named windows, aggregations, triggers, and queries with state over all events. It must be empty, or the state cannot be
+redistributed.
 
 All new instances take the latest of the old clocks, as one engine for all keys would have. A timer of an instance that
-was behind fires with the next step, like any timer set for a time in the past; none fires twice, and none is lost.
+was behind fires with the next step, like any timer set for a past time; no timer is lost or fires twice.
 
-If the app was edited, too, its new version first takes over what it can from each old instance (`adopt`).
+If the app was also edited, its new version first takes over the matching state from each old instance (`adopt`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class KeyShare:
 class AdoptedState:
     """The `snapshots` of instances of an edited app, as snapshots of the new version.
 
-    `left` names the state that the new version no longer has; `begun` names the parts that are new or defined
+    `left` names the state that the new version does not have; `begun` names the parts that are new or defined
     differently.
     """
 
@@ -100,21 +100,21 @@ def redistribute(
     shares: Mapping[str, KeyShare],
     begun: Collection[PartName] = (),
 ) -> list[bytes]:
-    """Return a snapshot for each of `apps`, the new instances, of the state in `snapshots` of all old ones.
+    """Return a snapshot for each of `apps`, the new instances, with the state in `snapshots` of all old ones.
 
     The apps are the same except for the ranges of partitions. `shares` gives the owners of keys for each input stream
-    that is shared by key; all others go to every instance, or to any. Parts in `begun` that have no key start at the
-    latest of the clocks.
+    that is distributed by key; all other streams go to every instance, or to any. Parts in `begun` that have no key
+    start at the latest of the clocks.
 
-    Raise `SnapshotError` with code `snapshot-not-by-key` when there is state that no key owns,
-    `snapshot-of-another-app` when a snapshot has other parts than `apps`.
+    Raise `SnapshotError` with code `snapshot-not-by-key` when there is state without a key, `snapshot-of-another-app`
+    when a snapshot has other parts than `apps`.
     """
     checked = {stream: replace(share, owner=_checked(share.owner, len(apps))) for stream, share in shares.items()}
     return [write_snapshot(_instance(snapshots, app, index, checked, begun)) for index, app in enumerate(apps)]
 
 
 def _checked(owner: Owner, count: int) -> Owner:
-    """Return `owner`, which must know no other than `count` instances: what nobody owns would be lost."""
+    """Return `owner` with a check that it only returns instances below `count`; state of other owners would be lost."""
 
     def owners(keys: pa.Array) -> Int64Array:
         found = owner(keys)
@@ -132,7 +132,7 @@ def _instance(
     shares: Mapping[str, KeyShare],
     begun: Collection[PartName],
 ) -> SavedApp:
-    """Return what the new instance `index`, which runs `app`, has of all that is in `snapshots`."""
+    """Return the state of the new instance `index`, which runs `app`, from all `snapshots`."""
     fresh = AppRuntime(app)
     firsts: Counter[str] = Counter()
     owned = [_owned(snapshot, app, index, shares, firsts) for snapshot in snapshots]
@@ -156,7 +156,7 @@ def _instance(
 def _beginnings(
     app: model.AnalysedApp, clock: ClockState | None, begun: Collection[PartName], *, waits: bool
 ) -> dict[PartName, State]:
-    """Return the states of the parts `begun` when they begin at `clock`, or wait for the first event as all others."""
+    """Return the initial states of the parts `begun` at `clock`; without a clock they wait for the first event."""
     if not begun:
         return {}
     runtime = AppRuntime(app)
@@ -169,7 +169,7 @@ def _recoded(state: State, codes: Int64Array) -> State:
     return map_codes(state, lambda old: codes[np.maximum(old, NULL_CODE)])
 
 
-# ---- what an old instance gives to a new one
+# ---- the part of an old instance for a new one
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +189,11 @@ def _owned(
     of its queries.
     """
     runtime = AppRuntime(app)
-    saved, state = read_snapshot(snapshot), runtime.state  # a runtime takes the arrays of a state, and changes them
+    saved, state = read_snapshot(snapshot), runtime.state  # a runtime uses the arrays of a state and changes them
     _check_parts(saved, state)
     runtime.go_on(saved)
     if not all(place.instances.settled for place in state.places):
-        runtime.advance_time(0)  # the next step, whatever it brings, tells queries of new instances
+        runtime.advance_time(0)  # the next step notifies queries of new instances in any case
     ids = {}
     for place in state.places:
         _drop_instances(place, index, shares)
@@ -216,7 +216,7 @@ def _check_parts(saved: SavedApp, state: AppState) -> None:
     """Check that the app has the saved parts; the ranges of its partitions may differ."""
     own = [replace(part.definition, ranges=b"") for part in state.parts]
     if [replace(part.definition, ranges=b"") for part in saved.parts] != own:
-        raise unusable("snapshot-of-another-app", "it is of another app than the instances that are to share it")
+        raise unusable("snapshot-of-another-app", "it belongs to another app than the new instances")
 
 
 def _drop_instances(place: PartitionPlace, index: int, shares: Mapping[str, KeyShare]) -> None:
@@ -241,7 +241,7 @@ _REALS = {AttributeType.FLOAT: pa.float32(), AttributeType.DOUBLE: pa.float64()}
 
 
 def _group_key(query: QueryNode, shares: Mapping[str, KeyShare]) -> str | None:
-    """Return the attribute that `query` groups by and that shares its stream.
+    """Return the attribute by which `query` groups and its stream is distributed.
 
     Return None when there is none, or when the query is in a partition.
     """
@@ -250,7 +250,7 @@ def _group_key(query: QueryNode, shares: Mapping[str, KeyShare]) -> str | None:
         return None
     selection, attribute = query.analysed.selection, shares[source.source].attribute
     if selection.having is not None and has_aggregate(selection.having):
-        return None  # which runs over all groups
+        return None  # the output rate counts over all groups
     keys = [key.name for key in selection.group_by if isinstance(key, model.AttributeValue)]
     return attribute if attribute in keys and isinstance(query.selector, Selector | SlidingSelection) else None
 
@@ -264,7 +264,7 @@ def _grouped(query: QueryNode) -> Selector | SlidingSelection:
     return query.selector
 
 
-# ---- what a new instance makes of what it is given
+# ---- joining the parts in a new instance
 
 
 def _joined(
@@ -274,7 +274,7 @@ def _joined(
     shares: Mapping[str, KeyShare],
     beginnings: Mapping[PartName, State],
 ) -> State:
-    """Return one state of `part`, which is empty, for all `states`.
+    """Return one state for `part`, which is empty, from all `states`.
 
     A part that starts without state and has no key takes its state from `beginnings`.
     """
@@ -297,4 +297,4 @@ def _joined(
 
 
 def _not_by_key(part: str) -> SnapshotError:
-    return unusable("snapshot-not-by-key", f"the {part} holds state that no key owns, or that several instances have")
+    return unusable("snapshot-not-by-key", f"the {part} has state without a key, or state of several instances")

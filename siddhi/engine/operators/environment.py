@@ -1,4 +1,4 @@
-"""What the queries of an app share: its tables, named windows and aggregations."""
+"""The tables, named windows and aggregations that the queries of an app share."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Environment:
     aggregations: dict[str, Aggregation] = field(default_factory=dict)
     looked_into: set[str] = field(default_factory=set)
     looked_into_carefully: set[str] = field(default_factory=set)
-    """Those of them that it reads with a condition that may fail or keeps state."""
+    """Those that it reads with a condition that may fail or keeps state."""
 
     def begin_query(self) -> None:
-        """Another query is being built, which has looked into nothing yet."""
+        """Begin another query, which has read nothing yet."""
         self.looked_into, self.looked_into_carefully = set(), set()
 
     def in_table(self, expression: model.InTable, compiler: ExpressionCompiler) -> ExpressionNode:

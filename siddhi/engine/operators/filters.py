@@ -1,4 +1,4 @@
-"""Filters: the rows that make a condition true."""
+"""Filters: pass the rows for which a condition is true."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Filter(Operator):
         return positions
 
     def _passing(self, batch: EventBatch, step: Step) -> Int64Array:
-        """Return the rows that pass; those that fail are booked in `step`."""
+        """Return the rows that pass, and record those that fail in `step`."""
         events = batch.event_rows() if self.aggregates and not batch.only_current else None
         evaluation = Evaluation(batch, events)
         passed = self.condition.truth(evaluation)
@@ -63,8 +63,8 @@ class Filter(Operator):
 
 
 def with_value(batch: EventBatch, node: ExpressionNode, step: Step, name: str) -> EventBatch:
-    """Return the rows for which `node` is not null; the others are booked in `step` as failed."""
-    if isinstance(node, ColumnNode) and batch.columns[node.column].valid is None:  # as of nearly all batches
+    """Return the rows for which `node` is not null, and record the others in `step` as failed."""
+    if isinstance(node, ColumnNode) and batch.columns[node.column].valid is None:  # true for nearly all batches
         return batch
     evaluation = Evaluation(batch)
     valid = broadcast(node.evaluate(evaluation), batch.size).valid
@@ -75,9 +75,9 @@ def with_value(batch: EventBatch, node: ExpressionNode, step: Step, name: str) -
 
 
 def drop_failed(evaluation: Evaluation, step: Step) -> BoolArray:
-    """Record the failed rows of `evaluation` in `step` and return where rows are left.
+    """Record the failed rows of `evaluation` in `step` and return the remaining positions.
 
-    A failed row takes its chunk with it.
+    A failed row removes its whole chunk.
     """
     if evaluation.failed is None:
         return np.ones(evaluation.size, dtype=np.bool_)
@@ -85,7 +85,7 @@ def drop_failed(evaluation: Evaluation, step: Step) -> BoolArray:
 
 
 def drop_rows(batch: EventBatch, failed: BoolArray, reasons: Reasons, step: Step) -> BoolArray:
-    """Record the rows `failed` of `batch` in `step` and return where rows are left, as `drop_failed` does.
+    """Record the rows `failed` of `batch` in `step` and return the remaining positions, as `drop_failed` does.
 
     An input chunk may have become several: one for each run of a key in a partition, or for each row of a window that
     releases rows one by one. In this case a failed row also removes the rows after it, as in Siddhi.

@@ -1,4 +1,4 @@
-"""Named windows, which queries insert into, read from and search."""
+"""Named windows, which queries insert into and read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def window_inlet(window: str) -> str:
 
 
 class NamedWindow(AppNode):
-    """Sends current and expired events, as its definition says, on the stream of its name."""
+    """Sends the current and expired events that its definition selects, on the stream of its name."""
 
     inserts = False
 
@@ -62,8 +62,8 @@ class NamedWindow(AppNode):
     def _tells_all(self, *, times_of_expiry_seen: bool) -> bool:
         """Return whether its stream contains every row that enters and every one that leaves.
 
-        Rows of a batch expire with other timestamps once they have been read. If these timestamps are used, the reads
-        and their times must be known before the rows expire.
+        Rows of a batch that were read expire with other timestamps. If these timestamps are used, the reads and their
+        times must be known before the rows expire.
         """
         window = self.window
         apart = window.notes_looks and times_of_expiry_seen
@@ -77,7 +77,7 @@ class NamedWindow(AppNode):
         else:
             sent = self.window.process(inputs[0], step)
         if self.tells_all and step.whole is not step:
-            # Joins compare the moves with rows of their own, in orders of the whole step.
+            # Joins compare the changes with their own rows, by the orders of the whole step.
             self.window.moves = self.window.moves.copy()
             self.window.moves[ORDER] = step.of_whole(self.window.moves[ORDER])
         wanted = np.isin(sent.kinds, self.kinds)

@@ -17,17 +17,16 @@ from siddhi.engine.operators.selection.plain_query import PlainQuery
 class AppNode:
     """A node, which processes the rows of its input streams and returns what it sends.
 
-    `sources` are the streams read; `arrival` gives each its place among rows of one cause, `timer_arrival` among
-    those of timers of one time, where that is another. `target` is the stream that is fed, if any. With `inserts`
-    events are inserted there, which makes expired ones current; with `hands_in` they are those of the only source on
-    their way into a partition: what fails there fails in the source. With `splits` one incoming chunk may become
-    several, with `splits_chunks` only one of several events may; with `by_key` the node is in a partition. `reads`
-    and `writes` name the tables and named windows that the node reads or changes; those that it `shares` may be
-    changed and read by several nodes in one step, and it follows the moves of the named windows that it `tracks`;
-    events of `silent` sources make it send nothing. With `computes` the output may have numbers that are not in the
-    input, and so overflow or divide by zero; a node that is `repeatable` keeps nothing, so that it may process the
-    events of a step several times; `plain` is what the node does if it is a plain query. With `may_fail`
-    events may fail in the node.
+    `sources` are the streams read; `arrival` gives the rank of each among rows of one cause, `timer_arrival` among
+    those of timers of one time, if different. `target` is the stream that is fed, if any. With `inserts` events are
+    inserted there, which makes expired ones current. With `hands_in` the node passes the events of its only source into
+    a partition, and failures there count for the source. With `splits` one incoming chunk may become several, with
+    `splits_chunks` only one of several events may; with `by_key` the node is in a partition. `reads` and `writes` name
+    the tables and named windows that the node reads or changes; several nodes may change and read those that it
+    `shares` in one step. It follows the changes of the named windows that it `tracks`. It sends nothing for events of
+    `silent` sources. With `computes` the output may have numbers that are not in the input, and so overflow or divide
+    by zero. A `repeatable` node keeps no state, so it may process the events of a step several times; `plain` is its
+    description if it is a plain query. With `may_fail` events may fail in the node.
     """
 
     name: str
@@ -52,17 +51,17 @@ class AppNode:
 
     @property
     def shares(self) -> frozenset[str]:
-        """Those of `reads` and `writes` that others may change and read in the same step."""
+        """Those of `reads` and `writes` that several nodes may change and read in the same step."""
         return frozenset()
 
     @cached_property
     def timed(self) -> bool:
-        """True when timers may make the node send."""
+        """True when the node may set timers."""
         return any(part.timed for part in self.parts)
 
     @cached_property
     def wakeful(self) -> bool:
-        """True when the node may have something to do although no rows came."""
+        """True when the node may have work in a step without input."""
         return self.timed
 
     def next_deadline_ms(self) -> int | None:
@@ -71,7 +70,7 @@ class AppNode:
         return min(deadlines) if deadlines else None
 
     def wakes(self, step: Step) -> bool:
-        """Return whether the node has to be asked in `step` although no rows came."""
+        """Return whether the node has work in `step` although no rows arrived."""
         due = self.next_deadline_ms() if self.timed else None
         return due is not None and due <= step.final_clock
 

@@ -97,7 +97,7 @@ def test_a_question_goes_to_the_stage_that_has_what_it_asks_for(query: str, stag
         ("from Q select *", "there are: Lately, Sums, Totals"),
         ("from Totals select nmae", "did you mean 'name'?"),
         ("from Totals select", "line 1"),
-        ("delete Totals on Totals.name == 'a'", "only questions can be asked"),
+        ("delete Totals on Totals.name == 'a'", "only queries that read are allowed"),
     ],
 )
 def test_a_question_that_cannot_be_answered_is_told_with_its_place(query: str, told: str) -> None:
@@ -153,7 +153,7 @@ def test_a_plan_that_cannot_be_compiled_any_more_says_so() -> None:
 
 def test_a_change_of_a_plan_without_stages_is_refused_as_any_other() -> None:
     nothing = replace(read_xml(COMPILED.query_plan), processors=())
-    with pytest.raises(QueryInvalidError, match="only questions can be asked"):
+    with pytest.raises(QueryInvalidError, match="only queries that read are allowed"):
         asked_stage(nothing, "delete Totals on Totals.name == 'a'", SCRIPTS)
 
 

@@ -41,7 +41,7 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ),
         ("from S join T on a > 1 select S.a as x insert into O", "ambiguous-attribute", "'S.a'"),
         ("from S[b > 'x'] insert into O", "not-comparable", "'>' cannot compare string and string"),
-        ("from S[b > 'x'] insert into O", "not-comparable", "strings and bools know `==` and `!=` only"),
+        ("from S[b > 'x'] insert into O", "not-comparable", "strings and bools support only `==` and `!=`"),
         ("from S[a > '1'] insert into O", "not-comparable", "convert(…, 'double')"),
         ("from S[o == o] insert into O", "not-comparable", "object"),
         ("from S select b + o as x insert into O", "not-a-number", "string and object"),

@@ -40,13 +40,13 @@ from siddhi.engine.operators.expressions.evaluation import Value
 from siddhi.language.ast import AttributeType
 
 _MOVES: Int64Array = np.full(128, WRITE, dtype=np.int64)
-"""The effect of a row of each kind."""
+"""The number of rows that each kind adds."""
 _MOVES[CURRENT] |= ADD
 _MOVES[EXPIRED] |= REMOVE
 
 
 class AccumulatingAggregator(Aggregator):
-    """One aggregate that each added and removed row updates."""
+    """An aggregator whose state each added and removed row updates."""
 
     def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
         accumulation = accumulation_of(call, context.rows_leave)

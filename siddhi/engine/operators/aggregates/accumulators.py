@@ -1,4 +1,4 @@
-"""The state of aggregates that add and remove, and the loops that walk over it."""
+"""State of aggregates that add and remove rows, and the loops that update it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ SOURCES = {
     AttributeType.FLOAT: loops.REAL,
     AttributeType.DOUBLE: loops.REAL,
 }
-"""How arguments of each type are stored: narrow int32, wide int64 or wide float64."""
+"""The storage of arguments by type: narrow int32, wide int64 or wide float64."""
 _FORMS: dict[object, int] = {
     np.dtype(np.int32): loops.NARROW,
     np.dtype(np.int64): loops.WIDE,
     np.dtype(np.float64): loops.REAL,
 }
-"""The form of arrays that need no conversion."""
+"""Array types that need no conversion."""
 _AS_HELD = (AttributeType.DOUBLE, AttributeType.LONG)
 """Types whose results are returned as they are stored."""
 _KINDS = {
@@ -55,9 +55,9 @@ _EXTREMES = {
     RowsLeave.IN_ORDER: loops.EXTREME,
     RowsLeave.IN_ANY_ORDER: loops.SORTED_EXTREME,
 }
-"""The kind of `min` and `max`, by how rows leave."""
+"""The kinds of `min` and `max` by the order in which rows leave."""
 _LISTED = (loops.EXTREME, loops.SORTED_EXTREME)
-"""Kinds that keep values in nodes."""
+"""Kinds that store values in nodes."""
 _LOOPS: dict[int, Callable[..., Any]] = {
     loops.SUM: follow_totals,
     loops.AVERAGE: follow_totals,
@@ -69,14 +69,14 @@ _LOOPS: dict[int, Callable[..., Any]] = {
     loops.SORTED_EXTREME: follow_sorted_extremes,
 }
 AnyValues = tuple[AnyArray, BoolArray | None]
-"""Values, and where they are not null (None: everywhere)."""
+"""Values, and a mask of those that are not null (None: all)."""
 _MANY = 1 << 62
-"""Room that nothing fills."""
+"""An empty array."""
 _NO_LINES: Int64Array = np.zeros((1, loops.LINE_WIDTH), dtype=np.int64)
 
 
 def in_form(values: AnyArray) -> tuple[AnyArray, int]:
-    """Return `values` in a row and in one of the forms in which arguments are held, and that form."""
+    """Return `values` as a contiguous array in a form that arguments are stored in, and that form."""
     form = _FORMS.get(values.dtype)
     if form is None:
         form = loops.REAL if values.dtype.kind == "f" else loops.WIDE
@@ -86,9 +86,9 @@ def in_form(values: AnyArray) -> tuple[AnyArray, int]:
 
 @dataclass(frozen=True, slots=True)
 class Accumulation:
-    """The accumulation of one aggregate.
+    """How one aggregate accumulates.
 
-    Its kind, the type of its argument (None without one), whether it is a maximum, and the type of its result.
+    It has its kind, the type of its argument (None without one), whether it is a maximum, and the type of its result.
     """
 
     kind: int
@@ -110,7 +110,7 @@ class Accumulation:
 
 
 def accumulation_of(call: model.Aggregate, rows_leave: RowsLeave) -> Accumulation | None:
-    """Return what `call` accumulates over rows that leave in this way, None when it is no aggregate of this kind."""
+    """Return how `call` accumulates over rows that leave in this order, None when it is no aggregate of this kind."""
     kind = None if call.namespace else _KINDS.get(call.name)
     if kind == loops.EXTREME:
         kind = _EXTREMES[rows_leave]
@@ -125,9 +125,9 @@ def accumulation_of(call: model.Aggregate, rows_leave: RowsLeave) -> Accumulatio
 class Accumulators:
     """The accumulators of several aggregates over common groups.
 
-    `lines` gives for each aggregate the line of its argument; `first_cell` is how many cells of a group belong to
-    others. With `replayed` snapshots leave out the values held for `min` and `max`: the caller that restores one calls
-    `replay` with the rows held.
+    `lines` gives the line of each aggregate's argument; the first `first_cell` cells of a group belong to the window.
+    With `replayed` snapshots do not contain the values stored for `min` and `max`: after a restore the caller passes
+    the stored rows to `replay`.
     """
 
     def __init__(
@@ -155,9 +155,9 @@ class Accumulators:
         self.pool: Int64Array = np.zeros(loops.POOL_SIZE, dtype=np.int64)
         self._loops = [(number, member.kind, _LOOPS[member.kind]) for number, member in enumerate(members)]
         self._room = 0
-        """The number of rows that certainly fit; beyond it, their nodes and entries are counted."""
+        """The number of rows that fit in any case; beyond it, their nodes and entries are counted."""
         self._no_nulls = self.nulls = [False] * len(members)
-        """The aggregates of which a null has been written since `room_for`; each change replaces the list."""
+        """The aggregates for which a null was written since `room_for`; each change replaces the list."""
 
     def grow_groups(self, count: int) -> None:
         """Provide cells for `count` groups."""
@@ -190,7 +190,7 @@ class Accumulators:
         self.pool[loops.NODES_LEFT] += added
 
     def _live(self) -> Int64Array:
-        """Return the entries that still count for something."""
+        """Return the entries that are still in use."""
         used = self.table[self.table[:, loops.HOLDS] > 0]
         groups, numbers = np.divmod(used[:, loops.OWNER], len(self.members))
         epochs = self.cells[groups, self.plan[numbers, loops.CELL] + 1]
@@ -205,7 +205,7 @@ class Accumulators:
         self.pool[loops.ENTRIES] = len(live)
 
     def room_for(self, writes: int) -> tuple[Int64Array, BoolArray]:
-        """Return the arrays that receive this many writes, with a line for each aggregate; no null has been written."""
+        """Return the arrays for this many results, with a line for each aggregate; no null has been written."""
         self.begin()
         shape = (len(self._results), writes)
         return np.empty(shape, INT64), np.empty(shape, BOOL)
@@ -216,7 +216,7 @@ class Accumulators:
 
     @property
     def written_as_held(self) -> bool:
-        """True when every aggregate is of a type whose values need no more than to be taken for what they are."""
+        """True when the results of every aggregate need no conversion."""
         return all(type_ is None for _, type_ in self._results)
 
     def follow(
@@ -229,9 +229,9 @@ class Accumulators:
         valid: BoolArray,
         at: int,
     ) -> None:
-        """Run the first `count` moves through every aggregate; write results to `out` and `valid` from place `at` on.
+        """Apply the first `count` moves to every aggregate; write results to `out` and `valid` from position `at` on.
 
-        No more than `adds` of the moves add a row.
+        At most `adds` of the moves add a row.
         """
         self.take_room(adds)
         plan, cells = self.plan, self.cells
@@ -248,7 +248,7 @@ class Accumulators:
     def replay(self, moves: Int64Array, lines: Int64Array, rows_leave: RowsLeave) -> None:
         """Recompute `min` and `max` from all stored rows, which `moves` add in the order in which they leave.
 
-        From now on rows leave as `rows_leave` says. Other aggregates are unchanged.
+        From then on rows leave as `rows_leave` specifies. Other aggregates do not change.
         """
         if not self.lists:
             return
@@ -267,7 +267,7 @@ class Accumulators:
                 )
 
     def values(self, out: Int64Array, out_valid: BoolArray, count: int) -> list[AnyValues]:
-        """Return the values of each aggregate in its type, and where they are not null (None: everywhere).
+        """Return the values of each aggregate in its type, and a mask of those that are not null (None: all).
 
         They are the first `count` results since `room_for`.
         """
@@ -284,7 +284,7 @@ class Accumulators:
         return values
 
     def distinct_values(self) -> int:
-        """Return how many distinct values are held, by group and aggregate."""
+        """Return the number of distinct values stored, over all groups and aggregates."""
         kinds, cells = self.plan[:, loops.KIND], self.plan[:, loops.CELL]
         return int(self.cells[:, cells[kinds == loops.DISTINCT]].sum())
 
@@ -308,9 +308,9 @@ class Accumulators:
         self.follow(groups << loops.GROUP_SHIFT | loops.CLEAR, len(groups), 0, _NO_LINES, out, out_valid, 0)
 
     def snapshot(self) -> State:
-        """Return the groups that differ from new ones, the nodes in use and the counted values, each in compact form.
+        """Return the groups that differ from new ones, the nodes in use and the counted values, in compact form.
 
-        Nodes keep their numbers, so that groups that did not change are written as before, unless most are unused.
+        Nodes keep their numbers unless most are unused, so that unchanged groups are encoded as before.
         """
         cells, nodes = self._used_nodes()
         if self._replayed:
@@ -333,7 +333,7 @@ class Accumulators:
     def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
         """Return one state of all `states`.
 
-        The groups of each, `counts[k]` of them, and its nodes are numbered behind those of the state before it.
+        The `counts[k]` groups of each state, and its nodes, are numbered after those of the states before it.
         """
         cells: Int64Array = np.zeros((sum(counts), self.cells.shape[1]), dtype=np.int64)
         nodes: Int64Array = np.zeros((1, 4), dtype=np.int64)
@@ -374,7 +374,10 @@ class Accumulators:
         self._fill(live, 2 * len(live))
 
     def _used_nodes(self) -> tuple[Int64Array, Int64Array]:
-        """Return the cells and nodes up to the last in use, or renumbered ones when most of these are unused."""
+        """Return the cells and the nodes up to the last in use.
+
+        When most of these are unused, return them renumbered.
+        """
         used = np.flatnonzero(self.nodes[:, loops.TIMES] > 0)
         end = int(used.max(initial=0)) + 1
         if 2 * len(used) < end - MAX_UNUSED_NODES:

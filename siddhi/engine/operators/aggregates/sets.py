@@ -1,4 +1,4 @@
-"""`unionSet`: the union of the sets held."""
+"""`unionSet`: the union of the stored sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from siddhi.engine.operators.expressions.evaluation import Value
 
 @AGGREGATORS.register("unionSet")
 class UnionSet(Aggregator):
-    """The set of all elements of the sets held; a row whose argument is null or no set fails."""
+    """The set of all elements of the stored sets; a row whose argument is null or not a set fails."""
 
     by_row = True
 
@@ -72,5 +72,5 @@ class UnionSet(Aggregator):
 
 
 def _as_one(element: object) -> object:
-    """Return `element`, with any NaN replaced by a common one: as in Java they are equal in a set."""
+    """Return `element`, with any NaN replaced by a common one, because NaN values are equal in a Java set."""
     return element if element == element else math.nan  # noqa: PLR0124 - false for NaN alone

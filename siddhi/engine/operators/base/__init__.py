@@ -1,1 +1,1 @@
-"""The contract of operators, and what all of them use."""
+"""The interface of operators, and common code."""

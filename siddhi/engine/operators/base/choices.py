@@ -1,4 +1,4 @@
-"""How operators report the way they run, and choices between operators the reason why a faster one was not used.
+"""How operators report their execution mode and the reasons why faster operators were not used.
 
 A choice asks the faster operator first, which returns what it needs or `NotApplicable`:
 
@@ -21,7 +21,7 @@ class Execution(Enum):
     COMPILED = "compiled"
     """One compiled loop over the columns."""
     BATCHES = "whole batches"
-    """A fixed number of array operations for each batch."""
+    """Python code runs for each chunk: an event, or the rows that left a window together."""
     CHUNKS = "chunk by chunk"
     """Python code runs for each chunk: an event, or what left a window together."""
     KEYS = "key by key"
@@ -32,25 +32,25 @@ class Execution(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NotApplicable:
-    """The operator that was asked for cannot run this query, for a `reason` in words."""
+    """The operator cannot run this query, for the given `reason`."""
 
     reason: str
 
 
 class Choices:
-    """The choices that were ruled out while one query was built."""
+    """The operators that were ruled out while a query was built."""
 
     def __init__(self) -> None:
         """Create an empty record."""
         self.ruled_out: dict[tuple[str, str], str] = {}
         """The reason, by the part of the query and the operator."""
         self.row_calls: dict[str, None] = {}
-        """Functions that are called event by event, in the order of the text."""
+        """Functions that are called for each event, in the order of the text."""
 
     def applicable(self, part: str, operator: str, made: Made | NotApplicable | None) -> Made | None:
-        """Return `made`, or None after noting why `operator` does not run `part`.
+        """Return `made`, or None after recording why `operator` does not run `part`.
 
-        If `made` is None already, there was no choice to make and nothing is noted.
+        If `made` is None, nothing is recorded, since there was no choice.
         """
         if isinstance(made, NotApplicable):
             self.ruled_out[part, operator] = made.reason

@@ -1,8 +1,8 @@
-"""The contract of everything that has rows coming in and rows going out.
+"""The interface of all operators.
 
-A *step* is what the runtime handles at once: root chunks (events from outside, one row each unless sent as a chunk) in
-a common order, over one or several streams, or a mere move of the clock. Operators see the rows of a step in order
-and, between them, fire the timers that fall due:
+A *step* is the unit of processing: root chunks (events from outside, one row each unless sent as a chunk) in a common
+order, over one or several streams, or just an advance of the clock. Operators see the rows of a step in order and fire
+the timers that are due in between:
 
     root chunk          0            1                 2
     clock             1000         1400              2600
@@ -31,7 +31,7 @@ from siddhi.engine.limits import MAX_PARTIAL_MATCHES
 from siddhi.engine.operators.base.choices import Choices, Execution
 
 NEVER = np.iinfo(np.int64).max
-"""A deadline that never comes."""
+"""A deadline that is never reached."""
 
 
 @dataclass(slots=True)
@@ -42,29 +42,29 @@ class Failures:
     messages: list[str] = field(default_factory=list)
 
     def add(self, orders: Int64Array, message: str) -> None:
-        """Book rows with `orders` as failed: their chunks are dropped here and for later readers of the stream."""
+        """Record rows with `orders` as failed: their chunks are dropped here and for later readers of the stream."""
         if len(orders):
             self.orders.append(orders)
             self.messages.append(message)
 
     def reasons(self) -> tuple[Int64Array, list[str]]:
-        """Return every order that failed, ascending, and what the first of its rows to fail died of."""
+        """Return the orders of all failures, ascending, each with the error of its first row."""
         orders, first = np.unique(np.concatenate(self.orders), return_index=True)
         sources = np.repeat(np.arange(len(self.orders)), [len(part) for part in self.orders])
         return orders, [self.messages[source] for source in sources[first].tolist()]
 
 
 class Step:
-    """What operators may know about the current step.
+    """The context of the current step.
 
-    `clocks` int64, at least one, non-decreasing: the app's clock at each root chunk (a mere advance of the clock counts
-    as one root chunk without rows). No timer shows a clock below `floor`: the clock before the step or, if the root is
-    a chunk of several events, the clock to which these advance it in one jump. Output of timers has no time before
+    `clocks` int64, at least one, non-decreasing: the app's clock at each root chunk (an advance of the clock counts as
+    one root chunk without rows). No timer shows a clock below `floor`: the clock before the step or, if the root is a
+    chunk of several events, the clock to which these advance it in one jump. Output of timers has no time before
     `shown`, the latest clock before the step, which is later than `floor` when events of a backlog are processed at
     their own time. `opened` are the ids of partition instances that were created in this step, with the order and clock
-    of the row that opened each. `arrivals` are the even orders, and possibly odd ones, of rows that arrived, ascending,
-    if no timer of the node has the same order; `units` are orders of several chunks of which none is emitted if one
-    fails.
+    of the row that opened each. `arrivals` are the orders of rows that arrived, ascending, if no timer of the node has
+    the same order: the even ones and possibly odd ones. `units` are orders of several chunks of which none is emitted
+    if one fails.
     """
 
     __slots__ = (
@@ -106,7 +106,7 @@ class Step:
 
     @property
     def has_failures(self) -> bool:
-        """True when rows may have been booked as failed since this was last asked for."""
+        """True when rows may have been recorded as failed since the last check."""
         return self._failures is not None
 
     @property
@@ -115,12 +115,12 @@ class Step:
         return 0 if self._failures is None else len(self._failures.orders)
 
     def taken_failures(self) -> Failures | None:
-        """Return what has been booked since this was last asked, None when that is nothing."""
+        """Return the failures since the last call, None when there are none."""
         failures, self._failures = self._failures, None
         return failures if failures is not None and failures.orders else None
 
     def arrived(self, orders: Int64Array) -> BoolArray:
-        """Return which of `orders` are those of rows that came in, and of nothing else."""
+        """Return which of `orders` belong only to rows that arrived."""
         arrived: BoolArray = orders & 1 == 1
         return arrived | np.isin(orders, self.arrivals) if len(self.arrivals) else arrived
 
@@ -150,7 +150,7 @@ class Step:
         return step
 
     def told_apart(self, orders: Int64Array) -> Int64Array:
-        """Return the first order that each of `orders` of the whole step has here."""
+        """Return the first order in this step of each of `orders` of the whole step."""
         if self._places is None:
             return orders
         bases, events = self._places
@@ -158,7 +158,7 @@ class Step:
         return np.where(orders & 1, 2 * events[roots] + 1, 2 * bases[roots])
 
     def of_whole(self, orders: Int64Array) -> Int64Array:
-        """Return the orders that `orders` of this step have in the whole one."""
+        """Return the orders in the whole step of `orders` of this step."""
         if self._places is None:
             return orders
         bases, events = self._places
@@ -167,13 +167,13 @@ class Step:
         return 2 * roots + ((orders & 1) | (places > events[roots]))
 
     def with_opened(self, instances: Int64Array, orders: Int64Array, clocks: Int64Array) -> Step:
-        """Return the same step in which these instances came into being; failures are booked in one place for both."""
+        """Return the same step in which these instances were opened; both record failures in the same place."""
         step = self._alike(self.clocks)
         step.opened, step.opened_orders, step.opened_clocks = instances, orders, clocks
         return step
 
     def until(self, order: int, clock: int) -> Step:
-        """Return the part of the step up to the timers of `clock`, which come at the even `order`.
+        """Return the part of the step up to the timers of `clock`, which have the even `order`.
 
         Both steps record failures in the same place.
         """
@@ -199,10 +199,10 @@ class Step:
     def timer_order(self, due: int, set_at_order: int = -1) -> int:
         """Return the order of a timer due at `due` that was set by a row of `set_at_order` (-1: before this step).
 
-        A timer set for a time that is already past fires before the next root chunk. The answer is above `final_order`
-        when the timer does not fire in this step.
+        A timer set for a past time fires before the next root chunk. The result is above `final_order` when the timer
+        does not fire in this step.
 
-        A timer of (timer_order, timer_clock) goes before a row of (order, clock) when it is less: so it precedes the
+        Compare (timer_order, timer_clock) with (order, clock) of a row: the lesser comes first. So a timer precedes the
         event at its own time and follows rows that other timers of the same time sent.
         """
         order = 2 * int(np.searchsorted(self.clocks, due, side="left"))
@@ -219,11 +219,9 @@ class Step:
 class MergedRows:
     """The rows of several inputs in one common order: by (order, clock), ties by the input's rank.
 
-    `timer_ranks` are the ranks among rows that timers caused, None where they are the same.
-
-    Row p of the whole is row `rows[p]` of `batches[sources[p]]`; `orders` and `clocks` are theirs, non-decreasing. An
-    input that has no rows in this step has a batch of size 0 with all its columns. The order is made when it is first
-    asked for.
+    `timer_ranks` are the ranks among rows that timers caused, None if they are the same. Row p of the whole is row
+    `rows[p]` of `batches[sources[p]]`; `orders` and `clocks` are theirs, non-decreasing. An input without rows in this
+    step has an empty batch with all its columns. The order is computed on first access.
     """
 
     __slots__ = ("_lines", "batches", "ranks", "timer_ranks")
@@ -231,7 +229,7 @@ class MergedRows:
     def __init__(
         self, batches: Sequence[EventBatch], ranks: Sequence[int], timer_ranks: Sequence[int] | None = None
     ) -> None:
-        """Create the merge; it is computed when it is first read.
+        """Create the merge; it is computed on first access.
 
         Args:
             batches: The rows of each input.
@@ -292,7 +290,7 @@ def _in_order(
 
 
 class RowsLeave(enum.Enum):
-    """In which order the rows that aggregates have added leave again, within each group."""
+    """The order in which the rows that aggregates have added leave again, within each group."""
 
     NEVER = "never"
     IN_ORDER = "in order"
@@ -306,10 +304,10 @@ class OperatorContext:
 
     `instance_ranks` gives each partition instance its place among those whose timers are due at one time. With
     `playback`, event time drives the clock. With `partitioned` batches carry `partitions` and state is kept per
-    partition instance. Objects shared by the operators of all instances of a query are put into `common` by the first
-    of them, under the `id` of their source. A pattern holds no more than `max_partial_matches`. Aggregates undo their
-    additions as `rows_leave` specifies. `failing` is notified of expressions whose rows may fail. `choices` records the
-    operators that were ruled out.
+    partition instance. `common` has the objects that the operators of all instances of a query share, under the `id` of
+    their source; the first operator adds them. A pattern stores no more than `max_partial_matches`. Rows leave
+    aggregates in the order `rows_leave`. `failing` is notified of expressions whose rows may fail. `choices` records
+    the operators that were ruled out.
     """
 
     pool: StringPool
@@ -324,7 +322,7 @@ class OperatorContext:
 
 
 class Stateful(ABC):
-    """Something with state that outlives a step."""
+    """An object with state that outlives a step."""
 
     execution = Execution.BATCHES
     """How it processes the events of a batch."""
@@ -341,7 +339,7 @@ class Stateful(ABC):
 
     @property
     def timed(self) -> bool:
-        """True when there may ever be a timer."""
+        """True when the object may set timers."""
         return type(self).next_deadline_ms is not Stateful.next_deadline_ms
 
     @abstractmethod
@@ -350,14 +348,14 @@ class Stateful(ABC):
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Take the place of the operator whose `snapshot` this is."""
+        """Replace the state by one from `snapshot`."""
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        """Return one state with the contents of all `states`, of operators like this one, which is empty.
+        """Return one state with the contents of all `states` of equal operators; this one is empty.
 
         Partition instance i of `states[k]` becomes instance `ids[k][i]`, or is dropped if that is -1; the new ids are
-        dense and ascend with k and i. `NotByKeyError` if a part has no key: an operator without instances, like this
-        one, must be empty.
+        dense and ascend with k and i. Raise `NotByKeyError` if a part has no key: an operator without instances, like
+        this one, must be empty.
         """
         own = self.snapshot()
         if not all(same_state(state, own) for state in states):
@@ -365,17 +363,17 @@ class Stateful(ABC):
         return own
 
     def state_size(self) -> StateSize:
-        """Return the current size of the state. It is called often, so it looks at counts and not at rows."""
+        """Return the current size of the state. It is called often, so it uses counters and does not visit rows."""
         return StateSize(bytes=held_bytes(self))
 
     def live_codes(self) -> Iterator[Int64Array]:
-        """Yield all string codes that are held, repeated or not."""
+        """Yield all string codes in use, with or without repetitions."""
         yield from codes_in(self.snapshot())
 
     def recode(self, change: CodeChange) -> None:
-        """Replace every string code that is held by the one that `change` gives.
+        """Replace every string code in the state by the result of `change`.
 
-        An operator that marks its codes as `Codes` when it is saved need not know more of this.
+        The default works for operators that mark their codes as `Codes` in snapshots.
         """
         state = self.snapshot()
         if next(codes_in(state), None) is not None:
@@ -386,7 +384,7 @@ class Stateful(ABC):
 
 
 class Operator(Stateful):
-    """A member of a query's chain: one input, one output."""
+    """An element of a query's chain: one input, one output."""
 
     @abstractmethod
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
@@ -397,7 +395,10 @@ class Operator(Stateful):
 
 
 class MergingOperator(Stateful):
-    """A query's head with several inputs: a join or a state machine. It keeps state per `partitions` id itself."""
+    """The head of a query with several inputs: a join or a state machine.
+
+    It keeps state for each partition id itself.
+    """
 
     sources: tuple[str, ...]
     """The stream of each input, as `siddhi.engine.operators.base.scope.source_key` writes it.
@@ -407,9 +408,9 @@ class MergingOperator(Stateful):
 
     @abstractmethod
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
-        """Return the output for the merged rows, which may be none when only timers are due.
+        """Return the output for the merged rows, which may be empty when only timers are due.
 
-        Each result is selected as its own chunk; `deliveries` tells which of them leave the query together. The
+        Each result is selected as its own chunk; `deliveries` groups the results that leave the query together. The
         output's columns are named by `siddhi.engine.operators.base.scope.slot_column`; orders and clocks are those of
         the row or timer that completed each result.
         """

@@ -1,4 +1,4 @@
-"""Operators that know nothing of partitions, one for each instance; they get rows that name no instance."""
+"""Run operators that do not support partitions: one copy for each instance, which gets its rows only."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Rows = TypeVar("Rows")
 
 
 class _Copies(Stateful, Generic[Part]):
-    """The copies of an operator by instance, and when their timers are due.
+    """The copies of an operator by instance, and the deadlines of their timers.
 
-    `template` serves instances that have no copy. State that the copies put into `common` is saved with them.
+    `template` serves instances without a copy. State that the copies put into `common` is saved with them.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class _Copies(Stateful, Generic[Part]):
         self._deadlines: list[tuple[int, int]] = []
 
     def get(self, instance: int, clock: int) -> Part:
-        """Return the copy for `instance`, started at `clock` when it is new."""
+        """Return the copy for `instance`; a new one is started at `clock`."""
         copy = self.by_id.get(instance)
         if copy is None:
             copy = self.by_id[instance] = self.make()
@@ -51,7 +51,7 @@ class _Copies(Stateful, Generic[Part]):
         return copy
 
     def all(self) -> Iterable[Part]:
-        """Return all copies, which may be changed."""
+        """Return all copies, whose state may then be changed."""
         self._written.clear()
         return self.by_id.values()
 
@@ -77,14 +77,14 @@ class _Copies(Stateful, Generic[Part]):
         return self.in_turn(set(found))
 
     def in_turn(self, instances: set[int]) -> list[int]:
-        """Return `instances` in the order in which their timers of one time fire."""
+        """Return `instances` in the order in which their timers of the same time fire."""
         if len(instances) < 2 or self.ranks is None:
             return sorted(instances)
         ranks = self.ranks()
         return sorted(instances, key=lambda instance: int(ranks[instance]))
 
     def state_size(self) -> StateSize:
-        """Return the size of all copies, by a sample of them when they are many."""
+        """Return the size of all copies, estimated from a sample when there are many."""
         some = sampled(list(self.by_id.values()))
         own = total(copy.state_size() for copy in some).scaled(len(self.by_id), len(some))
         return total([own, *(part.state_size() for part in self.common.values())])
@@ -141,10 +141,10 @@ class _Copies(Stateful, Generic[Part]):
 
 
 class _Turns(Generic[Part, Rows]):
-    """Runs of one instance and one chunk, processed one after the other with the timers between them.
+    """Processes runs of rows of one instance and one chunk one after the other, with the timers between them.
 
-    This keeps their order inside a chunk of several instances. `call` gives a copy its rows, `nothing` is its input
-    when a timer is due.
+    This keeps the order inside a chunk of several instances. `call` passes rows to a copy, `nothing` is its input when
+    a timer is due.
     """
 
     def __init__(
@@ -164,15 +164,15 @@ class _Turns(Generic[Part, Rows]):
         """Process the next run, whose first row came at `order` and `clock`."""
         self._fire(order, clock)
         self._reach(order)
-        if not self._failed or order != self._failed[-1]:  # runs of its chunk behind one that failed stay out
+        if not self._failed or order != self._failed[-1]:  # skip runs of the chunk after one that failed
             now = Step(np.full(1, clock, dtype=np.int64), self._floor, self._shown)
             self._send(instance, rows, now, order)
-        if order & 1 or clock > self._floor:  # timers of the time at which one sends rows are still to come
+        if order & 1 or clock > self._floor:  # timers of the time at which a timer sent rows are still to fire
             self._shown = max(self._shown, clock - 1 + (order & 1))
         self._floor, self._done = clock, order
 
     def end(self) -> EventBatch:
-        """Return what came of all runs and timers of the step."""
+        """Return the output of all runs and timers of the step."""
         self._fire(self._step.final_order, self._step.final_clock + 1)
         return EventBatch.concat([sent for sent in self._out if sent.size] or self._out[:1])
 
@@ -191,7 +191,7 @@ class _Turns(Generic[Part, Rows]):
                 self._send(instance, self._nothing, now, at)
 
     def _reach(self, order: int) -> None:
-        """Note that the clock has shown the time of the root chunk before `order`."""
+        """Record that the clock has shown the time of the root chunk before `order`."""
         if order >= 2:
             passed = int(self._step.clocks[order // 2 - 1])
             self._floor, self._shown = max(self._floor, passed), max(self._shown, passed)
@@ -253,7 +253,7 @@ class PerInstance(_Copies[Operator], Operator):
         return _merged(out, out[0])
 
     def takes_runs(self, batch: EventBatch) -> bool:
-        """Return whether `batch` has events of several instances that came together."""
+        """Return whether `batch` has events of several instances that came in one chunk."""
         return came_together(batch)
 
     def _process_runs(self, batch: EventBatch, partitions: Int64Array, step: Step) -> EventBatch:

@@ -6,7 +6,7 @@ from siddhi.analysis import model
 from siddhi.language import ast
 
 EVENT_TIMESTAMP = "@timestamp"
-"""The name under which `slot_column` gives an event's timestamp and `@present` whether a slot is filled."""
+"""`slot_column` with these names gives an event's timestamp, and whether a slot is filled."""
 EVENT_PRESENT = "@present"
 
 
@@ -37,12 +37,11 @@ def source_key(source: model.SourceInput) -> str:
 
 
 def column_of(expression: model.AttributeValue | model.EventReference | model.IsEmptySlot, *, several: bool) -> str:
-    """Return the column that answers `expression`.
+    """Return the column with the value of `expression`.
 
     A query with one input (`several` False) reads the stream's own columns by name. With several inputs an attribute is
     a `slot_column`, an event reference its `@timestamp` (a long, null when the slot is empty) and a test for an empty
-    slot its
-    `@present` (a bool).
+    slot its `@present` (a bool).
     """
     if isinstance(expression, model.AttributeValue):
         if not several:

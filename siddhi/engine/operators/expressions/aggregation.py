@@ -19,11 +19,11 @@ from siddhi.engine.operators.expressions.evaluation import Evaluation, Expressio
 
 
 class AggregateInput:
-    """The rows that one aggregate sees: `kinds` says add (current), remove (expired) or ignore (any other).
+    """The rows that one aggregate processes; `kinds` selects add (current), remove (expired) or ignore (any other).
 
     `groups` are dense group ids below `group_count`; `fresh`, if not None, marks rows whose group restarts (its state
     is dropped before the row counts). `values` and `valid` are the first argument, None without one; `others` are the
-    arguments behind it. `read` masks the rows whose results are read, None for all.
+    further arguments. `read` masks the rows whose results are read, None for all.
     """
 
     __slots__ = ("evaluation", "fresh", "group_count", "groups", "kinds", "others", "read", "valid", "values")
@@ -63,7 +63,7 @@ class Aggregator(ABC):
         """Return the aggregate of each row's group after that row."""
 
     def distinct_values(self) -> int:
-        """Return how many distinct values are held, over all groups."""
+        """Return the number of distinct values stored, over all groups."""
         return 0
 
     @abstractmethod
@@ -72,9 +72,9 @@ class Aggregator(ABC):
 
     @abstractmethod
     def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
-        """Return one state with the contents of all `states`, which are of aggregators like this one.
+        """Return one state with the contents of all `states` of aggregators like this one.
 
-        The groups of each, `counts[k]` of them, are numbered behind those of the state before it.
+        The `counts[k]` groups of each are numbered after those of the states before it.
         """
 
     @abstractmethod
@@ -83,11 +83,11 @@ class Aggregator(ABC):
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Take the place of the aggregator whose `snapshot` this is."""
+        """Replace the state by one from `snapshot`."""
 
 
 def numbered_on(states: Sequence[State], counts: Sequence[int]) -> State:
-    """Return one state of states that are lists of items with a group number in front, as `Aggregator.joined` does."""
+    """Return one state from lists of items that begin with a group number, as `Aggregator.joined` does."""
     firsts = itertools.accumulate(counts, initial=0)
     return [
         [first + group, *item]

@@ -1,4 +1,4 @@
-"""Expressions of several operations in one call, for small batches.
+"""Evaluate expressions with several operations in one call, for small batches.
 
     price * volume / 100.0 > limit        INPUT price    INPUT volume    I_TO_F64    MUL_F    INPUT 100.0    DIV_F
                                           INPUT limit    MORE_F
@@ -78,25 +78,25 @@ EXTREME_BOUNDS = {
     "maximum": float(np.finfo(np.float64).smallest_subnormal),
     "minimum": float(np.finfo(np.float64).max),
 }
-"""The initial values of Siddhi's extremes."""
+"""The initial values of Siddhi's `maximum` and `minimum`."""
 
 _VALUES: Int64Array = np.zeros((MAX_PROGRAM_LINES, MAX_PROGRAM_ROWS), dtype=np.int64)
 _VALUES_F = _VALUES.view(np.float64)
 _VALID: BoolArray = np.zeros((MAX_PROGRAM_LINES, MAX_PROGRAM_ROWS), dtype=np.bool_)
-"""Room of all programs: nothing in it is needed after a call, during which no other thread runs Python."""
+"""Scratch memory of all programs: nothing in it is needed after a call, during which no other thread runs Python."""
 
 
 class BatchProgram(RegisterProgram):
-    """The program of expressions, of whose parts `nodes` are what evaluates them, by their `id`."""
+    """The program of expressions; `nodes` evaluate their parts, by `id`."""
 
     def __init__(self, nodes: Mapping[int, ExpressionNode]) -> None:
         super().__init__()
         self._nodes = nodes
         self.inputs: list[ExpressionNode] = []
         self._columns: dict[str, int] = {}
-        """The registers of columns that are inputs already."""
+        """The registers of columns that are inputs."""
         self.outputs: dict[str, int] = {}
-        """The registers of outputs of the query, of those that the program computes."""
+        """The registers of the query's outputs that the program computes."""
 
     def leaf(self, expression: model.TypedExpression) -> int | None:
         node = self._nodes[id(expression)]
@@ -119,23 +119,23 @@ class BatchProgram(RegisterProgram):
         return register
 
     def read(self, node: ExpressionNode) -> int:
-        """Return the register of what `node` evaluates."""
+        """Return the register with the value of `node`."""
         if node.type not in _FORMS:
             raise NoProgramError("it reads an object")
         self.inputs.append(node)
         return self.put(code.INPUT_F if node.type in FRACTIONS else code.INPUT_I, len(self.inputs) - 1)
 
     def is_read(self, register: int) -> bool:
-        """Return whether `register` has nothing but an input that a node evaluates."""
+        """Return whether `register` is just an input that a node evaluates."""
         do, number, _ = self._lines[register]
         return do in (code.INPUT_I, code.INPUT_F) and not isinstance(self.inputs[number], ColumnNode | ConstantNode)
 
     def mark(self) -> tuple[int, int, dict[str, int]]:
-        """Return how far the program has come, for `back_to`."""
+        """Return the current length of the program, for `back_to`."""
         return len(self._lines), len(self.inputs), dict(self._columns)
 
     def back_to(self, mark: tuple[int, int, dict[str, int]]) -> None:
-        """Drop all instructions after `mark` was made."""
+        """Drop all instructions added after `mark`."""
         lines, inputs, self._columns = mark
         del self._lines[lines:], self.inputs[inputs:]
 
@@ -146,12 +146,12 @@ class BatchProgram(RegisterProgram):
         self.put(_STORES[type_], register, result)
 
     def _call(self, call: model.Call) -> int | None:
-        """Return the register of a function that has instructions, None for every other."""
+        """Return the register of a function with instructions, None for every other."""
         make = None if call.namespace or call.script is not None else _CALLS.get(call.name)
         return None if make is None else make(self, call)
 
     def _choice(self, call: model.Call) -> int | None:
-        """Return the register of `ifThenElse`; the register in front of the instruction has the condition."""
+        """Return the register of `ifThenElse`; the preceding register has the condition."""
         condition, *values = call.arguments
         if any(value.type is not call.type for value in values):
             return None
@@ -169,7 +169,7 @@ class BatchProgram(RegisterProgram):
         return self._not_null(first, call.type)
 
     def _extreme(self, call: model.Call) -> int | None:
-        """Return the register of `maximum` and `minimum`, which compare doubles and begin with a bound."""
+        """Return the register of `maximum` and `minimum`, which compare doubles and start with a bound."""
         if call.type not in FRACTIONS or len(call.arguments) == 1:
             return None
         best = self.read(ConstantNode(EXTREME_BOUNDS[call.name], AttributeType.DOUBLE))
@@ -189,14 +189,14 @@ class BatchProgram(RegisterProgram):
         return self.put(code.NOT, self.put(code.IS_NULL, self.register(value)))
 
     def _conversion(self, call: model.Call) -> int | None:
-        """Return the register of `convert` and `cast` from numbers to numbers, but for fractions that are cut."""
+        """Return the register of `convert` and `cast` between numbers, except from fractions to integers."""
         value = call.arguments[0]
         if value.type not in NUMERIC or call.type not in NUMERIC or (value.type in FRACTIONS and call.type in WHOLE):
             return None
         return self.converted(self.register(value), value.type, call.type)
 
     def _not_null(self, register: int, type_: AttributeType) -> int:
-        """Return the register of what functions of type bool give: false for null."""
+        """Return the register of a function of type bool: false for null."""
         return self.put(code.TRUTH, register) if type_ is AttributeType.BOOL else register
 
 
@@ -213,10 +213,10 @@ _CALLS: dict[str, Callable[[BatchProgram, model.Call], int | None]] = {
 
 
 _Input = tuple[int, int, "np.dtype[np.generic]", ExpressionNode, str | None, StringConstantNode | None]
-"""An input that is not the same for all batches: its place in the plan, its form, dtype and node.
+"""An input that may vary between batches: its position in the plan, its form, dtype and node.
 
-Its column if it is one, and the node again if it is a text. An `isinstance` for each batch would cost more than the
-rest.
+It also contains its column if it is one, and the node again if it is a text, since an `isinstance` for each batch would
+cost more than the rest.
 """
 
 
@@ -254,7 +254,7 @@ class ProgramInputs:
         self._read = [one for one in self._read if one[4] is None]
 
     def evaluate(self, evaluation: Evaluation) -> object:
-        """Evaluate the inputs for the rows of `evaluation`; return what keeps them in memory."""
+        """Evaluate the inputs for the rows of `evaluation`; return the objects that keep them in memory."""
         plan, kept, columns, size = self._plan, [], evaluation.batch.columns, evaluation.size
         for at, form, dtype, node, name, text in self._read:
             if name is not None and (column := columns[name]).values.dtype is dtype:
@@ -281,13 +281,13 @@ class ProgramInputs:
 def run_program(
     lines: Int64Array, plan_at: int, results_at: int, rows: int, positions: Int64Array = NO_POSITIONS
 ) -> tuple[int, int]:
-    """Run a program as `run_over_rows` does, which writes the rows that it keeps into `positions`."""
+    """Run a program as `run_over_rows` does; the positions of rows that it keeps are written into `positions`."""
     told: tuple[int, int] = run_over_rows(lines, plan_at, results_at, rows, _VALUES, _VALUES_F, _VALID, positions)
     return told
 
 
 class ProgramNode(ExpressionNode):
-    """An expression whose operations are a program where rows are few; `plain` is the same, operation by operation."""
+    """An expression that runs as a program for few rows; `plain` is the same expression, operation by operation."""
 
     def __init__(self, plain: ExpressionNode, program: BatchProgram, register: int) -> None:
         self.type = plain.type
@@ -306,7 +306,7 @@ class ProgramNode(ExpressionNode):
             return self.plain.evaluate(evaluation)
         kept = self._inputs.evaluate(evaluation)
         result: AnyArray = np.empty(size, self._held)
-        if self._held is BOOL:  # which is never null
+        if self._held is BOOL:  # never null
             self._run(size, address_of(result), 0)
             return Value(result)
         valid: BoolArray = np.empty(size, BOOL)
@@ -344,7 +344,7 @@ def programmed(
         register = program.register(expression)
     except NoProgramError:
         return node
-    if any(one is node for one in program.inputs):  # of the call there is nothing in the program
+    if any(one is node for one in program.inputs):  # the program does not contain the call
         return node
     return ProgramNode(node, program, register) if len(program) < MAX_PROGRAM_LINES else node
 

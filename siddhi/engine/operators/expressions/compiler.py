@@ -1,4 +1,4 @@
-"""From typed expressions of the model to nodes that run."""
+"""Compile typed expressions of the model to executable nodes."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from siddhi.language.ast import AttributeType
 
 
 class MembershipTest(Protocol):
-    """Makes the node of `condition in table`; `compiler` is that of the expression around it."""
+    """Creates the node of `condition in table`; `compiler` is that of the enclosing expression."""
 
     def __call__(self, expression: model.InTable, compiler: ExpressionCompiler) -> ExpressionNode: ...
 
 
 FunctionFactory = Callable[[model.Call, "tuple[ExpressionNode, ...]", StringPool], ExpressionNode]
 FUNCTIONS: Implementations[FunctionFactory] = Implementations("function")
-"""Scalar functions: each makes the node of one call from the nodes of its arguments."""
+"""Scalar functions: each creates the node of a call from the nodes of its arguments."""
 
 SCRIPT = ("define", "function")
-"""Namespace and name under which the family has the functions that apps define themselves."""
+"""Namespace and name of the implementation of functions that apps define themselves."""
 
 
 class ExpressionCompiler:
@@ -72,7 +72,7 @@ class ExpressionCompiler:
         self._in_table = in_table
         self._calls = calls or {}
         self.nodes: dict[int, ExpressionNode] = {}
-        """The nodes of the expressions that were compiled, by the `id` of their parts, which the query holds."""
+        """The nodes of the compiled expressions, by the `id` of their parts, which the query keeps alive."""
         self._makers: Mapping[type, Callable[..., ExpressionNode]] = {
             model.ConstantValue: self._constant,
             model.AttributeValue: self._attribute,
@@ -91,7 +91,7 @@ class ExpressionCompiler:
         }
 
     def afresh(self) -> ExpressionCompiler:
-        """Return a compiler for the same place that has met no columns and aggregates yet."""
+        """Return a compiler for the same place that has not recorded any columns and aggregates."""
         return ExpressionCompiler(self.context, several=self.several, paired=self._paired, in_table=self._in_table)
 
     def of_pairs(self) -> ExpressionCompiler:
@@ -112,7 +112,7 @@ class ExpressionCompiler:
         return programmed(expression, self._node(expression), self.nodes)
 
     def nodes_of(self, expression: model.TypedExpression) -> Mapping[int, ExpressionNode]:
-        """Compile `expression`; return the nodes of it, its parts, and all that was compiled before, by their `id`.
+        """Compile `expression`; return the nodes of all expressions compiled so far and their parts, by `id`.
 
         Raise as `compile` does.
         """
@@ -121,7 +121,7 @@ class ExpressionCompiler:
 
     def _node(self, expression: model.TypedExpression) -> ExpressionNode:
         """Return the node of a part of the expression that is being compiled."""
-        node = self._makers[type(expression)](expression)  # also of calls, which read columns
+        node = self._makers[type(expression)](expression)  # calls too, because they read columns
         if isinstance(expression, model.Call):
             node = self._calls.get(id(expression), node)
         self.nodes[id(expression)] = node
@@ -159,7 +159,7 @@ class ExpressionCompiler:
         return self._column(column_of(expression, several=True), AttributeType.LONG)
 
     def _empty_slot(self, expression: model.IsEmptySlot) -> ExpressionNode:
-        if self._paired or not self.several:  # the only input is what the row is
+        if self._paired or not self.several:  # the only input is the row itself
             return ConstantNode(value=False, type_=AttributeType.BOOL)
         column = column_of(expression, several=True)
         self.columns[column] = AttributeType.BOOL
@@ -187,5 +187,5 @@ class ExpressionCompiler:
 
 
 def table_column(table: str, name: str) -> str:
-    """Return the column of attribute `name` of table `table` where rows of both a query and a table are looked at."""
+    """Return the column of attribute `name` of table `table` if expressions read rows of both a query and a table."""
     return f"{table}.{name}"

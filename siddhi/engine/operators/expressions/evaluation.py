@@ -26,7 +26,7 @@ class Value(NamedTuple):
 
 
 class Reasons:
-    """Why rows failed: the first text that was booked for each."""
+    """The reasons why rows failed: the first message recorded for each."""
 
     __slots__ = ("_booked",)
 
@@ -43,7 +43,7 @@ class Reasons:
         return self._booked[0][1] if self._booked else ""
 
     def of(self, rows: Int64Array) -> Iterator[tuple[Int64Array, str]]:
-        """Yield the places in `rows` (all of them recorded) by their text."""
+        """Yield the positions in `rows` (all of them recorded) by message."""
         if not len(rows):
             return
         if len(self._booked) == 1:
@@ -65,14 +65,14 @@ class Reasons:
         return other
 
     def and_then(self, later: Reasons) -> Reasons:
-        """Return these reasons, with `later` ones for rows that have none of these."""
+        """Return these reasons, completed by `later` ones for rows without any."""
         other = Reasons()
         other._booked = self._booked + later._booked
         return other
 
 
 class Evaluation:
-    """The input of expressions during evaluation over `batch`, and the record of rows that fail.
+    """The input of an evaluation over `batch`, and the record of rows that fail.
 
     `active` masks the rows that count (None means all): only these change the state of aggregates and can fail.
     `groups` gives each row's dense group id, `group_count` how many there are; `fresh` marks rows whose group restarts.
@@ -168,7 +168,7 @@ _NO_REASONS = Reasons()
 def together(batch: EventBatch) -> Int64Array:
     """Return non-decreasing numbers that are equal for rows which fail together.
 
-    These are the rows that result from one input chunk, even if they leave in several, or those of a chunk that a timer
+    These are the rows that result from one input chunk, even if they leave in several, or from a chunk that a timer
     releases.
     """
     chunks, orders = batch.chunk_ids(), batch.orders

@@ -13,7 +13,7 @@ from siddhi.language.ast import AttributeType
 
 
 class ConstantNode(ExpressionNode):
-    """A number or bool of the plan's text; a float too large for its type is infinite."""
+    """A number or bool in the plan's text; a float too large for its type is infinite."""
 
     def __init__(self, value: bool | float, type_: AttributeType) -> None:
         self.type = type_
@@ -32,7 +32,7 @@ class ConstantNode(ExpressionNode):
 
 
 class StringConstantNode(ExpressionNode):
-    """A string of the plan's text; its code is looked up each time, since codes change when the pool is compacted."""
+    """A string in the plan's text; its code is looked up each time, since codes change when the pool is compacted."""
 
     type = AttributeType.STRING
 
@@ -57,7 +57,7 @@ class ColumnNode(ExpressionNode):
 
 
 class OutputNode(ExpressionNode):
-    """An output value of the query, evaluated before."""
+    """An output value of the query that was evaluated before."""
 
     def __init__(self, name: str, type_: AttributeType) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Arithmetic, comparison and logic with Java's numbers and Siddhi's nulls."""
+"""Arithmetic, comparison and logic with Java's number types and Siddhi's nulls."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _remainder(left: Any, right: Any) -> Any:
     if left.dtype.kind == "i":
         right = np.where(
             right == -1, right.dtype.type(1), right
-        )  # the same remainder, and no overflow at the least int
+        )  # gives the same remainder without overflow at the least int
     return np.fmod(left, right)
 
 
@@ -123,10 +123,9 @@ class ComparisonNode(ExpressionNode):
         return rows
 
     def _column_and_bound(self) -> tuple[str, Any] | None:
-        """Return the column and the bound of a comparison of a column with a constant of its type.
+        """Return the column and the bound of a comparison between a column and a constant of its type.
 
-        Most filters are such comparisons; with few rows evaluating the operands costs more than the comparison
-        itself.
+        Most filters are such comparisons; with few rows evaluating the operands costs more than the comparison itself.
         """
         left, right = self.left, self.right
         if isinstance(left, ColumnNode) and isinstance(right, ConstantNode) and DTYPES[left.type] is self.dtype:
@@ -136,7 +135,7 @@ class ComparisonNode(ExpressionNode):
     def _compared(self, evaluation: Evaluation) -> BoolArray:
         left, left_valid = self.left.evaluate(evaluation)
         right, right_valid = self.right.evaluate(evaluation)
-        dtype = self.dtype  # `as_type` in place: comparisons stand in most filters
+        dtype = self.dtype  # `as_type` inlined, as most filters have comparisons
         if dtype is not None:
             left = left if left.dtype is dtype else left.astype(dtype, copy=False)
             right = right if right.dtype is dtype else right.astype(dtype, copy=False)
@@ -148,7 +147,10 @@ class ComparisonNode(ExpressionNode):
 
 
 class LogicalNode(ExpressionNode):
-    """`and` or `or` with null as false; the right side counts only for rows that the left side leaves open."""
+    """`and` or `or` with null as false.
+
+    The right side is evaluated only for rows that the left side does not decide.
+    """
 
     type = AttributeType.BOOL
 
@@ -169,7 +171,7 @@ class LogicalNode(ExpressionNode):
 
 
 def evaluate_where(node: ExpressionNode, evaluation: Evaluation, rows: BoolArray) -> Value:
-    """Return the value of `node` for the active ones of `rows`; that of others is unspecified (a bool is false)."""
+    """Return the value of `node` for the active rows among `rows`; others are unspecified (a bool is false)."""
     before = evaluation.active
     evaluation.active = rows if before is None else before & rows
     if node.type is AttributeType.BOOL:
@@ -182,12 +184,12 @@ def evaluate_where(node: ExpressionNode, evaluation: Evaluation, rows: BoolArray
 
 
 def decision(condition: ExpressionNode) -> ExpressionNode:
-    """Return `condition` as what decides about a pair of rows, which, as in Siddhi, fails where it is not a bool."""
+    """Return a node for `condition` on pairs of rows; as in Siddhi, rows fail where it is not a bool."""
     return condition if condition.type is AttributeType.BOOL else NoDecisionNode(condition)
 
 
 class NoDecisionNode(ExpressionNode):
-    """A condition whose expression is no condition: every row fails."""
+    """A condition of another type than bool: every row fails."""
 
     type = AttributeType.BOOL
     can_fail = True

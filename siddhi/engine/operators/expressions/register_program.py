@@ -33,18 +33,18 @@ _COMPARISONS = {
 
 
 class NoProgramError(Exception):
-    """The loop does not support the request; the text gives the reason."""
+    """The loop does not support the expression; the message gives the reason."""
 
 
 class RegisterProgram(ABC):
-    """Instructions that combine what `leaf` makes of the parts of an expression."""
+    """Instructions that combine the registers that `leaf` returns for the parts of an expression."""
 
     def __init__(self) -> None:
         self._lines: list[tuple[int, int, int]] = []
 
     @property
     def lines(self) -> Int64Array:
-        """The instructions, (n, 3): what to do, and two operands. Instruction i writes register i."""
+        """The instructions, (n, 3): operation and two operands. Instruction i writes register i."""
         return np.array(self._lines or np.zeros((0, 3)), dtype=np.int64).reshape(-1, 3)
 
     def __len__(self) -> int:
@@ -52,10 +52,10 @@ class RegisterProgram(ABC):
 
     @abstractmethod
     def leaf(self, expression: model.TypedExpression) -> int | None:
-        """Return the register of an expression that is not taken apart further, None for one that is."""
+        """Return the register of an expression that is a leaf, None for one that has to be decomposed."""
 
     def asks(self, condition: model.TypedExpression) -> None:
-        """Add instructions after which the last register holds whether `condition` is true."""
+        """Add instructions whose last register is the truth of `condition`."""
         if condition.type is not AttributeType.BOOL:
             raise NoProgramError("a condition is not of type bool")
         self.truth(condition)
@@ -115,7 +115,7 @@ class RegisterProgram(ABC):
         return self.put(_COMPARISONS[expression.operator][type_ in FRACTIONS], left, right)
 
     def converted(self, register: int, type_: AttributeType, wanted: AttributeType) -> int:
-        """Return the register of the number in `register` as another type, as Java widens or cuts it."""
+        """Return the register of the number in `register` converted to another type, as Java widens or truncates it."""
         if type_ is wanted or (type_ is AttributeType.INT and wanted is AttributeType.LONG):
             return register
         if type_ in WHOLE:
@@ -129,7 +129,7 @@ class RegisterProgram(ABC):
 def put_values(line: Int64Array, value: Value, type_: AttributeType, size: int) -> None:
     """Write values of `type_` into `line` in the form of inputs.
 
-    Integers, codes and bools are written as they are, others as the bits of a double.
+    Integers, codes and bools are written unchanged, others as the bits of a double.
     """
     values: AnyArray = broadcast(value, size).values
     if type_ in FRACTIONS:

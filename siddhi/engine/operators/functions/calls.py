@@ -33,7 +33,7 @@ def from_list(items: list[object], type_: AttributeType, pool: StringPool) -> Va
 
 
 def never_null(value: Value, size: int) -> Value:
-    """Return a bool value with false for null, as functions of type bool answer."""
+    """Return a bool value with false for null, as functions of type bool do."""
     values, valid = broadcast(value, size)
     return Value(values if valid is None else values & valid)
 

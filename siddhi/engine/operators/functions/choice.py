@@ -1,4 +1,4 @@
-"""`coalesce`, `default` and `ifThenElse`: one value out of several."""
+"""`coalesce`, `default` and `ifThenElse`: functions that select one of their arguments."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Default(_Choice):
 
 @FUNCTIONS.register("ifThenElse")
 class IfThenElse(CallNode):
-    """The second argument where the first is true, else the third; only the one that is taken can fail."""
+    """The second argument where the first is true, else the third; only the selected one can fail."""
 
     def evaluate(self, evaluation: Evaluation) -> Value:
         condition, then, otherwise = self.arguments

@@ -22,7 +22,7 @@ from siddhi.engine.tuning import MAX_SINGLE_CALLS
 from siddhi.language.ast import AttributeType
 
 _SAFE = {DTYPES[AttributeType.INT]: 2.0**31, DTYPES[AttributeType.LONG]: 2.0**63}
-"""Fractions nearer to zero than this are cut without a further look."""
+"""Fractions below this magnitude are truncated without a further check."""
 _BITS = {AttributeType.INT: 32, AttributeType.LONG: 64}
 
 
@@ -88,7 +88,7 @@ def number_as(values: AnyArray, target: AttributeType) -> AnyArray:
     if values.dtype.kind != "f" or dtype.kind == "f":
         return values.astype(dtype)
     wide = values.astype(np.float64, copy=False)
-    if (np.abs(wide) < _SAFE[dtype]).all():  # not for NaN
+    if (np.abs(wide) < _SAFE[dtype]).all():  # false for NaN
         return wide.astype(dtype)
     limits = np.iinfo(dtype)
     below, above = wide <= float(limits.min), wide >= float(limits.max)

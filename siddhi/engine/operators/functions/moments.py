@@ -31,7 +31,7 @@ def event_timestamp(_: model.Call, arguments: tuple[ExpressionNode, ...], __: St
 
 
 class TimeOfEvent(ExpressionNode):
-    """The timestamp of an event that a pattern or a join names; the row fails where there is none."""
+    """The timestamp of an event that a pattern or a join refers to; the row fails where there is none."""
 
     type = AttributeType.LONG
     can_fail = True
@@ -42,7 +42,7 @@ class TimeOfEvent(ExpressionNode):
     def evaluate(self, evaluation: Evaluation) -> Value:
         value = self.timestamp.evaluate(evaluation)
         if value.valid is not None:
-            evaluation.fail(~value.valid, "there is no event of which 'eventTimestamp' could tell the time")
+            evaluation.fail(~value.valid, "there is no event whose timestamp 'eventTimestamp' could return")
         return value
 
 

@@ -38,7 +38,7 @@ class _Extreme(CallNode):
 
     @abstractmethod
     def better(self, first: AnyArray, second: AnyArray) -> AnyArray:
-        """Return the better number of each pair, of equal ones the first; NaN does not count."""
+        """Return the better number of each pair, the first of equal ones; NaN does not count."""
 
 
 @FUNCTIONS.register("maximum")
@@ -60,6 +60,6 @@ class Minimum(_Extreme):
     def better(self, first: AnyArray, second: AnyArray) -> AnyArray:
         lesser: AnyArray = np.fmin(first, second)
         zeros = lesser == 0.0
-        if zeros.any():  # of -0.0 and 0.0 numpy takes either, depending on how many there are
+        if zeros.any():  # numpy returns either of -0.0 and 0.0, depending on the array's length
             np.copyto(lesser, first, where=zeros & (first == 0.0))
         return lesser

@@ -1,4 +1,4 @@
-"""Function nodes made of plain functions: over whole numpy columns, or over the values of one row."""
+"""Create function nodes from plain functions, over whole numpy columns or over the values of one row."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from siddhi.language.ast import AttributeType
 from siddhi.nesting import TOO_DEEP, any_nests_too_deeply, nests_too_deeply
 
 OfAll = Callable[..., list[Any] | None]
-"""Gets for each argument the list of its values, and returns those of the function, None where it cannot."""
+"""Takes for each argument the list of its values, and returns the results, or None if it cannot."""
 _FIRST_ROW: Int64Array = np.zeros(1, dtype=np.int64)
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
 
 class RowError(ValueError):
-    """Raised by the function of a row: this event cannot be processed, for the given reason."""
+    """Raised by the function of a row to reject the event, with the reason."""
 
 
 class TextTooLongError(RowError):
-    """Raised by a row's function instead of making a text of more than `MAX_RESULT_CHARACTERS` characters."""
+    """Raised by a row's function whose result would have more than `MAX_RESULT_CHARACTERS` characters."""
 
     def __init__(self, length: int) -> None:
         super().__init__(f"the result would have {length} characters; a text may have {MAX_RESULT_CHARACTERS}")
@@ -100,9 +100,9 @@ class ColumnFunction(CallNode):
 class _Memory:
     """The results of a function for earlier arguments.
 
-    `known` marks the combinations with a result, which is in `values` and `valid`. `key` says when they are valid: for
-    which changing arguments, which values of the others, and which meaning of codes. A single text is found by its
-    code, other combinations in a table.
+    `known` marks the combinations with a result, which is in `values` and `valid`. `key` identifies what the results
+    depend on: which arguments vary, the values of the others, and the version of string codes. A single text is found
+    by its code, other combinations in a table.
     """
 
     def __init__(self, key: object, width: int, made: Value, pool: StringPool | None) -> None:
@@ -118,11 +118,11 @@ class _Memory:
         """The number of combinations with a result; for a table, the number looked up."""
 
     def places(self, values: list[Value], size: int) -> Int64Array:
-        """Return the place of the combination in each row, in the order of `known`."""
+        """Return the index of each row's combination in `known`."""
         self.rows += size
         if self._table is None:
             assert self._pool is not None  # noqa: S101 - one of both is there
-            room, places = len(self._pool) + 1, broadcast(values[0], size).values + 1  # null is in place 0
+            room, places = len(self._pool) + 1, broadcast(values[0], size).values + 1  # null has index 0
         else:
             keys = np.empty((size, len(values)), dtype=np.int64)
             for column, value in enumerate(values):
@@ -135,7 +135,7 @@ class _Memory:
         return places  # type: ignore[no-any-return] # as the values are
 
     def keep(self, places: Int64Array, made: Value, failed: list[int]) -> None:
-        """Remember `made` for the combinations `places`, but for those that `failed`."""
+        """Store `made` as the results for the combinations `places`, except for those that `failed`."""
         if self._table is None:
             self.count += len(places) - len(failed)
         self.known[places] = True
@@ -148,14 +148,12 @@ class _Memory:
 class RowFunction(CallNode):
     """A function `compute` over the values of one row, called once for each distinct combination of them.
 
-    Results are remembered if `remembers`, as long as that saves calls.
-
-    A `brief` one never takes long, gets nulls, and makes a flat object of arguments that are none. It may have a form
-    `of_all` for the values of many rows at once.
+    With `remembers` results are cached as long as that saves calls. A `brief` function never takes long, accepts nulls,
+    and returns a flat object if no argument is an object. It may have a form `of_all` for many rows at once.
 
     It gets Python values (None only with `Nulls.PASS`; with `texts` all of them as Java's toString writes them) and
     returns one, None for null, which is false for a bool. `RowError` makes the row fail, and so does an object that
-    nests too deeply. Objects are compared to nothing: with one among the arguments every row is computed.
+    nests too deeply. Objects are never compared: with one among the arguments every row is computed.
     """
 
     by_row = True
@@ -185,12 +183,12 @@ class RowFunction(CallNode):
         self._constant_rest = all(
             isinstance(node, ColumnNode | ConstantNode | StringConstantNode) for node in arguments
         )
-        """Whether all arguments that are the same for all rows are constants."""
+        """Whether all arguments that do not vary between rows are constants."""
         self.texts = texts
         self.can_fail = True
         self.title = f"{call.namespace}:{call.name}"
         self.shows_floats = self.type is AttributeType.OBJECT or call.namespace == "json"
-        """Floats become parts of an object or a text, which shows no digits that they do not have."""
+        """Floats are shown with their own digits, not with those of the double, in objects and texts."""
 
     def evaluate(self, evaluation: Evaluation) -> Value:
         values = [argument.evaluate(evaluation) for argument in self.arguments]
@@ -226,7 +224,7 @@ class RowFunction(CallNode):
             made = None if self._of_all is None else self._of_all(*columns)
             try:
                 made = list(map(self.compute, *columns)) if made is None else made
-            except RowError:  # which rows fail, the loop finds
+            except RowError:  # the loop finds the rows that fail
                 made = None
             if made is not None and not self._exceeds(made):
                 return broadcast(from_list(made, self.type, self.pool), len(rows)), []
@@ -236,7 +234,7 @@ class RowFunction(CallNode):
         return broadcast(from_list(results, self.type, self.pool), len(rows)), list(failures)
 
     def _called(self, calls: Iterable[tuple[Any, ...]], count: int) -> tuple[list[object], dict[int, str]]:
-        """Return the results of `count` calls, given the arguments of each, and why some failed, by their places."""
+        """Return the results of `count` calls with these arguments, and the errors of failed ones by position."""
         results: list[object] = [None] * count
         failures: dict[int, str] = {}
         passes_nulls, compute = self.nulls is Nulls.PASS, self.compute
@@ -263,7 +261,7 @@ class RowFunction(CallNode):
         return results, failures
 
     def _exceeds(self, made: list[object]) -> bool:
-        """Return whether some of what a brief function made may be too long or nest too deeply."""
+        """Return whether some results of a brief function may be too long or nest too deeply."""
         if self.type is AttributeType.OBJECT:
             return self._may_nest and any_nests_too_deeply(made)
         if self.type is not AttributeType.STRING:
@@ -273,15 +271,15 @@ class RowFunction(CallNode):
     def _remembered(
         self, evaluation: Evaluation, values: list[Value], changing: list[int], repeated: list[int]
     ) -> Value:
-        """Return the values as `evaluate` does, with a memory of the values of the arguments `changing`.
+        """Return the values as `evaluate` does, with a cache for the arguments `changing`.
 
-        The arguments `repeated` have the same values as some of these. Failed calls are tried again.
+        The arguments `repeated` have the same values as some of these. Failed calls are repeated.
         """
         size = evaluation.size
         rest = ""
         if not self._constant_rest:
             others = (place for place in range(len(values)) if place not in changing and place not in repeated)
-            rest = repr([values[place].values.item() for place in others])  # NaN equals itself so
+            rest = repr([values[place].values.item() for place in others])  # this makes NaN equal itself
         pool = self.pool
         by_code = len(changing) == 1 and self._is_text[changing[0]] and len(pool) <= MAX_RESULTS_BY_CODE
         key = (pool.generation, tuple(changing), tuple(repeated), rest, by_code)
@@ -307,7 +305,7 @@ class RowFunction(CallNode):
     def _distinct(self, values: list[Value], size: int) -> tuple[Int64Array, Int64Array]:
         """Return one row for each distinct combination of arguments.
 
-        Also return the place of its combination for each row of the batch.
+        Also return the index of its combination for each row of the batch.
         """
         changing = [
             (argument, value)
@@ -340,9 +338,9 @@ class RowFunction(CallNode):
 
 
 def _first_rows(places: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return the distinct `places` in these rows, their first rows, and which of them each row has.
+    """Return the distinct `places` of these rows, their first rows, and the index for each row.
 
-    They are in the order of their first rows. When several rows fail, the first one gives the reason.
+    They are in the order of their first rows, so that the first failed row determines the error.
     """
     new, first, inverse = np.unique(places[rows], return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -352,7 +350,7 @@ def _first_rows(places: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64
 
 
 def limited(limit: CallLimit, compute: Callable[[_Given], _Made], given: _Given) -> _Made:
-    """Return what `compute` makes of `given`; RowError when that takes longer than `limit` allows."""
+    """Return the result of `compute` for `given`; raise RowError when that takes longer than `limit` allows."""
     try:
         try:
             limit.begin()

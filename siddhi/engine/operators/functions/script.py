@@ -45,14 +45,14 @@ def script_node(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: S
         except Exception as error:
             raise RowError(f"{type(error).__name__}: {error}") from error
 
-    # A script may read a clock or draw at random, so what it returned is not kept for the next batch.
+    # A script may read a clock or random numbers, so its results are not kept for the next batch.
     node = RowFunction(call, arguments, pool, compute=compute, nulls=Nulls.PASS, remembers=False)
     node.title = call.name
     return node
 
 
 class RunScript(RowFunction):
-    """Passes the calls of a batch to a `ScriptRunner` at once. A call that is stopped there fails alone."""
+    """Sends the calls of a batch to a `ScriptRunner` together. A call that is stopped there fails alone."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class RunScript(RowFunction):
         return results, failures
 
     def _result(self, answer: object) -> object:
-        """Return the answer to a call as a value of the declared type. Raise RowError when there is none."""
+        """Return the result of a call as a value of the declared type. Raise RowError when there is none."""
         if isinstance(answer, ScriptFailure):
             raise RowError(answer.reason)
         try:
@@ -132,7 +132,7 @@ def _whole(result: float, type_: AttributeType) -> int:
 
 
 def _plain(item: object) -> object:
-    """Return `item` as the parts of objects: values, lists, dicts and sets."""
+    """Return `item` converted to the types that objects may contain: values, lists, dicts and sets."""
     if item is None or isinstance(item, bool | int | float | str):
         return item
     if isinstance(item, list | tuple):

@@ -1,1 +1,1 @@
-"""A window and the selection behind it, computed in one loop."""
+"""Run a window and the following selection in one loop."""

@@ -1,4 +1,4 @@
-"""Chooses the fused form of a query, where there is one."""
+"""Choose the fused form of a query, if there is one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from siddhi.engine.operators.windows.time_batch import TimeCutter
 
 
 def fused_selection(query: model.AnalysedQuery, context: OperatorContext) -> FusedSelection | NotApplicable | None:
-    """Return the window and the selection of `query` as one operator, unless they have to run one after another.
+    """Return the window and the selection of `query` as one operator, unless they must run one after the other.
 
-    Return None where there is nothing to fuse. Inside a partition these are windows that rows leave one by one;
-    without a window the selection alone handles the instances.
+    Return None if nothing can be fused. Inside a partition only windows that rows leave one by one are fused; without a
+    window the selection alone handles the instances.
     """
     if not isinstance(query.input, model.SourceInput) or not query.selection.aggregates:
         return None

@@ -1,4 +1,4 @@
-"""The common parts of fused selections for all kinds of windows: the arguments that they read and their groups."""
+"""Common parts of fused selections for all kinds of windows: arguments and groups."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ NO_NUMBERS: Int64Array = np.zeros(0, dtype=np.int64)
 
 
 def room_for_moves(moves: Int64Array, wanted: int) -> Int64Array:
-    """Return `moves`, or new ones, with room for as many moves as are wanted and reasonable."""
+    """Return `moves`, or a larger array, with room for as many moves as are needed, up to a limit."""
     if len(moves) >= min(wanted, MAX_MOVES):
         return moves
     return np.empty(min(2 * wanted, MAX_MOVES), dtype=np.int64)
 
 
 class NodeLines:
-    """The expressions that are read for each row, each with its own line; the first `reserved` lines are occupied."""
+    """Assigns a line to each expression that is read for every row; the first `reserved` lines are taken."""
 
     def __init__(self, reserved: int = 0) -> None:
         self.reserved = reserved
@@ -40,7 +40,7 @@ class NodeLines:
         self._others: list[tuple[int, ExpressionNode]] = []
 
     def line(self, node: ExpressionNode) -> int:
-        """Return the line of the values of `node`, an old one if they have one already."""
+        """Return the line of the values of `node`, which is added if it is new."""
         for number, other in enumerate(self.nodes):
             if isinstance(node, ColumnNode) and isinstance(other, ColumnNode) and node.column == other.column:
                 return self.reserved + number
@@ -53,7 +53,7 @@ class NodeLines:
         return line
 
     def attributes(self) -> list[tuple[int, str | None]] | None:
-        """Return the attribute that each line is read from, None for the timestamp.
+        """Return the attribute of each line, None for the timestamp.
 
         Return None when one of them is computed.
         """
@@ -62,9 +62,9 @@ class NodeLines:
         return [*((line, name) for line, name, _ in self._columns), *((line, None) for line, _ in self._others)]
 
     def of(self, batch: EventBatch) -> list[Line]:
-        """Return each line with its values in the rows of `batch`, and where these are not null.
+        """Return each line with its values in the rows of `batch`, and a mask of those that are not null.
 
-        A null string is its code.
+        A null string has its code.
         """
         columns = batch.columns
         read: list[Line] = []
@@ -81,11 +81,11 @@ class NodeLines:
 
 
 class FusedSelection(Operator):
-    """A window and the selection behind it. Nothing in it can fail.
+    """A window and the following selection. No row can fail in it.
 
-    `nodes` are the values read for each row, those of aggregates and others that the window needs; `lines` gives for
-    each aggregate the index of its argument. The first `first_cells` cells of each group belong to the window; the
-    first of them is above 0 as long as the group has rows. Inside a partition each instance has its own groups.
+    `nodes` are the values read for each row, for aggregates and for the window; `lines` gives the index of each
+    aggregate's argument. The first `first_cells` cells of each group belong to the window; the first of them is above 0
+    as long as the group has rows. Inside a partition each instance has its own groups.
     """
 
     execution = Execution.COMPILED
@@ -132,7 +132,7 @@ class FusedSelection(Operator):
         return kernel_array(codes)
 
     def make_room(self, lack: int, *, forget: bool) -> None:
-        """Grow what the table of groups lacked; groups without rows may be removed if `forget`."""
+        """Add the room that the table of groups lacked; groups without rows may be removed if `forget`."""
         if lack == NO_NULL_CODE:
             self.groups.state[NULL_CODE] = self.pool.code(NULL_TEXT)
         else:
@@ -142,7 +142,7 @@ class FusedSelection(Operator):
             self.accumulators.grow_groups(self.groups.capacity)
 
     def forget_partitions(self, partitions: Int64Array) -> Int64Array | None:
-        """Return None for the new numbers of groups: nothing is kept for partition instances."""
+        """Return None, since no new numbers of groups are needed: nothing is stored for partition instances."""
         return None
 
 

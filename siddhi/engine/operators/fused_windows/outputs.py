@@ -16,7 +16,7 @@ from siddhi.engine.operators.expressions.leaves import ColumnNode, OutputNode
 
 
 def aggregate_column(number: int) -> str:
-    """Return the name under which expressions read an aggregate, which no attribute can have: it has a back-quote."""
+    """Return the name by which expressions read an aggregate. It has a back-quote, so no attribute can have it."""
     return f"`{number}"
 
 
@@ -46,13 +46,14 @@ class Outputs:
             for name, type_, node in self.outputs
             if isinstance(node, ColumnNode) or (isinstance(node, OutputNode) and node.name in numbers)
         ]
-        """(name, attribute of the row, number of the aggregate or -1, type) of each output that is one or the other."""
+        """(name, attribute of the row, number of the aggregate or -1, type) of each output that is an attribute or an
+        aggregate."""
         self.computed = len(self.direct) < len(self.outputs) or self.having is not None
         """Whether there are other outputs than these, or a condition."""
 
     @property
     def nodes(self) -> list[ExpressionNode]:
-        """Every expression there is."""
+        """Yield all expressions."""
         return [node for _, _, node in self.outputs] + ([] if self.having is None else [self.having])
 
     def of(

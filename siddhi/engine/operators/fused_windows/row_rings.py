@@ -1,4 +1,4 @@
-"""The attributes of held rows that aggregates need, in rings."""
+"""Ring buffers with the attributes of stored rows that aggregates need."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from siddhi.engine.operators.aggregates.moves import FORM, LINE_WIDTH, MASK, NAR
 from siddhi.engine.tuning import INITIAL_RING_ROWS
 
 Line = tuple[int, AnyArray, BoolArray | None]
-"""The number of a line, the values of some rows in it, and where these are not null (None: everywhere)."""
+"""The number of a line, its values in some rows, and a mask of those that are not null (None: all)."""
 
 
 class RowRings:
-    """A queue of rows; the row of sequence number s is in column `s & (capacity - 1)` of every line.
+    """A queue of rows; the row with sequence number s is in column `s & (capacity - 1)` of every line.
 
-    `sources` gives the form of each line: narrow (int32) or wide (int64 or float64, in one array). `lines` gives
-    their addresses, as `siddhi.engine.operators.aggregates.moves` describes. Nulls are marked from the first of them
-    on, and in a line from its own first null on.
+    `sources` gives the form of each line: narrow (int32) or wide (int64 or float64, in one array). `lines` gives their
+    addresses, as `siddhi.engine.operators.aggregates.moves` describes. Validity is stored only after the first null,
+    for each line separately.
     """
 
     def __init__(self, sources: Sequence[int]) -> None:
@@ -51,7 +51,7 @@ class RowRings:
                 self.lines[number, MASK] = address_of(self.valid[number])
 
     def make_room(self, first: int, end: int, count: int) -> None:
-        """Make room for `count` rows behind the rows [first, end), but not for many times more."""
+        """Make room for `count` rows after the rows [first, end), but not for many times more."""
         need = end - first + count
         if need > self.capacity or (8 * need < self.capacity and self.capacity > INITIAL_RING_ROWS):
             capacity = max(1 << (need - 1).bit_length(), INITIAL_RING_ROWS)
@@ -68,7 +68,7 @@ class RowRings:
         arrays, told = self._arrays, len(self.valid) > 0
         for line, values, valid in read:
             if count == 1:
-                arrays[line][start] = values[0]  # a quarter of the time that a slice takes
+                arrays[line][start] = values[0]  # takes a quarter of the time of a slice
             elif stop <= self.capacity:
                 arrays[line][start:stop] = values
             else:
@@ -97,7 +97,7 @@ class RowRings:
             lines[:, to] = lines[:, columns]
 
     def _tell_nulls(self, line: int) -> None:
-        """Make room for the marks of nulls in `line`, where there has been none."""
+        """Add validity marks for `line`, which had no null before."""
         if not len(self.valid):
             self.valid = np.ones((len(self.sources), self.capacity), dtype=np.bool_)
         if not self.lines[line, MASK]:
@@ -105,11 +105,11 @@ class RowRings:
             self.lines[line, MASK] = address_of(self.valid[line])
 
     def snapshot(self, first: int, end: int, codes: Sequence[bool]) -> State:
-        """Return the rows [first, end); `codes` tells which lines contain string codes."""
+        """Return the rows [first, end); `codes` marks the lines that contain string codes."""
         return self.taken(np.arange(first, end) & (self.capacity - 1), codes)
 
     def taken(self, columns: Int64Array, codes: Sequence[bool]) -> State:
-        """Return the rows in `columns`, as `restore` takes them."""
+        """Return the rows in `columns`, in the form for `restore`."""
         arrays: list[State] = []
         for array, coded in zip(self._arrays, codes, strict=True):
             held = array[columns]
@@ -129,7 +129,7 @@ class RowRings:
 
 
 def joined_rows(states: Sequence[State]) -> State:
-    """Return one state that has the rows of all `states`, one after the other."""
+    """Return one state with the rows of all `states`, one after the other."""
     lines = [[held.array if isinstance(held, Codes) else held for held in arrays] for arrays, _ in states]
     arrays = [np.concatenate(parts) for parts in zip(*lines, strict=True)]
     coded = [isinstance(held, Codes) for held in states[0][0]]
@@ -149,7 +149,7 @@ def _wrap(array: AnyArray, start: int, values: AnyArray) -> None:
 
 
 def _moved(lines: AnyArray, first: int, end: int, capacity: int) -> AnyArray:
-    """Return the columns of the rows [first, end) where they belong in rings of `capacity`."""
+    """Return the columns of the rows [first, end) at their positions in rings of `capacity`."""
     moved: AnyArray = np.zeros((len(lines), capacity), dtype=lines.dtype)
     rows = np.arange(first, end)
     moved[:, rows & (capacity - 1)] = lines[:, rows & (lines.shape[1] - 1)]

@@ -1,4 +1,4 @@
-"""Which selections can be fused with the window before them, and which values of each row they need."""
+"""Decide which selections can be fused with the preceding window, and which values of each row they need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from siddhi.language.ast import AttributeType, EventType
 _STREAMS = frozenset(
     {model.SourceKind.STREAM, model.SourceKind.INNER_STREAM, model.SourceKind.FAULT_STREAM, model.SourceKind.TRIGGER}
 )
-"""Sources of nothing but current events."""
+"""Sources with current events only."""
 SLIDING = frozenset({"length", "time", "externalTime", "timeLength"})
 """Windows that rows leave one by one."""
 
@@ -84,7 +84,7 @@ def _compiled(
     known = tuple(accumulation for accumulation in accumulations if accumulation is not None)
     nodes = [*outputs.nodes, *(argument for argument in arguments if argument is not None)]
     if len(known) < len(accumulations):
-        return NotApplicable("an aggregator that is not kept as numbers")
+        return NotApplicable("an aggregator whose state is not numeric")
     if any(node.can_fail or node.stateful for node in nodes):
         return NotApplicable("an expression that may fail or depends on earlier events")
     keys = tuple((key.name, key.type) for key in selection.group_by if isinstance(key, model.AttributeValue))

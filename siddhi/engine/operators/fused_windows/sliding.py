@@ -1,4 +1,4 @@
-"""A window whose events leave one by one and the selection behind it, in one loop.
+"""A window that events leave one by one and the following selection, in one loop.
 
     S ─►─ filters ─►─┬─ symbol, price, … of the events that came ──────────────────────────────┬─►─ Out
                      │                                                                         │
@@ -81,7 +81,7 @@ from siddhi.language.ast import AttributeType
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """When a row leaves: behind `length` newer ones, or `duration` after its own time.
+    """When a row leaves: after `length` newer ones, or `duration` after its own time.
 
     That time is the attribute `time` or, if that is None and `timing` is `BY_CLOCK`, the timestamp and the clock.
     """
@@ -113,7 +113,7 @@ def leaving_of(window: model.HandlerCall | None, context: OperatorContext) -> Le
 
 
 def _stays_long(times: Int64Array, clocks: Int64Array, duration: int) -> int:
-    """Return how many of the rows with these times come at these clocks before the time of one of them is over."""
+    """Return how many of the rows with these times arrive before they expire."""
     over = np.minimum.accumulate(times + duration)[:-1] <= clocks[1:]
     return int(over.argmax()) + 1 if over.any() else len(times)
 
@@ -141,7 +141,7 @@ class SlidingSelection(FusedSelection):
         self.clocked = leaving.timing == BY_CLOCK
         self.attribute = leaving.time if leaving.timing == BY_ATTRIBUTE else None
         self._unordered = 0
-        """Rows may leave in any order until this many rows have arrived in order since the last that did not."""
+        """Rows may leave in any order until this many rows have arrived in order since the last one out of order."""
         self._newest = LONG_AGO
         """The time of the newest stored row; a row that is not earlier is in order. Without order, `NEVER`."""
         self.kept = bool(state[KEEPS_GROUPS])
@@ -206,7 +206,7 @@ class SlidingSelection(FusedSelection):
         return np.arange(start, start + size)
 
     def _comes_in_order(self, times: Int64Array) -> bool:
-        """Return whether rows with these times are in order, after those that are stored."""
+        """Return whether rows with these times are in order, after the stored rows."""
         if len(times) == 1:
             return bool(times.item() >= self._newest)
         return bool(ascends(kernel_array(times), self._newest))
@@ -214,7 +214,7 @@ class SlidingSelection(FusedSelection):
     def _take_in_late(
         self, times: Int64Array, keys: Int64Array, clocks: Int64Array, start: int, out: Int64Array, out_valid: BoolArray
     ) -> Int64Array:
-        """Add rows from `start` on that come out of order, as `take_in` does."""
+        """Add rows from `start` on that arrive out of order, as `take_in` does."""
         size, state = len(times), self.state
         self._leave_in_order(start, RowsLeave.IN_ANY_ORDER)
         if self.attribute is not None:
@@ -241,7 +241,7 @@ class SlidingSelection(FusedSelection):
         return places
 
     def _leave_in_order(self, end: int, rows_leave: RowsLeave) -> None:
-        """Let `min` and `max` expect that the rows held before `end`, and those to come, leave in this order."""
+        """Let `min` and `max` expect the rows stored before `end`, and new ones, to leave in this order."""
         in_order = rows_leave is RowsLeave.IN_ORDER
         if in_order or not self._unordered:
             columns = np.arange(int(self.state[FIRST]), end) & (self.rows.capacity - 1)
@@ -254,14 +254,14 @@ class SlidingSelection(FusedSelection):
             self.accumulators.replay(self._groups(columns) | columns << ROW_SHIFT | ADD, self.rows.lines, rows_leave)
 
     def _groups(self, columns: Int64Array) -> Int64Array:
-        """Return the groups of the rows in `columns`, if there are moves."""
+        """Return the groups of the rows in `columns`, if there are groups."""
         if not self.shape.keys:
             return np.zeros(len(columns), dtype=np.int64)
         groups: Int64Array = self.rows.narrow[GROUP_LINE, columns].astype(np.int64) << GROUP_SHIFT
         return groups
 
     def _sort(self, places: Int64Array, old_end: int, end: int) -> None:
-        """Sort the rows held up to `end` by time, when they are sorted up to `old_end`.
+        """Sort the rows stored up to `end` by time; those up to `old_end` are sorted already.
 
         `places` are reordered with them.
         """
@@ -274,19 +274,19 @@ class SlidingSelection(FusedSelection):
         places[moved] = begin + np.argsort(place)[places[moved] - begin]
 
     def _bring_to_front(self, clock: int, end: int) -> None:
-        """Move the rows held before `end` whose time is over at `clock` to the front, the oldest time first."""
+        """Move the rows stored before `end` that have expired at `clock` to the front, the oldest time first."""
         first, mask = int(self.state[FIRST]), self.rows.capacity - 1
         times = self.rows.wide[TIME_LINE, np.arange(first, end) & mask]
         self._move(np.argsort(np.where(times + self._duration <= clock, times, NEVER), kind="stable"), first)
 
     def _move(self, place: Int64Array, begin: int) -> None:
-        """Row i from `begin` on becomes what row `place[i]` was."""
+        """Replace row i, from `begin` on, by the former row `place[i]`."""
         mask = self.rows.capacity - 1
         to = np.arange(begin, begin + len(place))
         self.rows.move((begin + place) & mask, to & mask)
 
     def _look_at_times(self) -> None:
-        """Set `_newest` from the times of the rows held."""
+        """Set `_newest` from the times of the stored rows."""
         if self._time_line is None:
             return
         times = self.rows.wide[TIME_LINE, np.arange(int(self.state[FIRST]), self.end) & (self.rows.capacity - 1)]
@@ -306,7 +306,7 @@ class SlidingSelection(FusedSelection):
     ) -> None:
         """Add `size` rows from `start` on.
 
-        The aggregates with which they leave are written into `out` and `out_valid` from position `at` on.
+        The aggregates with which they are emitted are written into `out` and `out_valid` from position `at` on.
         """
         accumulators, rows, groups = self.accumulators, self.rows, self.groups
         moves = self._moves
@@ -351,7 +351,7 @@ class SlidingSelection(FusedSelection):
     def _of_chunks(self, result: EventBatch, passed: Int64Array | None, columns: Int64Array) -> EventBatch:
         """Return the output of `result` by its chunks, for the rows that pass.
 
-        `passed` are the positions of these (None: all); `columns` are those of its rows among the rows held.
+        `passed` are the positions of these (None: all); `columns` are the columns of its rows in the store.
         """
         chunks = result.chunks
         assert chunks is not None  # noqa: S101 - only batches with chunks come here
@@ -361,7 +361,7 @@ class SlidingSelection(FusedSelection):
         return result.with_chunks(None) if (chunks[1:] != chunks[:-1]).all() else result
 
     def _last_ones(self, positions: Int64Array, chunks: Int64Array, columns: Int64Array) -> Int64Array:
-        """Return the last of each group in each chunk of `positions`, in order of their first."""
+        """Return the last row of each group in each chunk of `positions`, in order of the groups' first rows."""
         if not self.shape.keys:
             of_chunks = chunks[positions]
             last: Int64Array = positions[np.append(of_chunks[1:] != of_chunks[:-1], np.True_)[: len(positions)]]
@@ -380,14 +380,14 @@ class SlidingSelection(FusedSelection):
         return used, key_values(self.groups.keys[used, place], self.shape.keys[place][1], self.pool)
 
     def keep_groups(self, kept: Int64Array) -> None:
-        """Drop all groups but `kept` (ascending), which are numbered from 0 from now on; no row is held."""
+        """Drop all groups but `kept` (ascending), and number these from 0; no row is stored."""
         self.accumulators.grow_groups(self.groups.capacity)
         self.accumulators.keep_groups(kept)
         self.groups.keep(kept)
         self.accumulators.grow_groups(self.groups.capacity)
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        """Return one state of states whose groups are numbered without a gap, as all operators do."""
+        """Return one state of states whose groups are numbered without gaps, as all operators do."""
         if self.holds or not self.shape.keys:
             return super().joined(states, ids)
         aggregates = [state["aggregates"] for state in states]

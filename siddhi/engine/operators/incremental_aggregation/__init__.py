@@ -1,1 +1,1 @@
-"""Incremental aggregations: events summed up by group and by second, minute, hour, day, month and year."""
+"""Incremental aggregations: events aggregated by group and by second, minute, hour, day, month and year."""

@@ -1,4 +1,4 @@
-"""Incremental aggregations: events summed up by group and by second, minute, hour, day, month and year.
+"""Incremental aggregations: events aggregated by group and by second, minute, hour, day, month and year.
 
     events      ·  ··   ·    ·· ·      · ·
     seconds  |  2 | 1 |    | 3 |  ...
@@ -41,9 +41,9 @@ _LONG_AGO = np.iinfo(np.int64).min
 
 
 class Aggregation(Stateful):
-    """The buckets of one aggregation. `add` accepts events, `find` reads rows.
+    """The buckets of one aggregation; `add` adds events, `find` returns rows.
 
-    `compiler` keeps which attributes of the events are read.
+    `compiler` records which attributes of the events are read.
     """
 
     def __init__(self, analysed: model.AnalysedAggregation, context: OperatorContext) -> None:
@@ -63,7 +63,7 @@ class Aggregation(Stateful):
         self._index = SlotIndex(len(analysed.durations))
         self._latest_ms = _LONG_AGO
         self.version = 0
-        """It changes whenever answers may change."""
+        """Changes whenever results may change."""
         self._first_ms = 0
         self._cleaned_ms = 0
 
@@ -76,13 +76,13 @@ class Aggregation(Stateful):
     def add(self, batch: EventBatch, step: Step) -> None:
         """Add the current rows of `batch` to their buckets, and purge buckets that are due in between.
 
-        A row belongs to the bucket of its attribute `aggregate by`, else of the clock when it came. Rows that fail are
-        booked in `step`.
+        The time of a row is its attribute from `aggregate by`, else the clock on arrival. Failed rows are recorded in
+        `step`.
         """
         if not self.retention.enabled:
             self._take_in(batch, step)
             return
-        # buckets are purged at points of a grid; a point comes before the rows at its time
+        # buckets are purged at multiples of the interval, before rows of the same time
         points = self._grid_points(batch.clocks)
         cuts = [0, *(np.flatnonzero(points[1:] != points[:-1]) + 1).tolist(), batch.size]
         for start, stop in itertools.pairwise(cuts):
@@ -133,13 +133,13 @@ class Aggregation(Stateful):
         times: Int64Array = np.array([time or 0 for time in parsed], dtype=np.int64)[inverse]
         return times
 
-    # ---- giving up old buckets
+    # ---- purging old buckets
 
     def start(self, clock_ms: int) -> None:
         self._first_ms = self._cleaned_ms = clock_ms
 
     def next_deadline_ms(self) -> int | None:
-        """Return the first point of the grid at which a bucket is purged, or None."""
+        """Return the next time at which a bucket is purged, or None."""
         outdated = self.retention.first_outdated_ms(self._index.oldest)
         if outdated is None:
             return None
@@ -148,7 +148,7 @@ class Aggregation(Stateful):
         return max(point, self._cleaned_ms + interval)
 
     def _grid_points(self, clocks: Int64Array) -> Int64Array:
-        """Return for each clock the last time at or before it at which old buckets may be purged."""
+        """Return for each clock the last purge time that is not later."""
         return clocks - (clocks - self._first_ms) % self.retention.interval_ms
 
     def _give_up(self, point_ms: int) -> None:
@@ -167,7 +167,7 @@ class Aggregation(Stateful):
             accumulator.keep(kept)
 
     def _keep_groups(self, groups: Int64Array) -> Int64Array:
-        """Group `groups[i]` becomes group i, others are forgotten; returns the new id of each old one."""
+        """Keep only the groups `groups`, which become groups 0, 1, …; return the new id of each old one."""
         new_ids = np.zeros(max(self._groups.count, 1), dtype=np.int64)
         new_ids[groups] = np.arange(len(groups))
         if self._groups.table.width:
@@ -205,11 +205,11 @@ class Aggregation(Stateful):
         return self._rows(slots, starts)
 
     def _part_of_open_bucket(self, level: int, smallest: int, within_start_ms: int, within_end_ms: int) -> Int64Array:
-        """Return the slots that replace the open bucket of `level` when it began too early to be read.
+        """Return the slots that replace the open bucket of `level` if it began before the period.
 
         With `aggregate by`, Siddhi then shows, as a row of that bucket, the contents of the largest of the smaller open
-        buckets that begins within the period: of the open year, say, the open month. Buckets smaller than level
-        `smallest` do not count: joins show no second for a larger bucket.
+        buckets that begins within the period: for the open year, say, the open month. Buckets smaller than level
+        `smallest` do not count: in joins no second replaces a larger bucket.
         """
         if self._latest_ms == _LONG_AGO:
             return NO_POSITIONS

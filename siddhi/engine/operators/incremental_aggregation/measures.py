@@ -1,4 +1,4 @@
-"""From what an aggregation selects to what it keeps of its events and how its rows are made of that."""
+"""Derive from the selection of an aggregation the stored values and the outputs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def build_measures(
 
 
 class _MeasuresBuilder:
-    """Equal aggregates, and aggregates with equal parts, share accumulators."""
+    """Builds the measures; equal aggregates, and aggregates with equal parts, share accumulators."""
 
     def __init__(self, compiler: ExpressionCompiler, context: OperatorContext) -> None:
         self.compiler = compiler
@@ -92,13 +92,13 @@ class _MeasuresBuilder:
                 return expression
 
     def latest(self, name: str, expression: model.TypedExpression) -> model.AttributeValue:
-        """Return the column that holds `expression` of the latest event."""
+        """Return the column with `expression` of the latest event."""
         self.taken[name] = self.compiler.compile(expression)
         self.latest_types[name] = expression.type
         return model.AttributeValue(0, name, expression.type)
 
     def _aggregate(self, call: model.Aggregate) -> model.AttributeValue:
-        """Return the column that holds `call`."""
+        """Return the column with the result of `call`."""
         argument, argument_type = "", AttributeType.LONG
         if call.arguments and call.name != "count":
             taken = call.arguments[0]

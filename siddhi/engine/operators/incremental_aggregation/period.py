@@ -70,19 +70,19 @@ def time_or_none(text: str) -> int | None:
 def within_pattern(text: str) -> Within:
     """Return the times that match a text with stars.
 
-    Raise `SiddhiRuntimeError` `wrong-period` when it is no such text.
+    Raise `SiddhiRuntimeError` `wrong-period` when the text is invalid.
     """
     parts = _PATTERN.fullmatch(text.strip())
     if parts is None:
         raise _wrong(f"'{text}' is not a pattern of times", _PATTERN_FORM)
     starred = [name for name in _LEAST if parts[name] == "**"]
     if starred != list(_LEAST)[len(_LEAST) - len(starred) :]:
-        raise _wrong(f"in '{text}' a part with a star has a part without one behind it", _PATTERN_FORM)
+        raise _wrong(f"in '{text}' a part with a star is followed by one without", _PATTERN_FORM)
     filled = {name: _LEAST.get(name, "") if value == "**" else value for name, value in parts.groupdict("").items()}
     start = time_or_none("{year}-{month}-{day} {hour}:{min}:{sec}{offset}".format_map(filled))
     if start is None:
-        raise _wrong(f"'{text}' is not a date of the calendar", _PATTERN_FORM)
-    # the part in front of the first star is what the times have in common
+        raise _wrong(f"'{text}' is not a valid date", _PATTERN_FORM)
+    # all times share the part before the first star
     size = ["year", *_LEAST][len(_LEAST) - len(starred)]
     zone_ms = _offset_ms(parts["offset"] or "")
     return Within(start, bucket_end(start + zone_ms, size) - zone_ms)

@@ -21,14 +21,14 @@ from siddhi.language.ast import AttributeType
 _GRID_MS = 1_000
 """All buckets begin at whole seconds."""
 _Bounds = tuple[str | int | None, ...]
-"""A period as `within` and `per` of an event say it: the bounds, then the duration."""
+"""The period of an event: the bounds of `within`, then the duration of `per`."""
 
 
 class AggregationReader:
-    """`within` and `per` of one query, made ready to be asked.
+    """Evaluates `within` and `per` of one query.
 
-    In a join the event has `slot`; in a question from outside (`slot` None) there is none. `columns` are those of the
-    event that are read. `SiddhiRuntimeError` `wrong-period` when anything else is.
+    In a join the event has `slot`; in an on-demand query (`slot` None) there is none. `columns` are the attributes of
+    the event that are read. Raise `SiddhiRuntimeError` `wrong-period` when anything else is read.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class AggregationReader:
                 raise SiddhiRuntimeError(Problem("wrong-period", message, hint))
 
     def read(self, event: EventBatch) -> dict[str, Column]:
-        """Return the rows that the one row of `event` asks for: the columns of the aggregation's schema.
+        """Return the rows for the single event in `event`: the columns of the aggregation's schema.
 
-        `SiddhiRuntimeError` when its period says nothing: `wrong-period`, `unknown-duration`, `duration-not-kept`.
+        Raise `SiddhiRuntimeError` when the period is invalid: `wrong-period`, `unknown-duration`, `duration-not-kept`.
         """
         bounds, _ = self._asked(event)
         return self._rows(bounds[0])
@@ -63,9 +63,9 @@ class AggregationReader:
     def read_all(
         self, events: EventBatch, rows: Int64Array, *, in_order: bool
     ) -> Iterator[tuple[Int64Array, dict[str, Column] | SiddhiRuntimeError]]:
-        """Yield the places of events, of those at `rows`, that ask for one period, and its rows or what is wrong.
+        """Yield the positions of events (those at `rows`) with the same period, and its rows or the error.
 
-        Bounds within one second ask for the same buckets. With `in_order` the places never fall.
+        Bounds within one second give the same buckets. With `in_order` the positions do not decrease.
         """
         if not len(rows):
             return
@@ -86,7 +86,7 @@ class AggregationReader:
             return error
 
     def _rows(self, bounds: _Bounds) -> dict[str, Column]:
-        """Return the rows of a period; those of the last one are kept while the aggregation does not change."""
+        """Return the rows of a period; those of the last period are cached while the aggregation does not change."""
         key = (self.aggregation.version, self.aggregation.pool.generation, bounds)
         if self._last is not None and self._last[0] == key:
             return self._last[1]
@@ -99,7 +99,7 @@ class AggregationReader:
         return rows
 
     def _asked(self, events: EventBatch) -> tuple[list[_Bounds], Int64Array]:
-        """Return the different periods that events ask for, and the number of that of each event."""
+        """Return the distinct periods of events, and the index of each event's period."""
         evaluation, pool = Evaluation(events), self.aggregation.pool
         nodes = (*self._within, self._per)
         values = [node.evaluate(evaluation) for node in nodes]
@@ -109,7 +109,7 @@ class AggregationReader:
             keys = [column.values.astype(np.int64) for column in columns]
             if all(node.type is not AttributeType.STRING for node in self._within):
                 start, end = (bound + -bound % _GRID_MS for bound in keys[:2])
-                begins = start < end  # else the bounds are told as they are
+                begins = start < end  # otherwise the bounds are used unchanged
                 keys[:2] = [np.where(begins, start, keys[0]), np.where(begins, end, keys[1])]
             keys.extend(column.valid.astype(np.int64) for column in columns if column.valid is not None)
             _, firsts, numbers = np.unique(np.stack(keys), axis=1, return_index=True, return_inverse=True)

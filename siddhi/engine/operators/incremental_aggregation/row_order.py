@@ -1,7 +1,7 @@
-"""The order in which the rows of an aggregation are read when a query does not sort them.
+"""The order of an aggregation's rows when a query does not sort them.
 
-With `aggregate by` Siddhi gathers rows in a Java hash map of texts made of the bucket and the group; a plan that
-prints or limits them unsorted shows that order. Without it rows are in order of time.
+With `aggregate by` Siddhi collects rows in a Java hash map with texts made of the bucket and the group as keys. A plan
+that prints or limits them unsorted shows that order. Without it rows are in order of time.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ _MASK = 0xFFFFFFFF
 
 
 class GroupTexts:
-    """The Java hash of each group's text, and the factor for the text in front of it.
-
-    It is computed once for each group.
-    """
+    """Caches the Java hash of each group's text, and the factor for the preceding text."""
 
     def __init__(self, groups: Groups) -> None:
         self.groups = groups
@@ -31,7 +28,7 @@ class GroupTexts:
         self._factors: list[int] = []
 
     def clear(self) -> None:
-        """Clear the texts, as group ids have been reassigned."""
+        """Clear the cache, as group ids have changed."""
         self._hashes.clear()
         self._factors.clear()
 
@@ -70,7 +67,7 @@ class GroupTexts:
 
 
 def hash_map_places(hashes: Int64Array) -> Int64Array:
-    """Return the places of rows with these hashes, given in order of insertion, as a Java `HashMap` is walked."""
+    """Return the positions of rows with these hashes, inserted in this order, as a Java `HashMap` iterates them."""
     size = 16
     while len(hashes) > size * 3 // 4:
         size *= 2

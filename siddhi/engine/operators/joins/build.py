@@ -1,4 +1,4 @@
-"""From the join of a query to its operator."""
+"""Build the operator of a query's join."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Parts:
     numbered: bool = False
 
     def condition_of_other(self) -> JoinCondition:
-        """Return the condition as one side applies it to the other one.
+        """Return the condition that one side applies to the other.
 
         A condition with state is separate for each side, as in Siddhi.
         """
@@ -117,7 +117,7 @@ def build_join(
 
 
 def _needs_copies(sources: tuple[model.SourceInput, model.SourceInput], condition: JoinCondition) -> str | None:
-    """Return why each instance of a partition needs its own join, or None if it does not."""
+    """Return why each instance of a partition needs a join of its own, or None if it does not."""
     if condition.careful:
         return "the condition may fail or keeps state"
     for source, other in (sources, sources[::-1]):
@@ -127,7 +127,7 @@ def _needs_copies(sources: tuple[model.SourceInput, model.SourceInput], conditio
 
 
 def _unmovable(sides: tuple[Side, Side], condition: JoinCondition) -> str | None:
-    """Why one loop cannot follow the windows of both sides, None when it can."""
+    """Return why one loop cannot follow the windows of both sides, None when it can."""
     if condition.careful:
         return "the condition may fail or keeps state"
     if any(side.is_quiet for side in sides):

@@ -1,4 +1,4 @@
-"""What events of one side of a join are joined with: tables, windows, aggregations."""
+"""The stores that events of one side of a join are joined with: tables, windows, aggregations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from siddhi.engine.operators.named_window import NamedWindow
 
 Contents = Callable[[], tuple[Int64Array, dict[str, Column]]]
-"""Shows what a side holds: timestamps and columns of its rows."""
+"""Returns the timestamps and columns of a side's rows."""
 
 
 class HeldTable(Held):
@@ -43,7 +43,7 @@ class HeldTable(Held):
         self.matcher = matcher
         code = matcher.code_column
         self.key = None if code is None else code.removeprefix(slot_column(1 - slot, ""))
-        """The attribute of the events whose codes are all that the condition reads, if this is the case."""
+        """The attribute of the events whose codes are the only value that the condition reads, if there is one."""
 
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
         matcher = self.matcher
@@ -53,7 +53,7 @@ class HeldTable(Held):
 
 
 class CarefullyHeldTable(Held):
-    """The rows of a table, where the condition may fail."""
+    """The rows of a table when the condition may fail."""
 
     def __init__(self, matcher: CarefulMatcher) -> None:
         self._matcher = matcher
@@ -70,7 +70,7 @@ class CarefullyHeldTable(Held):
 
 
 class HeldRows(Held):
-    """Rows that `contents` shows, those of the side `slot`."""
+    """Rows of the side `slot`, which `contents` returns."""
 
     def __init__(self, slot: int, contents: Contents, condition: JoinCondition) -> None:
         self._slot = slot
@@ -141,7 +141,7 @@ class HeldThen(Held):
         return pairs, fetch, judge.unanswered
 
     def _events_before(self, rows: Int64Array, events: EventBatch) -> Int64Array:
-        """Return for each of the `rows` that the window released how many of `events` precede it."""
+        """Return the number of `events` before each of the `rows` that the window released."""
         own, other = self._ranks
         moments = np.stack([self._step.of_whole(events.orders), events.clocks, np.full(events.size, other)])
         counts: Int64Array = np.empty(rows.shape[1], dtype=np.int64)
@@ -172,7 +172,7 @@ class HeldThen(Held):
 
 
 def _put_at(line: Int64Array, rows: Int64Array, some: Int64Array, values: Int64Array) -> None:
-    """Write `values`, one for each of `some` rows, into `line`, which has a place for each of `rows`."""
+    """Write `values`, one for each of `some` rows, into `line`, which has an item for each of `rows`."""
     order = np.argsort(rows, kind="stable")
     places = np.searchsorted(rows, some, sorter=order)
     known = places < len(rows)
@@ -181,7 +181,7 @@ def _put_at(line: Int64Array, rows: Int64Array, some: Int64Array, values: Int64A
 
 
 class HeldAggregation(Held):
-    """The rows of an aggregation in the period that each event asks for, those of the side `slot`."""
+    """The rows of an aggregation in the period of each event, for the side `slot`."""
 
     def __init__(self, slot: int, reader: AggregationReader, condition: JoinCondition) -> None:
         self._slot = slot
@@ -231,7 +231,7 @@ def _matches(
     stamps: Int64Array,
     columns: Mapping[str, Column],
 ) -> tuple[Pairs, Judge]:
-    """Return the pairs of the events at `probes` and rows with these `columns` of side `slot`, and their judge."""
+    """Return the pairs of the events at `probes` and rows with `columns` of side `slot`, and their judge."""
     named = {slot_column(slot, name): column for name, column in columns.items()}
     if condition.keyed and len(stamps) * len(probes) >= MIN_INDEXED_PAIRS:
         held = EventBatch(stamps, None, None, None, named, only_current=True)

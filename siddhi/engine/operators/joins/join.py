@@ -64,16 +64,16 @@ class JoinOperator(MergingOperator):
         self.only_current = only_current
         self._partitioned = context.partitioned
         sliding = all(side.bare or isinstance(side.window, SlidingWindow) for side in sides)
-        in_turn = condition.careful and len(self.sources) == 1  # where the left fails the right does not get the event
+        in_turn = condition.careful and len(self.sources) == 1  # an event that fails on the left skips the right
         sliding = sliding and not (in_turn or condition.keeps_state or moving)
         self.sliding = SlidingJoin(sides, condition, only_current=only_current) if sliding else None
-        """The loop over both sides, where each is a queue or holds nothing."""
+        """The loop over both sides, if each is a queue or stores nothing."""
         self.moving = MovingJoin(sides, condition, context, only_current=only_current) if moving else None
-        """The loop over both sides, where each holds rows in any order, or of many instances."""
+        """The loop over both sides, if rows may leave in any order, or for many instances."""
         self.steady = self._steadily_met()
-        """The side whose events meet the other one, if that has no events at all."""
+        """The side whose events meet the other one, if the other side never has events."""
         self.tracked = self._tracked_side(condition)
-        """The side that is a named window whose moves the join can follow, if that is so."""
+        """The side that is a named window whose changes the join can follow, if there is one."""
         self._condition = condition
         if self.sliding is not None or self.moving is not None:
             self.execution = Execution.COMPILED
@@ -124,7 +124,7 @@ class JoinOperator(MergingOperator):
         return self._left_first
 
     def _steadily_met(self) -> tuple[Side, Side] | None:
-        """Return the side whose events always meet the other one, which never has events, and that other side.
+        """Return the side whose events meet the other one, which never has events, and that other side.
 
         Return None when there is no such side.
         """
@@ -134,9 +134,9 @@ class JoinOperator(MergingOperator):
         return None
 
     def _tracked_side(self, condition: JoinCondition) -> Side | None:
-        """Return the side that is a named window which reports all its moves, None when there is none.
+        """Return the side that is a named window which reports all its changes, None when there is none.
 
-        The other side must be without a window, so that the rows of this window, among which there is no reset, produce
+        The other side must be without a window. Then the rows of this window, among which there is no reset, produce
         nothing, and the events of the other side probe the window.
         """
         for side, other in (self.sides, self.sides[::-1]):
@@ -148,7 +148,7 @@ class JoinOperator(MergingOperator):
     def _meet_tracked(
         self, side: Side, batches: tuple[EventBatch, EventBatch], inputs: MergedRows, step: Step
     ) -> EventBatch:
-        """Return the output of events of the other side, each with what the named window `side` holds at its moment."""
+        """Return the output of events of the other side, joined with the named window `side` at their moment."""
         other = self.sides[1 - side.slot]
         if side.moves is None or not batches[other.slot].size or not other.triggers:
             return self._nothing
@@ -170,7 +170,7 @@ class JoinOperator(MergingOperator):
     def _may_slide(self, left: EventBatch, right: EventBatch) -> bool:
         """Return whether the join can follow both windows in one loop.
 
-        To this end every event must be its own chunk, an event that arrives at both sides must differ from all others,
+        For this, every event must be its own chunk, an event that arrives at both sides must differ from all others,
         and rows must leave both windows in the order in which they arrived.
         """
         for side, batch in zip(self.sides, (left, right), strict=True):
@@ -262,7 +262,7 @@ class JoinOperator(MergingOperator):
         if met is not None:
             out.append(met.with_chunks(met.chunk_ids(), np.zeros(met.size, dtype=np.int64)))
 
-    # ---- life
+    # ---- lifecycle
 
     @property
     def timed(self) -> bool:
@@ -329,7 +329,7 @@ class JoinBesideNothing(JoinOperator):
 
 
 class _Aggregates(Stateful):
-    """The sums of aggregates in the condition of a join, for each direction."""
+    """The state of aggregates in the condition of a join, for each direction."""
 
     def __init__(self, nodes: Sequence[AggregateNode]) -> None:
         self._nodes = nodes

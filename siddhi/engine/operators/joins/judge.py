@@ -1,4 +1,4 @@
-"""Verdicts on pairs of events and the rows that they meet: some match, and for some the condition fails."""
+"""Test pairs of events and rows of the other side: some match, and for some the condition fails."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Judge:
         self._reasons = self._reasons.and_then(reasons)
 
     def fail_as(self, other: Judge) -> None:
-        """Record the events for which the condition failed before `other`."""
+        """Record the events for which the condition of `other` failed."""
         if other._failed is not None:
             self.fail(np.flatnonzero(other._failed), other._reasons)
 

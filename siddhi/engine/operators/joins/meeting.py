@@ -1,4 +1,4 @@
-"""The rows of one side meet what the other side holds, all at once.
+"""Join the rows of one side with the rows that the other side stores, all at once.
 
     rows        a   b   c            pairs    (a, 1) (a, 4) (c, 1)        what comes out
     held        1 … 4                         b meets nothing             a1 a4 | b null (outer join) | c1
@@ -23,7 +23,7 @@ _PASSING_BY = np.array([CURRENT, EXPIRED, RESET], dtype=np.int8)
 
 
 def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_current: bool) -> EventBatch | None:
-    """Return the output of `rows`, which `side` releases in `step`, with the rows that `other` holds.
+    """Return the output of `rows`, which `side` releases in `step`, joined with the rows of `other`.
 
     Return None when there is none. With `only_current` the output for expired rows and resets is not read.
     """
@@ -32,7 +32,7 @@ def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_cur
     if not rows.size:
         return None
     passes_by = side.bare and not only_current
-    if passes_by and other.held.aggregates:  # it is asked when it comes, and again when it goes
+    if passes_by and other.held.aggregates:  # a row is evaluated on arrival and again when it leaves
         rows, passes_by = _coming_and_going(rows, side), False
     events = None
     if not rows.only_current:
@@ -56,9 +56,9 @@ def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_cur
 
 
 def _without_unanswered(rows: EventBatch, pairs: Pairs, unanswered: Unanswered, step: Step) -> tuple[EventBatch, Pairs]:
-    """Return the rows that are left, and their pairs.
+    """Return the remaining rows and their pairs.
 
-    A row that fails takes its chunk with it.
+    A row that fails removes its whole chunk.
     """
     left = drop_rows(rows, unanswered.events, unanswered.reasons, step)
     kept = left[pairs.probes]
@@ -67,7 +67,7 @@ def _without_unanswered(rows: EventBatch, pairs: Pairs, unanswered: Unanswered, 
 
 
 def _one_to_one(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch: Fetch) -> EventBatch:
-    """Return each of `rows` with the one row that it meets."""
+    """Return each of `rows` paired with its only match."""
     columns = {column: rows.columns[name] for column, name in side.selected}
     for column, name in other.selected:
         columns[column] = fetch(name, pairs.places)
@@ -76,7 +76,10 @@ def _one_to_one(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch: 
 
 
 def _with_unmatched(side: Side, rows: EventBatch, pairs: Pairs) -> Pairs:
-    """Return `pairs`, and rows without a match beside nulls (place -1): resets, and in outer joins all others."""
+    """Return `pairs`, and rows without a match paired with nulls (position -1).
+
+    Resets, and in outer joins all others.
+    """
     lonely = np.full(rows.size, side.keeps_unmatched)
     lonely[pairs.probes] = False
     if not rows.only_current:
@@ -88,9 +91,9 @@ def _with_unmatched(side: Side, rows: EventBatch, pairs: Pairs) -> Pairs:
 
 
 def _coming_and_going(rows: EventBatch, side: Side) -> EventBatch:
-    """Return events of a side without window as it releases them.
+    """Return events of a side without a window in the order of its output.
 
-    Each comes, expires if the query reads that, and is reset.
+    Each arrives, expires if the query reads that, and is reset.
     """
     kinds = _PASSING_BY[[0, 2]] if side.hides_expired else _PASSING_BY
     passing = rows.with_chunks(rows.chunk_ids()).take(np.repeat(np.arange(rows.size), len(kinds)))
@@ -100,7 +103,7 @@ def _coming_and_going(rows: EventBatch, side: Side) -> EventBatch:
 
 
 def _come_and_go(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch: Fetch) -> EventBatch:
-    """Return the output of events of a side without window, which come, expire and are reset at once.
+    """Return the output of events of a side without a window, which arrive, expire and are reset at once.
 
     Each event gives its pairs twice, then a reset.
     """

@@ -1,4 +1,4 @@
-"""A join whose windows let their rows go in any order, and of all instances of a partition at once."""
+"""A join of windows that rows leave in any order, for all instances of a partition at once."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ from siddhi.engine.operators.windows.time_batch import StreamingTimeBatchWindow
 from siddhi.language.ast import AttributeType
 
 ROW_NUMBER = "@number"
-"""The attribute that identifies the rows of a side; its window stores it like any other."""
+"""The attribute with the number of a side's row; its window stores it like any other."""
 _NO_PAIRS: Int64Array = np.zeros((PAIR_LINES, 0), INT64)
 _NO_MOVES: Int64Array = np.zeros((MOVE_LINES, 0), INT64)
 _NO_KEYS: Int64Array = np.zeros((1, 0), INT64)
 _KEPT_LINES = (CELL_KEY, CELL_NUMBER, CELL_INSTANCE, CELL_STAMP, PUT_AT, CELL_PLACE)
 _TELLING = {SORT_KIND: SORTED, FREQUENT_KIND: HASHED, LOSSY_KIND: HASHED, DELAY_KIND: LENDS}
-"""Windows that do not show the rows that they have released in the order of their release."""
+"""Windows whose contents are not shown in the order in which they release rows."""
 _ENDED_BY_TIMERS = frozenset(
     {TIME_BATCH_KIND, CRON_KIND, UNIQUE_TIME_BATCH_KIND, UNIQUE_TIME_LENGTH_BATCH_KIND}
 )  # fmt: skip
@@ -120,7 +120,7 @@ class RowNumbers(Operator):
 
 
 def other_order(side: Side) -> str | None:
-    """Why rows of `side` cannot be followed by what its window lets out, None when they can."""
+    """Return why the output of `side`'s window is not enough to follow its rows, None when it is."""
     if any(isinstance(operator, PerInstance) for operator in side.chain):
         return "a window or a filter runs key by key"
     if isinstance(side.window, KeyedWindow) and side.window.plan.kind == EXPRESSION_BATCH_KIND:
@@ -202,11 +202,11 @@ class _Shelf:
 
     @property
     def keys(self) -> Int64Array:
-        """The numbers by which the window shows its rows."""
+        """Return the numbers by which the window orders its rows."""
         return _NO_KEYS if self._telling is None else self._telling.keys
 
     def shown(self) -> Int64Array:
-        """Return the slots of the rows that the shelf holds, in the order in which they came."""
+        """Return the slots of the rows on the shelf, in order of arrival."""
         gone = np.zeros(self.store.used, dtype=np.bool_)
         gone[self.passing] = True
         (slots,) = (self.store.live() & ~gone).nonzero()
@@ -216,7 +216,7 @@ class _Shelf:
 
     @property
     def _is_put(self) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        """Which slots have rows from earlier steps."""
+        """Return which slots have rows from earlier steps."""
         put = np.ones(self.store.used, dtype=np.bool_)
         put[self.lines[SEQUENCE, self.lines[SEQUENCE] >= 0]] = False
         return put
@@ -228,7 +228,7 @@ class _Shelf:
         fill_shelf(self.cells, slots, *lines)
 
     def keep(self, slots: Int64Array) -> None:
-        """Keep only the rows in `slots` of those that the shelf holds."""
+        """Keep only the rows in `slots` on the shelf."""
         gone = np.setdiff1d(self.shown(), slots)
         lines = [kernel_array(self.cells[line, slots]) for line in _KEPT_LINES]
         fill_shelf(self.cells, slots, *lines)
@@ -253,9 +253,9 @@ class _Shelf:
         return [snapshot_batch(batch), cells[CELL_NUMBER].copy(), cells[CELL_INSTANCE].copy(), seen]
 
     def restore(self, state: State, first_tick: int) -> None:
-        """Restore the shelf of `snapshot`, with ticks from `first_tick` on.
+        """Restore the shelf from `snapshot`, with ticks from `first_tick` on.
 
-        Rows that were seen come before it.
+        Rows that were read come first.
         """
         saved, numbers, instances, seen = state
         batch = restore_batch(saved, self.side.pool)
@@ -281,7 +281,7 @@ class _Shelf:
         self.lines, self.passing = _NO_MOVES, NO_POSITIONS
 
     def _places_in_window(self, numbers: Int64Array, instances: Int64Array) -> Int64Array:
-        """Return the slots of rows in the window, whose state has already been restored."""
+        """Return the slots of rows in the window, whose state has been restored already."""
         places: Int64Array = np.zeros(len(numbers), INT64)
         if self._telling is not None:
             slots = np.flatnonzero(self._telling.slots.live())
@@ -296,7 +296,7 @@ class _Shelf:
 
 
 class MovingJoin(Stateful):
-    """With `only_current` the output of expired rows and resets is not read."""
+    """A join that follows both windows; with `only_current` the output for expired rows and resets is not read."""
 
     def __init__(
         self, sides: tuple[Side, Side], condition: JoinCondition, context: OperatorContext, *, only_current: bool
@@ -319,8 +319,8 @@ class MovingJoin(Stateful):
     def goes_at_once(self, batches: tuple[EventBatch, EventBatch]) -> bool:
         """Return whether the batches can be joined in one loop.
 
-        To this end every event must be its own chunk, and one that arrives at both sides, or in several instances, must
-        differ from all others.
+        For this, every event must be its own chunk, and an event that arrives at both sides, or in several instances,
+        must differ from all others.
         """
         if any(batch.chunks is not None and batch.size for batch in batches):
             return False
@@ -334,7 +334,7 @@ class MovingJoin(Stateful):
     ) -> EventBatch | None:
         """Return the output of the sides' new rows and due timers, None when there is none.
 
-        `left_first` says whether the left's stream comes first among events of one time, and among rows that timers
+        `left_first` contains whether the left's stream comes first among events of one time, and among rows that timers
         of one time sent.
         """
         for shelf, batch in zip(self.shelves, batches, strict=True):
@@ -397,7 +397,7 @@ class MovingJoin(Stateful):
         return self._batch(self._in_turn(pairs) if self._ranks is not None else pairs)
 
     def _in_turn(self, pairs: Int64Array) -> Int64Array:
-        """Return the order of pairs that timers of one time gave, instance by instance."""
+        """Return the order of pairs from timers of one time, instance by instance."""
         orders, clocks, instances = pairs[OUT_ORDER], pairs[OUT_CLOCK], pairs[OUT_INSTANCE]
         tied = (orders[1:] == orders[:-1]) & (clocks[1:] == clocks[:-1]) & (instances[1:] != instances[:-1])
         if self._ranks is None or not tied.any():

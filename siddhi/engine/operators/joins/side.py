@@ -1,4 +1,4 @@
-"""The two sides of a join, and what each shows to the events of the other."""
+"""The two sides of a join, and the rows that each shows to the events of the other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from siddhi.engine.operators.named_window import NamedWindow
 
 Fetch = Callable[[str, Int64Array], Column]
-"""An attribute of the rows at some places."""
+"""Returns an attribute of the rows at some positions."""
 
 
 class Unanswered(NamedTuple):
@@ -46,15 +46,15 @@ class Held(ABC):
 
     @abstractmethod
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
-        """Return the pairs of `events` of `side` and rows held, a function that fetches these rows, and failed events.
+        """Return the pairs of `events` of `side` and stored rows, a reader of these rows, and the failed events.
 
-        `rows` are the places of the events, None for all. The last item is None when no event fails.
+        `rows` are the positions of the events, None for all. The last item is None when no event fails.
         """
 
 
 @dataclass(slots=True)
 class Side:
-    """One side of a join. `chain` runs before the window; a stream without a window stores nothing.
+    """One side of a join; `chain` runs before the window.
 
     `bare` marks a stream without a window, whose events arrive, expire and are reset at once. `types` are the
     attributes that the query reads of the side, `selected` those that it reads once the pairs are found, each with its
@@ -82,11 +82,11 @@ class Side:
 
     @property
     def is_quiet(self) -> bool:
-        """True when what the side holds does not change while the join runs."""
+        """True when the stored rows do not change while the join runs."""
         return self.window is None and not self.bare
 
     def arriving(self, batch: EventBatch, step: Step) -> EventBatch:
-        """Return what the handlers before the window leave of `batch`, with all columns that are read of it.
+        """Return the output of the handlers before the window for `batch`, with all columns that are read.
 
         The batch may be empty.
         """
@@ -97,7 +97,7 @@ class Side:
         return batch
 
     def let_out(self, batch: EventBatch, step: Step) -> EventBatch:
-        """Return what the window releases when `batch` arrives; `batch` where there is no window."""
+        """Return the output of the window when `batch` arrives; `batch` itself without a window."""
         if self.window is None:
             return batch
         rows = self.window.process(batch, step)
@@ -110,11 +110,11 @@ class Side:
         return rows.with_columns({slot_column(self.slot, name): rows.columns[name] for name in self.types})
 
     def attribute(self, column: str) -> str:
-        """Return the attribute of this side that `column` is."""
+        """Return the attribute of this side that `column` refers to."""
         return column.removeprefix(slot_column(self.slot, ""))
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether the window has a timer until `now_ms`."""
+        """Return whether the window has a timer due by `now_ms`."""
         due = None if self.window is None else self.window.next_deadline_ms()
         return due is not None and due <= now_ms
 

@@ -1,4 +1,4 @@
-"""A join in which each side is a sliding window or a bare stream: whole batches of both sides at once."""
+"""A join in which each side is a sliding window or a stream without a window: whole batches of both sides at once."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _FlowingSide:
         self.names = tuple((slot_column(side.slot, name), name) for name in side.types)
         self.ring = new_ring(0)
         self.fetch: Fetch = _nothing_came if self.window is None else self.window.store.column_at
-        """Gives an attribute of the rows at some positions."""
+        """Returns an attribute of the rows at some positions."""
         self.keys = NO_POSITIONS
         self.emission = _NOTHING
         self.count = 0
@@ -102,8 +102,8 @@ class _FlowingSide:
     ) -> None:
         """Add a few rows with these `values` of the attributes that the window stores, as `take_in` does.
 
-        No value is null except by its code; a window is one of `length`. The output is written into `emission`, which
-        has room for three rows for each. The clock is taken to be at their timestamps, as it only determines when rows
+        Only codes may be null; the window must be one of `length`. The output is written into `emission`, which has
+        room for three rows for each. The clock is taken to be the rows' timestamps, as it only determines when rows
         expire.
         """
         self.keys, self.emission, window = keys, emission, self.window
@@ -126,7 +126,7 @@ class _FlowingSide:
         return int(walk[OLDEST + self.side.slot])
 
     def let_go(self) -> None:
-        """Release the rows that came in the step."""
+        """Release the rows that arrived in the step."""
         self.keys, self.emission = NO_POSITIONS, _NOTHING
         self.count = self.start = 0
         if self.window is None:
@@ -147,15 +147,15 @@ class _FlowingSide:
 
 
 def _nothing_came(name: str, positions: Int64Array) -> Column:
-    """Refuse to fetch rows of a side that holds nothing.
+    """Raise an error for rows of a side that stores nothing.
 
-    Such a side has no rows except in the step in which they come.
+    Such a side has rows only in the step in which they arrive.
     """
     raise AssertionError(f"'{name}' is asked for of {len(positions)} rows that have not come")
 
 
 def _let_pass(emission: Int64Array, timestamps: Int64Array, orders: Int64Array, clocks: Int64Array) -> None:
-    """Fill the first rows of `emission` with events that no window holds."""
+    """Fill the first rows of `emission` with events that no window stores."""
     count = len(timestamps)
     emission[SEQUENCE, :count] = emission[CHUNK, :count] = np.arange(count)
     emission[KIND, :count] = CURRENT
@@ -163,7 +163,7 @@ def _let_pass(emission: Int64Array, timestamps: Int64Array, orders: Int64Array, 
 
 
 class SlidingJoin:
-    """With `only_current` the output of expired rows and resets is not read."""
+    """A join that follows both windows; with `only_current` the output for expired rows and resets is not read."""
 
     def __init__(self, sides: tuple[Side, Side], condition: JoinCondition, *, only_current: bool) -> None:
         self.flows = (_FlowingSide(sides[0], condition), _FlowingSide(sides[1], condition))
@@ -183,11 +183,11 @@ class SlidingJoin:
 
     @property
     def gives_all(self) -> bool:
-        """True when it gives every pair of current rows with equal keys, and nothing else."""
+        """True when the output is every pair of current rows with equal keys, and nothing else."""
         return self._only_current and self._rest is None and not any(self._lonely)
 
     def fall_behind(self) -> None:
-        """Note that the windows have moved without this join."""
+        """Record that the windows have changed without this join."""
         self.behind = True
 
     def process(
@@ -195,7 +195,7 @@ class SlidingJoin:
     ) -> EventBatch | None:
         """Return the output of the sides' new rows and due timers, None when there is none.
 
-        `left_first` says whether the left's stream comes first among events of one time, and among rows that timers
+        `left_first` contains whether the left's stream comes first among events of one time, and among rows that timers
         of one time sent.
         """
         left, right = self.flows

@@ -49,7 +49,7 @@ def answers(names: Collection[str], timestamps: Int64Array, pool: StringPool) ->
 
 
 class WholeEvents(Operator):
-    """Adds the values that refer to whole events to rows; windows then keep it like any attribute."""
+    """Adds the values of whole-event references to rows; windows then store them like any attribute."""
 
     def __init__(self, names: Mapping[str, AttributeType], pool: StringPool) -> None:
         self._names = tuple(names)

@@ -1,4 +1,4 @@
-"""How the partition instances of events are found."""
+"""Find the partition instances of events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def keyed_stream(partition: str, stream: str) -> str:
 
 
 class KeyedStream(AppNode):
-    """Gives the events of a stream their instance; events without a key stay behind, runs of one key are chunks."""
+    """Assigns each event of a stream to its instance.
+
+    Events without a key are dropped, and each run of one key is a chunk.
+    """
 
     inserts = False
     hands_in = True
@@ -92,7 +95,7 @@ class KeyedStream(AppNode):
 
 
 class SharedStream(AppNode):
-    """Gives every event of a stream without key to each instance known so far."""
+    """Sends every event of a stream without a key to each instance known so far."""
 
     inserts = False
     hands_in = True

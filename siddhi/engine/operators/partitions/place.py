@@ -1,4 +1,4 @@
-"""Where the queries of a partition find their streams, and which instances exist."""
+"""The streams and instances of one partition."""
 
 from __future__ import annotations
 

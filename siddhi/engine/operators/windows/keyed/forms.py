@@ -86,7 +86,7 @@ def batch(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("cron")
 def cron(context: WindowContext) -> KeyedWindow:
-    """Return a window of the events between two times of a Quartz cron text.
+    """Return a window of the events between two times of a Quartz cron expression.
 
     They pass at the second time and expire at the end of the next period that has events. There is no reset between
     two periods: the expired events are always emitted.

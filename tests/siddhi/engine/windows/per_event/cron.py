@@ -1,4 +1,4 @@
-"""`cron('…')`: the events between two times of a Quartz cron text.
+"""`cron('…')`: the events between two times of a Quartz cron expression.
 
 */10 * * * * ?   clock  1    4    10           12   20                 30   33   40
                  in     a    b                 c                            d
