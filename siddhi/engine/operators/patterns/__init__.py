@@ -1,5 +1,5 @@
 """Patterns and sequences.
 
-Three operators answer them: `chain` for the common forms, `compiled` for every form in one compiled loop, and `machine`
-event by event for what the others cannot answer. `build` takes the fastest one that fits.
+Three operators run them: `chain` handles the common forms, `compiled` every form in one compiled loop, and `machine`
+the rest, event by event. `build` selects the fastest that applies.
 """

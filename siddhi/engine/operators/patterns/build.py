@@ -1,4 +1,4 @@
-"""The head of a state query: the fastest operator that answers its pattern or sequence."""
+"""Build the head of a state query: the fastest operator that supports its pattern or sequence."""
 
 from __future__ import annotations
 

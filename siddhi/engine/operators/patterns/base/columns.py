@@ -1,4 +1,4 @@
-"""Between the engine's columns and the events that a state machine keeps."""
+"""Convert between the engine's columns and the events that a state machine stores."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SlotLayout:
 
 
 def layouts(machine: model.StateMachine, read: Mapping[str, Reference]) -> tuple[SlotLayout, ...]:
-    """Return per slot the attributes of it that `read` names."""
+    """Return for each slot the attributes of it in `read`."""
     names: list[dict[str, AttributeType]] = [{} for _ in machine.slots]
     for reference in read.values():
         if isinstance(reference, model.AttributeValue):
@@ -57,7 +57,7 @@ def _items(column: Column) -> list[Any]:
 
 
 def column_of_items(type_: AttributeType, pool: StringPool, items: Sequence[Any]) -> Column:
-    """Return the column of values as events carry them."""
+    """Return a column of values that come from events."""
     if type_ is AttributeType.OBJECT:
         return Column(type_, pool, values=objects(items))
     if type_ is AttributeType.STRING:

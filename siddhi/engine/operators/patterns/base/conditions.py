@@ -24,7 +24,10 @@ from siddhi.engine.operators.patterns.base.references import references
 
 @dataclass(frozen=True, slots=True)
 class SplitFilter:
-    """An element's filters as two conjunctions: `alone` needs the event only, `across` other slots or state as well."""
+    """An element's filters as two conjunctions.
+
+    `alone` reads only the event, `across` reads other slots or keeps state.
+    """
 
     alone: tuple[model.TypedExpression, ...]
     across: tuple[model.TypedExpression, ...]
@@ -37,10 +40,9 @@ def filters_of(element: model.PatternElement) -> tuple[model.FilterStep, ...]:
 
 
 def split_filter(filters: Sequence[model.FilterStep], slot: int, context: OperatorContext) -> SplitFilter:
-    """Return `filters` of the element with `slot`, cut at their `and`s.
+    """Return `filters` of the element with `slot`, split at their `and`s.
 
-    A filter that may fail, or that keeps state, is left whole: what it does for an event depends on whether a partial
-    waits.
+    A filter that may fail, or that keeps state, is not split: its effect depends on whether a partial match is waiting.
     """
     alone: list[model.TypedExpression] = []
     across: list[model.TypedExpression] = []
@@ -73,7 +75,7 @@ class EventFilter:
 
     @property
     def always(self) -> bool:
-        """True when there is nothing to test."""
+        """True when there is no filter."""
         return self._node is None
 
     def mask(self, batch: EventBatch) -> BoolArray:
@@ -86,8 +88,8 @@ class EventFilter:
 class SlotCondition:
     """The filters of an element that read partial matches, for all waiting ones at once.
 
-    `clock` is the app's clock at the current row, `partition` its instance; both are set by the caller. `failure` is
-    the error of the last call, if it failed. The state of aggregates is kept per instance.
+    `clock` is the app's clock at the current row, `partition` its instance; the caller sets both. `failure` is the
+    error of the last call, if it failed. The state of aggregates is kept per instance.
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class SlotCondition:
         self._closed: set[int] = set()
 
     def __call__(self, partials: Sequence[Partial], event: PatternEvent) -> Sequence[bool]:
-        """Return for each of `partials`, in whose slot `event` is already, whether the filters are true."""
+        """Return for each of `partials`, in whose slot `event` already is, whether the filters are true."""
         if self._node is None:
             return [True] * len(partials)
         rows = [partial.slots for partial in partials]

@@ -1,4 +1,4 @@
-"""How many partial matches a pattern may keep, and which are dropped beyond that."""
+"""Limit the number of partial matches of a pattern."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ logger = logging.getLogger(__name__)
 
 
 class PartialLimit:
-    """Computes how many partial matches, the oldest first, are dropped if there are more than `most`.
+    """Computes how many of the oldest partial matches are dropped if there are more than `most`.
 
-    A tenth of `most` is dropped at once, so that a pattern at its limit does not search its oldest ones in every step.
+    A tenth of `most` is dropped at once, so that a pattern at its limit does not search for its oldest ones in every
+    step.
     """
 
     def __init__(self, most: int) -> None:
@@ -18,7 +19,7 @@ class PartialLimit:
         self.dropped = 0
 
     def excess(self, live: int) -> int:
-        """Return how many of `live` partial matches are to be dropped now, which the caller does."""
+        """Return how many of `live` partial matches the caller must drop now."""
         if live <= self.most:
             return 0
         excess = live - self.most + self.most // 10

@@ -1,4 +1,4 @@
-"""The state of a state query: events, and the partial matches that contain them."""
+"""The state of a state machine: events, and the partial matches that contain them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 LONG_AGO = -(2**62)
 UNSET_TIME = -1
-"""The time of a partial match that no event has entered yet."""
+"""The time of a partial match without an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class PatternEvent:
 
     @property
     def reached(self) -> int:
-        """The time of the machine once the event had come."""
+        """The time of the machine after the event arrived."""
         return self.timestamp + self.late
 
 
@@ -46,7 +46,7 @@ class Partial:
     expired: bool = False
 
     def copy_up_to(self, slot: int) -> Partial:
-        """Return a new, live partial match with the slots before `slot`; it shares their chains, the rest are empty."""
+        """Return a new, live partial match with the slots before `slot`, whose chains it shares; the rest are empty."""
         kept: list[EventChain | None] = list(self.slots)
         kept[slot:] = [None] * (len(kept) - slot)
         return Partial(kept, self.timestamp)
@@ -56,7 +56,7 @@ class Partial:
         return self.slots[slot] or []
 
     def put(self, slot: int, event: PatternEvent) -> None:
-        """Put `event` alone into `slot`."""
+        """Replace the contents of `slot` by `event`."""
         self.slots[slot] = [event]
 
     def append(self, slot: int, event: PatternEvent) -> None:
@@ -93,9 +93,9 @@ class Match:
         return cls(partial, partial.timestamp, slots)
 
     def take_time(self) -> None:
-        """Take the current timestamp of the partial match.
+        """Set the timestamp to the current one of the partial match.
 
-        A match is emitted after its event was offered to all elements of the stream: if an optional last element
+        A match is emitted after its event was offered to all elements of the stream. If an optional last element
         completes it early, the event may still have entered an element before that.
         """
         self.timestamp = self.partial.timestamp
@@ -104,6 +104,6 @@ class Match:
 def matches_of(complete: Iterable[Partial]) -> list[Match]:
     """Return the matches of `complete`.
 
-    An expired one is none: for Siddhi it is an expired event, and a state query has current events only.
+    Expired ones are left out: for Siddhi they are expired events, and a state query has current events only.
     """
     return [Match.of(partial) for partial in complete if not partial.expired]

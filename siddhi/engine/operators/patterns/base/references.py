@@ -1,4 +1,4 @@
-"""What expressions read from the slots of a state machine."""
+"""The slot references in expressions of a state query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Reference: TypeAlias = model.AttributeValue | model.EventReference | model.IsEmp
 
 
 def references(expressions: Iterable[model.TypedExpression]) -> dict[str, Reference]:
-    """Return the slot references in `expressions` by the column that answers each."""
+    """Return the slot references in `expressions` by their columns."""
     found: dict[str, Reference] = {}
     for expression in expressions:
         for part in walk(expression):

@@ -1,4 +1,4 @@
-"""Conditions that compare what one event gives with what one earlier event gave.
+"""Conditions that compare a value of the event under test with a value of one earlier event.
 
 `symbol == e1.symbol and price > e1.price * 1.1` is two comparisons, each with the event under test on one side and one
 earlier slot on the other. Each side is an expression over one event alone, so it is computed for whole batches when its
@@ -41,7 +41,7 @@ class SlotComparison:
 
 @dataclass(frozen=True, slots=True)
 class SlotTest:
-    """`event operator constant`: `event` reads the event under test, both sides are taken as `operand_type`."""
+    """`event operator constant`: `event` reads the event under test; both sides are converted to `operand_type`."""
 
     operator: str
     event: model.TypedExpression
@@ -54,7 +54,7 @@ class SlotTest:
 
 
 def separate_test(condition: model.TypedExpression) -> SlotTest:
-    """Return `condition`, which reads nothing but the event under test, as a test of it.
+    """Return `condition`, which reads only the event under test, as a test of it.
 
     In the general case it is a test of whether the condition is true.
     """
@@ -109,7 +109,7 @@ def separate_all(conditions: Sequence[model.TypedExpression], own: int) -> tuple
 def _slots(expression: model.TypedExpression) -> set[int] | None:
     """Return the slots that `expression` reads by plain references.
 
-    Return None when it reads anything else of the machine or of tables.
+    Return None when it reads anything else of the machine, or tables.
     """
     slots: set[int] = set()
     for part in walk(expression):

@@ -1,1 +1,1 @@
-"""Chains of plain elements, whole batches at a time."""
+"""Chains of plain elements, processed in whole batches."""

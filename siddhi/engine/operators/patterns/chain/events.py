@@ -1,4 +1,4 @@
-"""The events of a batch as the arrays that the compiled loops of chains read.
+"""The events of a batch as arrays for the compiled loops of chains.
 
     batch of source 0   │t t t│              whole      EVENT_TIME      t t t u u        fractions   1.5 2.0 …
     batch of source 1       │u u│            (int64)    EVENT_SOURCE    0 0 0 1 1        (float64)
@@ -45,9 +45,9 @@ class EventColumn:
     name: str | None
 
     def fill(self, target: AnyArray, batch: EventBatch, evaluation: Evaluation | None) -> BoolArray | None:
-        """Write the values into `target`; return where they are not null.
+        """Write the values into `target`; return a mask of those that are not null.
 
-        Return None when all are, or when they are codes, which mark nulls themselves.
+        Return None when there are no nulls, or for codes, which mark nulls themselves.
         """
         if self.name is not None:
             column = batch.columns[self.name]
@@ -60,7 +60,7 @@ class EventColumn:
 
 
 class EventColumns:
-    """The expressions over one event that conditions need, numbered, whole numbers and fractions apart."""
+    """The numbered expressions over one event that conditions need, integers and floats separately."""
 
     def __init__(self, sources: Sequence[int], context: OperatorContext) -> None:
         self._sources = sources
@@ -70,7 +70,7 @@ class EventColumns:
         self.fractions: list[EventColumn] = []
 
     def column(self, slot: int, expression: model.TypedExpression, type_: AttributeType) -> int:
-        """Return the number of `expression`, taken as `type_`, over events of `slot` among the columns of its class."""
+        """Return the number of the column with `expression`, converted to `type_`, over events of `slot`."""
         source = self._sources[slot]
         name = None
         if isinstance(expression, model.AttributeValue) and expression.type is type_:
@@ -91,7 +91,7 @@ class EventColumns:
 
 
 class EventReader:
-    """Reads the batches of `sources` inputs into `events`, which are good until the next `read`."""
+    """Reads the batches of `sources` inputs into `events`, which are valid until the next `read`."""
 
     def __init__(self, columns: EventColumns, sources: int) -> None:
         self._whole = [(EVENT_COLUMNS + number, number, column) for number, column in enumerate(columns.whole)]
@@ -111,7 +111,7 @@ class EventReader:
     def read(self, inputs: MergedRows, offsets: Sequence[int]) -> tuple[int, Int64Array | None]:
         """Read the events of `inputs`, the batch of source s from `offsets[s]` on, into `events`.
 
-        Return how many there are, and the place of each among all rows if some rows are not events.
+        Return their number, and the position of each among all rows if some rows are not events.
         """
         total = offsets[-1]
         if total > self.events.whole.shape[1]:
@@ -144,7 +144,7 @@ class EventReader:
     ) -> None:
         """Read the events of one source, as `read` does; in a partition they belong to these `instances`.
 
-        There are at most `INITIAL_EVENT_ROOM`, and no attribute is null, except by its code, or computed.
+        There are at most `INITIAL_EVENT_ROOM`; no attribute is computed, and only codes may be null.
         """
         rows = len(timestamps)
         _, whole, fractions = self.events
@@ -163,7 +163,7 @@ class EventReader:
             self.events = self.events._replace(order=NO_POSITIONS)
 
     def _events_among(self, inputs: MergedRows) -> Int64Array:
-        """Return the rows of the whole that are events and no marks."""
+        """Return the positions of the rows that are events, neither resets nor timers."""
         counts = np.zeros(inputs.size, dtype=np.bool_)
         for source, batch in enumerate(inputs.batches):
             own = inputs.sources == source

@@ -1,4 +1,4 @@
-"""The states of several chains as one, in which partial matches are renumbered, and vice versa."""
+"""Join the states of several chains, renumbering partial matches, and split them again."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@
                                           │ ▼
                                        ChainState
 
-Partial matches refer to rows of the batch while it runs; what is needed of these is kept when it is over.
+Partial matches refer to rows of the batch while it is processed; at its end the values that are still needed are
+copied.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class ChainOperator(MergingOperator):
         self._sequence = machine.sequence
         self._chained = not machine.sequence and bool(chained.any())
         self._list_bounded = not machine.sequence and bool((bounded & ~chained).any())
-        self._gathers = self.source_of.count(self.source_of[-1]) > 1  # then an event's matches leave as one chunk
+        self._gathers = self.source_of.count(self.source_of[-1]) > 1  # the matches of an event are emitted as one chunk
         self._run = run_sequence if machine.sequence else run_pattern
         self.reader = EventReader(layout.columns, len(self.sources))
         self.output = ChainOutput(machine, read, context.pool)
@@ -132,7 +133,7 @@ class ChainOperator(MergingOperator):
         )
 
     def _new_table(self, places: int) -> tuple[Int64Array, AnyArray]:
-        """Return an empty table, and bounds that nothing beats."""
+        """Return an empty table, and bounds that no event exceeds."""
         if not self._chained:
             places = 0
         table = np.full((self._count, places, 2), memory.NONE, dtype=np.int64)
@@ -142,7 +143,7 @@ class ChainOperator(MergingOperator):
                 bounds[element] = -np.inf
         return table, bounds.ravel()
 
-    # ---- life
+    # ---- lifecycle
 
     def start(self, clock_ms: int) -> None:
         if not self._context.partitioned:
@@ -194,7 +195,7 @@ class ChainOperator(MergingOperator):
         drop_partials(live[oldest], self._state, self._rules)
 
     def _run_through(self) -> None:
-        """Run all events through the state loop; the matches are in order in the state."""
+        """Run all events through the state loop, which leaves the matches in order in the state."""
         counters = self._state.counters
         counters[memory.CURSOR] = 0
         while not self._run(*self._state, *self._rules, *self.reader.events):
@@ -220,7 +221,7 @@ class ChainOperator(MergingOperator):
             self._empty_table()
 
     def _empty_table(self) -> None:
-        """Replace the table by an empty one with twice as many places as there is room for partial matches.
+        """Replace the table by an empty one with twice as many positions as there is room for partial matches.
 
         The state loop fills it.
         """
@@ -230,7 +231,7 @@ class ChainOperator(MergingOperator):
             self._state.counters[memory.EMPTY_TABLE] = 1
 
     def _batch(self, inputs: MergedRows, places: Int64Array | None, offsets: Sequence[int]) -> EventBatch:
-        """Return the matches of the batch that has run."""
+        """Return the matches of the batch that was processed."""
         state = self._state
         found = state.matches[:, : state.counters[memory.MATCHES]].copy()
         causes, partials, references = found[0], found[1], found[memory.MATCH_REFERENCES :]
@@ -272,7 +273,7 @@ class ChainOperator(MergingOperator):
     def _touched(self) -> Int64Array:
         """Return the partial matches that contain events of the batch, their slots, and the rows of these events.
 
-        After this call they refer to the copies that the caller keeps.
+        After this call they refer to the copies that the caller makes.
         """
         state = self._state
         most = int(state.counters[memory.TOUCHES]) * self._count
@@ -280,12 +281,12 @@ class ChainOperator(MergingOperator):
             self._kept = np.zeros((3, 2 * most), dtype=np.int64)
         return self._kept[:, : settle(self._kept, state.partials, state.touched, state.counters)]
 
-    # ---- few events of one source
+    # ---- small batches of one source
 
     def take_few(
         self, source: int, timestamps: Int64Array, values: Mapping[str, AnyArray], instances: Int64Array | None
     ) -> int:
-        """Take a few events of one source, and return how many matches there are.
+        """Process a few events of one source, and return the number of matches.
 
         Events are as in `EventReader.read_values`, all in known instances. The matches are available until `end_few`.
         """
@@ -297,7 +298,7 @@ class ChainOperator(MergingOperator):
         return counters.item(memory.MATCHES)
 
     def matches(self) -> tuple[Int64Array, list[int]]:
-        """Return the matches of the batch that has run, as `ChainState` holds them.
+        """Return the matches of the last batch, as stored in `ChainState`.
 
         Also return, for each slot, how many matches have an event of an earlier batch in it.
         """
@@ -305,7 +306,7 @@ class ChainOperator(MergingOperator):
         return state.matches, state.counters[memory.FROM_BEFORE :].tolist()
 
     def end_few(self, source: int, values: Mapping[str, AnyArray]) -> None:
-        """Keep the events of `take_few` that live partial matches contain."""
+        """Copy the events of `take_few` that live partial matches contain."""
         if self._state.counters.item(memory.TOUCHES):
             partials, slots, rows = self._touched()
             room = len(self._state.partials)
@@ -335,7 +336,7 @@ class ChainOperator(MergingOperator):
         return np.bincount(self._state.partials[self._live(), memory.INSTANCE], minlength=instances)
 
     def apart(self, instances: int) -> list[State]:
-        """Return the state of each of `instances` partition instances, as that of an operator with nothing else."""
+        """Return the state of each of `instances` partition instances, as that of a separate operator."""
         return parted_chain(self.snapshot(), instances, self._count)
 
     def _live(self) -> Int64Array:
@@ -397,7 +398,7 @@ class ChainOperator(MergingOperator):
 
 
 def _offsets(batches: Sequence[EventBatch]) -> Sequence[int]:
-    """Return where the rows of each batch begin when all are laid end to end, and where the last ends."""
+    """Return the start of each batch when all are concatenated, and the end of the last."""
     if len(batches) == 1:
         return (0, batches[0].size)
     return list(itertools.accumulate((batch.size for batch in batches), initial=0))

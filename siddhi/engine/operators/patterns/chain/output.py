@@ -1,4 +1,4 @@
-"""What a chain stores of the events in its partial matches, and the columns of its matches."""
+"""The attributes that a chain stores for events in partial matches, and the columns of its matches."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from siddhi.engine.tuning import MAX_UNKEPT_STRINGS
 from siddhi.language.ast import AttributeType
 
 _NULLS_INSIDE = (AttributeType.STRING, AttributeType.OBJECT)
-"""The types whose values show by themselves whether they are null."""
+"""Types whose values mark nulls themselves."""
 
 
 _FILL = {AttributeType.STRING: NULL_CODE, AttributeType.OBJECT: None}
 
 
 class SlotEvents(NamedTuple):
-    """The events that matches have in one slot: rows of `batch`, or -1 for those `from_before` that were kept."""
+    """The events that matches have in one slot: rows of `batch`, or -1 for stored events (`from_before`)."""
 
     batch: EventBatch
     rows: Int64Array
@@ -37,7 +37,7 @@ class SlotEvents(NamedTuple):
 
 @dataclass(slots=True)
 class _Kept:
-    """One attribute of the events in one slot, by partial match; `valid` is None as long as none was null."""
+    """One attribute of the events in one slot, by partial match; `valid` is None as long as there was no null."""
 
     slot: int
     name: str
@@ -46,7 +46,7 @@ class _Kept:
     valid: BoolArray | None = None
 
     def put(self, partials: Int64Array, column: Column, rows: Int64Array, room: int) -> None:
-        """Keep the values of `column` in `rows` for `partials`, which are less than `room`."""
+        """Store the values of `column` in `rows` for `partials`, which are below `room`."""
         if room > len(self.values):
             self._make_room(room)
         if self.type is AttributeType.STRING and len(column) > MAX_UNKEPT_STRINGS + len(rows):
@@ -59,7 +59,7 @@ class _Kept:
         self.valid[partials] = column.valid[rows]
 
     def put_values(self, partials: Int64Array, values: AnyArray, room: int) -> None:
-        """Store values as `put` does; none is null except by its code."""
+        """Store values as `put` does; only codes may be null."""
         if room > len(self.values):
             self._make_room(room)
         self._set(partials, values)
@@ -74,7 +74,7 @@ class _Kept:
         self.valid = None if self.valid is None else grown(self.valid, len(self.values), fill=True)
 
     def of(self, partials: Int64Array) -> tuple[AnyArray, BoolArray | None]:
-        """Return the values kept for `partials`; where there are none they may be anything."""
+        """Return the values stored for `partials`; values are undefined for partials without one."""
         self._make_room(int(partials.max(initial=-1)) + 1)
         return self.values[partials], None if self.valid is None else self.valid[partials]
 
@@ -84,9 +84,9 @@ class _Kept:
 
 
 class ChainOutput:
-    """The columns that a selection reads of a chain's slots.
+    """The columns that a selection reads from a chain's slots.
 
-    The events may be in the batch or kept from earlier batches.
+    The events may be in the batch or stored from earlier batches.
     """
 
     def __init__(self, machine: model.StateMachine, read: Mapping[str, Reference], pool: StringPool) -> None:
@@ -147,19 +147,19 @@ class ChainOutput:
         return Column(kept.type, self._pool, values=values, valid=valid)
 
     def keep(self, slot: int, partials: Int64Array, batch: EventBatch, rows: Int64Array, room: int) -> None:
-        """Row `rows[i]` of `batch` is kept as the event that `partials[i]`, one of `room`, has in `slot`."""
+        """Store row `rows[i]` of `batch` as the event that `partials[i]`, one of `room`, has in `slot`."""
         for kept in self._of_slot[slot]:
             kept.put(partials, _source(batch, kept.name, self._pool), rows, room)
 
     def keep_values(
         self, slot: int, partials: Int64Array, values: Mapping[str, AnyArray], rows: Int64Array, room: int
     ) -> None:
-        """Store events as `keep` does, from the values of each attribute; none is null except by its code."""
+        """Store events as `keep` does, from the values of each attribute; only codes may be null."""
         for kept in self._of_slot[slot]:
             kept.put_values(partials, values[kept.name][rows], room)
 
     def kept(self, slot: int, name: str) -> tuple[AnyArray, BoolArray | None]:
-        """Return the values kept of the attribute `name` in `slot`, by partial match, and where they are not null."""
+        """Return the stored values of the attribute `name` in `slot`, by partial match, and the mask of valid ones."""
         kept = self._kept[slot, name]
         return kept.values, kept.valid
 
@@ -170,7 +170,7 @@ class ChainOutput:
         return None if name is None else (reference.slot, name)
 
     def snapshot(self, order: Int64Array) -> State:
-        """Return the values kept for the partials `order`, in that order."""
+        """Return the values stored for the partials `order`, in that order."""
         columns: list[State] = []
         for kept in self._kept.values():
             values, valid = kept.of(order)
@@ -184,9 +184,9 @@ class ChainOutput:
 
 
 def _name(reference: Reference) -> str | None:
-    """Return the attribute that `reference` reads of a slot with one event.
+    """Return the attribute that `reference` reads from a slot with one event.
 
-    Return None when no event can be meant or is needed.
+    Return None when the reference has no event, or does not need one.
     """
     if isinstance(reference, model.IsEmptySlot) or not _in_range(reference):
         return None

@@ -1,4 +1,4 @@
-"""A state machine as a chain of comparisons, and that chain as the arrays that the state loop reads."""
+"""Convert a state machine to a chain of comparisons, and that chain to arrays for the state loop."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def plan_chain(machine: model.StateMachine, context: OperatorContext) -> ChainPl
 
 
 def _other_form(step: object) -> str | None:
-    """Return what makes `step` more than a plain element, None when nothing does."""
+    """Return the reason why `step` is not a plain element, None when it is."""
     if isinstance(step, model.EveryScope):
         return "`every` behind the first element"
     if not isinstance(step, model.PatternElement):

@@ -1,1 +1,1 @@
-"""State machines of every form as one compiled loop over arrays."""
+"""State machines of every form in one compiled loop over arrays."""

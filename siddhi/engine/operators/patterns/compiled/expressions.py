@@ -1,6 +1,6 @@
 """Conditions between events as small programs for the compiled loop.
 
-Everything that depends on one event only is computed for whole batches on arrival; the program combines these values:
+Values that depend on one event only are computed for whole batches on arrival; the program combines them:
 
     price > e1.price * 1.1 and symbol == e2.symbol
 
@@ -174,7 +174,7 @@ class Programs:
 
 
 Event = tuple[int, ast.EventIndex | None]
-"""A slot, and which of its events is meant."""
+"""A slot, and the index of an event in it."""
 
 
 class _ProgramWriter:
@@ -186,7 +186,7 @@ class _ProgramWriter:
         self._first = first
 
     def require(self, expression: model.TypedExpression) -> None:
-        """Write a condition without which nothing holds."""
+        """Add a condition that must be true."""
         if not self._match(expression):
             self._emit(at.REQUIRE, self.truth(expression))
 
@@ -214,7 +214,7 @@ class _ProgramWriter:
         return True
 
     def truth(self, expression: model.TypedExpression) -> int:
-        """Write `expression`, of type bool; returns the register of its value."""
+        """Add `expression`, of type bool; return the register of its value."""
         if expression.type is not AttributeType.BOOL:
             raise NotCompilableError("a condition is not of type bool")
         return self._value(expression)
@@ -223,7 +223,7 @@ class _ProgramWriter:
         return self._programs.emit(operation, *operands) - self._first
 
     def _value(self, expression: model.TypedExpression) -> int:
-        """Write `expression`; returns the register of its value, which is of its type."""
+        """Add `expression`; return the register of its value, which has its type."""
         events = _events_in(expression)
         if isinstance(expression, model.ConstantValue):
             return self._constant(expression)
@@ -250,7 +250,7 @@ class _ProgramWriter:
         )
 
     def _picked(self, event: Event) -> tuple[int, int, int, int, int]:
-        """Return the operands that say which event of a partial match is meant; the fourth is for a column."""
+        """Return the operands that select an event of a partial match; the fourth is for a column."""
         slot, index = event
         tested = slot == self._own and index is not None
         way = at.LAST_EVENT if index is None else at.FROM_LAST if index.from_last else at.FROM_FIRST
@@ -308,7 +308,7 @@ class _ProgramWriter:
         return self._emit(operation, _SIGNS[expression.operator], left, right)
 
     def _as(self, expression: model.TypedExpression, type_: AttributeType) -> int:
-        """Write `expression` as `type_`, as Java widens or narrows numbers."""
+        """Add `expression` converted to `type_`, as Java widens or narrows numbers."""
         register, own = self._value(expression), expression.type
         if own is type_:
             return register
@@ -338,12 +338,12 @@ def _events_in(expression: model.TypedExpression) -> set[Event]:
 
 
 def _has_values(expression: model.TypedExpression) -> bool:
-    """Return whether an expression reads nothing but values of events."""
+    """Return whether an expression reads only values of events."""
     return not any(isinstance(part, model.EventReference | model.IsEmptySlot) for part in walk(expression))
 
 
 def _may_be_computed_before(expression: model.TypedExpression) -> bool:
-    """Return whether an expression over an earlier event has the value that it had when that event came."""
+    """Return whether an expression over an earlier event still has the value from that event's arrival."""
     for part in walk(expression):
         if isinstance(part, model.EventReference | model.IsEmptySlot):
             return False

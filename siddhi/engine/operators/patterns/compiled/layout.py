@@ -1,4 +1,4 @@
-"""A state machine as the arrays that the compiled loop reads: its elements as the reference machine links them."""
+"""Convert a state machine to arrays for the compiled loop, with the links between elements of the reference machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from siddhi.language import ast
 
 
 def reference_machine(machine: model.StateMachine, places: tuple[int, ...]) -> Machine:
-    """Return the reference machine, of which only the links between elements are used."""
+    """Return the reference machine, which is used only for the links between elements."""
     plan = MachinePlan(machine, places, (_never,) * len(places), (0,) * len(places))
     return Machine(plan, Progress())
 
@@ -97,14 +97,14 @@ def _place(element: PatternStep | None) -> int:
 
 
 def way_to_pick(index: ast.EventIndex | None) -> tuple[int, int]:
-    """Return how the kernel picks the event that `index` means, and the offset."""
+    """Return how the kernel selects the event at `index`, and the offset."""
     if index is None:
         return at.LAST_EVENT, 0
     return (at.FROM_LAST if index.from_last else at.FROM_FIRST), index.offset
 
 
 class EventReferences:
-    """The events that a selection reads of a match, each once."""
+    """The events of a match that a selection reads, each once."""
 
     def __init__(self, read: Mapping[str, Reference], places: Sequence[int]) -> None:
         self._known: dict[tuple[int, int, int], int] = {}
@@ -115,5 +115,5 @@ class EventReferences:
 
     @property
     def table(self) -> Int64Array:
-        """Place, way to pick and offset of each."""
+        """Return place, mode and offset of each."""
         return np.array(list(self._known), dtype=np.int64).reshape(-1, 3)

@@ -5,8 +5,8 @@
                                      │ ▼
                                     Memory
 
-Events in partial matches are copied into `Memory`, so nothing refers to a batch that is over. An operator saves the
-same state as the reference, `EventMachineOperator`, so that either can replace the other.
+Events in partial matches are copied into `Memory`, so nothing refers to an earlier batch. The saved state is the same
+as that of the reference, `EventMachineOperator`, so that either can replace the other.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class CompiledMachineOperator(MergingOperator):
     def _first_memory(self) -> at.Memory:
         shape = (self._reader.whole_count, self._reader.fraction_count)
         memory = first_memory(self._rules, len(self.sources), shape, self._programs.most_registers)
-        for source, feed in enumerate(self._feeds):  # what expressions make of no event, and of a silence
+        for source, feed in enumerate(self._feeds):  # the values of expressions for a missing event
             rows = slice(2 * source, 2 * source + 2)
             nulls, whole, fractions = self._reader.values(source, null_events(feed.types, 2, self._context.pool))
             memory.kept[rows, at.KEPT_NULLS] = nulls
@@ -151,10 +151,10 @@ class CompiledMachineOperator(MergingOperator):
         framed(memory, self._rules)
         return memory
 
-    # ---- life
+    # ---- lifecycle
 
     def start(self, clock_ms: int) -> None:
-        return_due(self._framed())  # none is due, but the loop is loaded
+        return_due(self._framed())  # no alarm is due, but this loads the loop
         if not self._context.partitioned:
             self._memory = make_room(self._memory, self._rules)
             open_instance(self._framed(), 0, clock_ms)
@@ -228,7 +228,7 @@ class CompiledMachineOperator(MergingOperator):
         while (state := run_machine(frame)) != at.FINISHED:
             if state == at.ASKS_FOR_RANKS:
                 rows = rows._replace(ranks=self._ranks())
-                due = self._memory.due_alarms[: frame[at.DUE_ALARMS]]  # those of one instance, which had no rank yet
+                due = self._memory.due_alarms[: frame[at.DUE_ALARMS]]  # alarms of one instance, which had no rank yet
                 due[:, at.RANK] = rows.ranks[due[:, at.ALARM_INSTANCE]]
                 self._point_at(rows)
             else:
@@ -241,11 +241,11 @@ class CompiledMachineOperator(MergingOperator):
             return_due(frame)
 
     def _framed(self) -> Int64Array:
-        """Return the frame as the arrays are now; to be called whenever one of them was made again."""
+        """Return the frame for the current arrays; call it whenever one of them was replaced."""
         return framed(self._memory, self._rules)
 
     def _point_at(self, rows: at.Rows) -> None:
-        """Let the frame point at `rows`."""
+        """Set the addresses of `rows` in the frame."""
         frame = self._memory.counters
         frame[at.ROWS_AT.start : at.ROWS_AT.stop] = [address_of(array) for array in rows]
         frame[at.ROW_COUNT] = len(rows.order)

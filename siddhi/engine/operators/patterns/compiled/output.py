@@ -1,4 +1,4 @@
-"""The columns that a selection reads of the matches of the compiled state machine."""
+"""The output columns of the compiled state machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from siddhi.language.ast import AttributeType
 
 
 class MatchOutput:
-    """Makes the columns of the matches; `whole_count` is how many whole numbers are kept of an event."""
+    """Creates the columns of the matches; `whole_count` is the number of integers stored for an event."""
 
     def __init__(
         self,

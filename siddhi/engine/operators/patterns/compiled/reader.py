@@ -1,4 +1,4 @@
-"""The rows of a step as the compiled loop reads them."""
+"""Convert the rows of a step to arrays for the compiled loop."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from siddhi.language.ast import AttributeType
 
 
 class RowReader:
-    """Reads the batches of the sources into arrays that are kept from step to step.
+    """Reads the batches of the sources into arrays that are reused between steps.
 
-    `feeds` are what is read of each source, `filters` what each element, by place, asks of an event alone; `fed_by` is
-    the source of each place.
+    `feeds` are the values read from each source, `filters` the filters of each element, by place, over the event alone;
+    `fed_by` is the source of each place.
     """
 
     def __init__(self, feeds: Sequence[Feed], filters: Sequence[EventFilter], fed_by: Sequence[int]) -> None:
@@ -48,7 +48,7 @@ class RowReader:
         self._instances: Int64Array = np.zeros(count, dtype=np.int64)
 
     def fill(self, source: int, batch: EventBatch, start: int) -> None:
-        """Write what is read of the events of `batch` from row `start` on."""
+        """Write the values of the events of `batch` from row `start` on."""
         stop = start + batch.size
         evaluation = Evaluation(batch)
         nulls = self._nulls[start:stop]
@@ -68,7 +68,7 @@ class RowReader:
         return self._nulls[: batch.size], self._whole[: batch.size], self._fractions[: batch.size]
 
     def read(self, inputs: MergedRows, step: Step) -> Rows:
-        """Return the rows of `inputs`; they are good until the next call."""
+        """Return the rows of `inputs`, which are valid until the next call."""
         batches = inputs.batches
         offsets = [0, *itertools.accumulate(batch.size for batch in batches)]
         if offsets[-1] > len(self._nulls):

@@ -1,4 +1,4 @@
-"""Room in the arrays of the compiled state machine."""
+"""Allocate room in the arrays of the compiled state machine."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def free_unreached(memory: at.Memory, rules: at.Rules) -> None:
     """Free everything that no list reaches."""
     marks = [np.zeros(len(things), dtype=np.int8) for things in (memory.partials, memory.chains, memory.chunks)]
     kept_marks = np.zeros(len(memory.kept), dtype=np.int8)
-    kept_marks[: 2 * rules.offers.shape[0]] = 1  # the silence and the lack of an event of each source
+    kept_marks[: 2 * rules.offers.shape[0]] = 1  # the absent and the missing event of each source
     collect(framed(memory, rules), *marks, kept_marks)
 
 
 def make_room(memory: at.Memory, rules: at.Rules, wanted: int = 0) -> at.Memory:
-    """Return the memory with room for what the loop stopped for, or for `wanted` objects of each kind.
+    """Return the memory with room for the objects that the loop lacked, or for `wanted` objects of each kind.
 
     Unreachable objects are freed; if little is free after that, the room is doubled, so that the cost of an event does
     not depend on the number of objects.
@@ -119,7 +119,7 @@ def make_room(memory: at.Memory, rules: at.Rules, wanted: int = 0) -> at.Memory:
         more[larger - size : larger - size + count] = free[:count]
         changed[free_name] = more
         memory.counters[counter] = count + larger - size
-    due = int(memory.counters[at.DUE_ALARMS])  # these may have to go back among the others
+    due = int(memory.counters[at.DUE_ALARMS])  # due alarms may have to be returned to the others
     changed["alarms"] = grown(memory.alarms, int(memory.counters[at.ALARMS]) + due + wanted)
     changed["due_alarms"] = grown(memory.due_alarms, due + len(changed["alarms"]))
     changed["matches"] = grown(memory.matches, int(memory.counters[at.MATCHES]) + wanted)

@@ -1,1 +1,1 @@
-"""State machines that take event after event."""
+"""State machines that process one event after the other."""

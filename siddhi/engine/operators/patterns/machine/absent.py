@@ -1,4 +1,4 @@
-"""`not A for t`, `not A and B`: elements that wait for silence."""
+"""`not A for t`, `not A and B`: elements with absent events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A time at which an element has to be checked, with the row and step that set it."""
+    """A time at which an element has to be checked, and the row and step that set it."""
 
     due: int
     order: int
@@ -39,8 +39,8 @@ class Alarm:
 class Alarms:
     """The alarms of one element, as a heap.
 
-    The one that is due first comes first, even if a late event set it after others; those of one moment come in the
-    order in which they were set.
+    The earliest comes first, even if a late event set it after others; alarms of the same time come in the order in
+    which they were set.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -49,28 +49,28 @@ class Alarms:
         self._number = 0
 
     def set(self, due: int) -> None:
-        """Set an alarm by the row or alarm in hand."""
+        """Set an alarm on behalf of the current row or alarm."""
         self._push(Alarm(due, self._progress.order, self._progress.step))
 
     def restore(self, dues: Iterable[int]) -> None:
-        """Set the alarms of a snapshot, which come from an earlier step."""
+        """Set the alarms from a snapshot, which come from an earlier step."""
         for due in dues:
             self._push(Alarm(due, -1, 0))
 
     def first(self) -> Alarm | None:
-        """Return the alarm that is due first; None without any."""
+        """Return the earliest alarm; None without any."""
         return self._heap[0][2] if self._heap else None
 
     def pop(self) -> Alarm:
-        """Remove the alarm that is due first and return it."""
+        """Remove the earliest alarm and return it."""
         return heappop(self._heap)[2]
 
     def dues(self) -> list[int]:
-        """Return when the alarms are due, in the order in which they will come."""
+        """Return the times of the alarms, in the order in which they will fire."""
         return [due for due, _, _ in sorted(self._heap, key=lambda entry: entry[:2])]
 
     def begin_waiting(self, partial: Partial) -> None:
-        """Let the waiting time of `partial` begin now if no element in front took an event."""
+        """Start the waiting time of `partial` now if no preceding element has an event."""
         if partial.timestamp == UNSET_TIME:
             partial.timestamp = self._progress.clock
 
@@ -80,9 +80,9 @@ class Alarms:
 
 
 class AbsentStep(PatternStep):
-    """`not A for t`: passes partials on whose waiting time went by without an A that met the filter.
+    """`not A for t`: passes on partials whose waiting time ended without an A that met the filter.
 
-    `last_alarm` is when the last of the waiting times that have begun ends. It moves with an alarm only, so that an
+    `last_alarm` is the latest end of the waiting times that have begun. It changes only when an alarm is set, so an
     alarm is due then as long as a partial waits for it.
     """
 
@@ -141,13 +141,13 @@ class AbsentStep(PatternStep):
         return []
 
     def _precedes_silence(self, event: PatternEvent) -> bool:
-        """Return whether `event` is older than the silence in front of all events that runs now."""
+        """Return whether `event` is older than the current waiting time before all events."""
         return self.settings.starts and event.timestamp + self.waiting_ms < self.last_alarm
 
     def accept(self, partial: Partial) -> None:
         """Process the event that should not have come: drop `partial` and restart the waiting time."""
         self.changed = True
-        # A late event does not move the end of an absence that counts from a later event to an earlier time.
+        # A late event does not make a waiting time that counts from a later event end earlier.
         partial.timestamp = max(partial.timestamp, partial.events(self.slot)[0].timestamp)
         self.emitted = True
         if self.settings.starts and self.rearms is self:
@@ -155,7 +155,7 @@ class AbsentStep(PatternStep):
         self.wait_after(partial.timestamp)
 
     def wake(self, due: int, now: int) -> list[Match]:
-        """Return the matches that the silence up to `due` completes; `now` is the clock."""
+        """Return the matches that the end of the waiting time at `due` completes; `now` is the clock."""
         if not self.active:
             return []
         self._prepare()
@@ -260,7 +260,7 @@ class AbsentLogicalStep(LogicalStep):
         before = [partial.slots[self.slot] for partial in candidates]
         verdicts = self._verdicts(candidates, event, passes=passes)
         for partial, chain, accepted in zip(candidates, before, verdicts, strict=True):
-            partial.put(self.slot, event)  # again: one that waits here twice was put back at its first turn
+            partial.put(self.slot, event)  # again: a partial that waits here twice was put back the first time
             if self._stays(partial, chain, accepted=accepted):
                 kept.append(partial)
         self.pending[:] = kept
@@ -298,7 +298,7 @@ class AbsentLogicalStep(LogicalStep):
         return True
 
     def wake(self, due: int, now: int) -> list[Match]:
-        """Return the matches that the silence up to `due` completes; `now` is the clock."""
+        """Return the matches that the end of the waiting time at `due` completes; `now` is the clock."""
         waiting = self.waiting_ms
         assert waiting is not None  # noqa: S101 - an alarm was set, which only a silence of some length does
         if not self.active:
@@ -317,7 +317,10 @@ class AbsentLogicalStep(LogicalStep):
         return matches
 
     def _take_silent(self, due: int, waiting: int) -> list[Partial]:
-        """Return the partials that silence alone completes; the others of an `and` now wait for the partner only."""
+        """Return the partials that the absence alone completes.
+
+        The others of an `and` now wait for the partner only.
+        """
         if self.settings.starts and self.settings.sequence and not self.fresh and not self.pending:
             self.enter(self.empty_partial())
         elif self.settings.sequence and self.fresh:

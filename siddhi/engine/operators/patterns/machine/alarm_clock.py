@@ -1,4 +1,4 @@
-"""Which of many machines have alarms due, without checking the others."""
+"""Find the machines with due alarms without checking all of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 
 
 class AlarmClock:
-    """Knows by key when the first alarm of each machine is due; a new time replaces the former one."""
+    """Stores the time of the first alarm of each machine by key; a new time replaces the former one."""
 
     def __init__(self) -> None:
         self._due: dict[int, int] = {}
@@ -20,14 +20,14 @@ class AlarmClock:
             del self._due[key]
             return
         self._due[key] = due
-        if len(self._queue) > 2 * len(self._due) + 64:  # most of them are void
+        if len(self._queue) > 2 * len(self._due) + 64:  # most entries are outdated
             self._queue = [(time, noted) for noted, time in self._due.items()]
             heapify(self._queue)
         else:
             heappush(self._queue, (due, key))
 
     def next_due(self) -> int | None:
-        """Return when the first of all alarms is due."""
+        """Return the time of the earliest alarm."""
         while self._queue:
             due, key = self._queue[0]
             if self._due.get(key) == due:
@@ -36,7 +36,7 @@ class AlarmClock:
         return None
 
     def until(self, time: int) -> list[int]:
-        """Return the machines whose first alarm is due at `time` or before."""
+        """Return the machines whose first alarm is due by `time`."""
         found: dict[int, int] = {}
         while (due := self.next_due()) is not None and due <= time:
             found[self._queue[0][1]] = due

@@ -1,6 +1,6 @@
 """The input of one element of a state machine.
 
-It consists of the events of its stream, as its filters and stream functions leave them.
+It consists of the events of its stream after its filters and stream functions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNC
 from siddhi.language.ast import AttributeType
 
 _ROW = "@row"
-"""The column that identifies, behind stream functions, the row of the batch from which a row comes."""
+"""The column that identifies, after stream functions, the row of the batch from which a row comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class _FunctionStep:
 class ElementReader:
     """A reader of the events of one element.
 
-    A stream function is called for each event of the stream that passes the filters in front of it; one that drops or
-    fails an event keeps it out.
+    A stream function is called for each event of the stream that passes the preceding filters; events that it drops or
+    fails are left out.
     """
 
     def __init__(self, element: model.PatternElement, layout: SlotLayout, context: OperatorContext) -> None:
@@ -62,7 +62,7 @@ class ElementReader:
         return events, passing
 
     def _handled(self, batch: EventBatch, step: Step) -> tuple[Int64Array, EventBatch]:
-        """Return the rows of `batch` that come through the stream functions, with what these add."""
+        """Return the rows of `batch` that pass the stream functions, with the added attributes."""
         numbers = Column(AttributeType.LONG, self._pool, values=np.arange(batch.size))
         handled = batch.with_columns({**batch.columns, _ROW: numbers})
         for function in self._functions:

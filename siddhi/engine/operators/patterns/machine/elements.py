@@ -19,7 +19,7 @@ from siddhi.engine.operators.patterns.base.partial import UNSET_TIME, Match, Par
 from siddhi.engine.operators.patterns.machine.horizon import Horizon, Limits, is_expired, is_too_old
 
 Condition = Callable[[Sequence[Partial], PatternEvent], Sequence[bool]]
-"""For each partial match whether the event, which is in the element's slot already, passes the element's filters."""
+"""Tests for each partial match whether the event, already in the element's slot, passes the element's filters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class PatternStep:
             self.welcome(partial)
 
     def _has_room(self) -> bool:
-        """Return whether one more partial may come here. An element of a sequence has room for one an event."""
+        """Return whether one more partial fits. An element of a sequence has room for one for each event."""
         return not (self.settings.sequence and self.fresh)
 
     def welcome(self, partial: Partial) -> None:
@@ -97,10 +97,10 @@ class PatternStep:
             self._horizon.note(partial)
 
     def wait_after(self, time: int) -> None:
-        """Restart the waiting time, if the element has one: a partial that waits here took an event of `time`."""
+        """Restart the waiting time, if the element has one: a partial that waits here accepted an event of `time`."""
 
     def rearm(self, partial: Partial) -> None:
-        """Start a new round of an `every` scope here, with what `partial` held before the scope."""
+        """Start a new round of an `every` scope here, with the slots of `partial` before the scope."""
         self.welcome(partial.copy_up_to(self.slot))
 
     # ---- between two events
@@ -125,7 +125,7 @@ class PatternStep:
         self._horizon.clear()
 
     def is_over(self, partial: Partial, time: int) -> bool:
-        """Return whether the time of `partial` is over at `time`."""
+        """Return whether `partial` has expired at `time`."""
         limits = self.settings.limits
         return is_expired(partial, limits, time) or is_too_old(partial, limits, time)
 
@@ -151,7 +151,7 @@ class PatternStep:
             self.scope_head.rearm(last[0])
             self.scope_head.update()
 
-    # ---- an event comes
+    # ---- an event arrives
 
     def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
         """Return the matches that `event` completes here, in the order in which the partial matches waited.
@@ -199,7 +199,7 @@ class PatternStep:
                 partial.slots[self.slot] = None
 
     def _verdicts(self, candidates: list[Partial], event: PatternEvent, *, passes: bool) -> Sequence[bool]:
-        """Put `event` into each candidate; which of them it passes."""
+        """Put `event` into each candidate; return which of them it passes."""
         for partial in candidates:
             partial.put(self.slot, event)
         return self._judged(candidates, event, passes=passes)
@@ -231,7 +231,7 @@ class PatternStep:
         self.pass_on(partial)
 
     def pass_on(self, partial: Partial) -> None:
-        """Pass `partial` on: as a match, or to the next element; the scope that ends here starts again."""
+        """Pass `partial` on: as a match, or to the next element; the scope that ends here restarts."""
         if self.delivers:
             self.emitted = True
         if self.following is not None:
@@ -248,8 +248,8 @@ class CountedStep(PatternStep):
     From the minimum on a partial waits here and at the next element at once: it is one object in two lists, and is
     removed from this one once a later slot is filled.
 
-    In a sequence `A<3>` means what `A, A, A` means, so runs that are still below a minimum of 2 or more collect side by
-    side, each begun by another event. One event is added to one of them, the one that began first:
+    In a sequence `A<3>` has the same meaning as `A, A, A`, so runs below a minimum of 2 or more collect events in
+    parallel, each started by another event. One event is added to only one of them, the oldest:
 
         every A<2>, B    a1      a2        a3              b
                          [a1]    [a1 a2]   ✗ (a3 is no B)
@@ -279,7 +279,7 @@ class CountedStep(PatternStep):
     def _outlasts_newcomers(self) -> bool:
         """Return whether the oldest run already waits for the next element and may still grow.
 
-        Any event that advances a younger run then advances this one, too.
+        Any event that advances a younger run then also advances this one.
         """
         return self.maximum < 0 and bool(self.fresh) and len(self.fresh[0].events(self.slot)) >= self.minimum
 

@@ -1,4 +1,4 @@
-"""Patterns and sequences of every form, event by event: the operator that answers what no faster one can."""
+"""Patterns and sequences of every form, event by event: the operator for forms that no faster one supports."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from siddhi.engine.operators.patterns.machine.machine import Machine, MachinePla
 from siddhi.engine.operators.patterns.machine.snapshot import restore_machines, snapshot_machines
 
 WHOLE_APP = 0
-"""The key of the one machine of a query outside partitions."""
+"""The key of the only machine of a query outside partitions."""
 
 
 @dataclass(slots=True)
 class _MatchOutput:
     """The matches of a step.
 
-    Each has its order, clock and partition instance, and the number of the chunk in which it leaves.
+    Each has its order, clock and partition instance, and the number of its output chunk.
     """
 
     matches: list[Match]
@@ -102,7 +102,7 @@ class EventMachineOperator(MergingOperator):
         self._counted = 0
         self._uncounted_rows = 0
 
-    # ---- life
+    # ---- lifecycle
 
     def start(self, clock_ms: int) -> None:
         if not self._context.partitioned:
@@ -133,7 +133,7 @@ class EventMachineOperator(MergingOperator):
         return self._alarms.next_due()
 
     def state_size(self) -> StateSize:
-        """Return the size of all machines, by a sample of them when they are many."""
+        """Return the size of all machines, estimated from a sample when there are many."""
         some = sampled(list(self._machines.values()))
         size = total(StateSize(partial_matches=machine.partial_count(), bytes=held_bytes(machine)) for machine in some)
         whole = size.scaled(len(self._machines), len(some))
@@ -252,10 +252,10 @@ class EventMachineOperator(MergingOperator):
             condition.failure = None
 
     def _fire_alarms(self, step: Step, order: int, clock: int, output: _MatchOutput) -> None:
-        """Fire every alarm that comes before a row of (order, clock), earliest first.
+        """Fire every alarm that precedes a row of (order, clock), earliest first.
 
-        An alarm that has fired moves no other: their places are never before its own. The clock never goes back, also
-        when an alarm fires that was due before the one that it had to wait for.
+        An alarm that has fired does not change the order of others, which never precede it. The clock never goes back,
+        even when an alarm fires that was due before the one that it had to wait for.
         """
         latest = max(clock, int(step.clocks[min(order // 2, len(step.clocks) - 1)]))
         keys = self._alarms.until(latest)
@@ -290,7 +290,10 @@ class EventMachineOperator(MergingOperator):
         return ranks
 
     def _alarm_place(self, key: int, step: Step) -> tuple[int, int] | None:
-        """Return (order, due time) of the machine's first alarm; the order is not behind what was processed already."""
+        """Return (order, due time) of the machine's first alarm.
+
+        The order does not precede events that were already processed.
+        """
         alarm = self._machines[key].next_alarm()
         if alarm is None:
             return None

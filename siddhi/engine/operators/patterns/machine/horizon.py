@@ -1,9 +1,9 @@
-"""When the first of many partial matches at an element expires, without checking each.
+"""Find when the first of many partial matches at an element expires, without checking each.
 
 A partial match expires when the time of its machine has advanced by more than `within` since its first event
-(`is_expired`). A late event does not advance the time, so it ends nothing, and a partial match that begins with a late
-event has its full `within` from there on. However, it accepts no event that is more than `within` newer than the first
-(`is_too_old`).
+(`is_expired`). A late event does not advance the time, so it expires nothing, and a partial match that begins with a
+late event has its full `within` from there on. However, it accepts no event that is more than `within` newer than the
+first (`is_too_old`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from siddhi.engine.operators.patterns.base.partial import Partial
 NEVER = sys.maxsize
 
 Limits = tuple[tuple[tuple[int, ...], int], ...]
-"""Slots whose first events a match may not outlive by more than this many milliseconds."""
+"""Slots whose first events limit the age of a match, with the limit in milliseconds."""
 
 
 def is_expired(partial: Partial, limits: Limits, latest: int) -> bool:
@@ -43,10 +43,10 @@ def is_too_old(partial: Partial, limits: Limits, time: int) -> bool:
 
 
 class Horizon:
-    """A lower bound on the time at which the first of a growing list of partial matches expires.
+    """A lower bound on the time at which the first partial match of a growing list expires.
 
-    They mostly arrive in the order in which they began, so that expired ones are in front. With `begin_later` a partial
-    match may get its first event while it is in the list, so that each must be checked.
+    They usually arrive in the order in which they began, so that expired ones come first. With `begin_later` a partial
+    match may get its first event while it is in the list, so each must be checked.
     """
 
     def __init__(self, limits: Limits, *, begin_later: bool) -> None:
@@ -68,7 +68,7 @@ class Horizon:
         self._until = min(self._until, until)
 
     def _end(self, partial: Partial) -> int:
-        """Return until when `partial` is not expired."""
+        """Return the time until which `partial` is not expired."""
         until = NEVER
         for slots, within in self._limits:
             for slot in slots:
@@ -78,7 +78,7 @@ class Horizon:
         return until
 
     def take_expired(self, partials: list[Partial], latest: int) -> list[Partial]:
-        """Return those of `partials`, all that are in the list, that are expired at `latest`; they leave it."""
+        """Remove and return those of `partials`, all that are in the list, that have expired at `latest`."""
         if not self._begin_later:
             if latest <= self._until:
                 return []

@@ -1,4 +1,4 @@
-"""The states of several machines as one, in which partial matches and their events are renumbered."""
+"""Join the states of several machines, renumbering partial matches and their events."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def joined_machines(states: Sequence[State], ids: Sequence[Int64Array], slot_of_
 
 
 def _slots_of_chains(state: State, slot_of_place: Mapping[int, int]) -> dict[int, int]:
-    """Return the slot in which the events of each chain are."""
+    """Return the slot of the events of each chain."""
     return {
         chain: slot_of_place[place]
         for _, _, of_places in state["partials"]

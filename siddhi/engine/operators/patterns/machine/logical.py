@@ -41,7 +41,7 @@ class LogicalStep(PatternStep):
         self.partner.welcome(again)
 
     def reset(self) -> None:
-        """Drop what waits, except for a half-filled `and` of two streams, which outlives the next event."""
+        """Drop waiting partials, except a half-filled `and` of two streams, which outlives the next event."""
         if self.conjunction and not self.neighbours and len(self.pending) != len(self.partner.pending):
             return
         self.partner.pending.clear()
@@ -64,7 +64,7 @@ class LogicalStep(PatternStep):
         complete: list[Partial] = []
         filled: set[int] = set()
         for partial, accepted in zip(candidates, self._verdicts(candidates, event, passes=passes), strict=True):
-            if id(partial) in filled:  # it waits here twice: a counted element in front sent it on with each event
+            if id(partial) in filled:  # it waits here twice: a preceding counted element passed it on with each event
                 continue
             if accepted:
                 filled.add(id(partial))
@@ -88,7 +88,7 @@ class LogicalStep(PatternStep):
             if self.neighbours:
                 self.partner.welcome(partial)
             return
-        if self.neighbours and partial in self.fresh:  # the other side was filled by the same event
+        if self.neighbours and partial in self.fresh:  # the same event filled the other side
             self.fresh.remove(partial)
         super().accept(partial)
 

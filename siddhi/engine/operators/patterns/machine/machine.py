@@ -1,4 +1,7 @@
-"""A state machine for one query (and one partition instance): the elements, linked, and an event's way through them."""
+"""A state machine for one query (and one partition instance).
+
+The linked elements, and the path of an event through them.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ TimedElement = AbsentStep | AbsentLogicalStep
 
 
 def machine_slots(machine: model.StateMachine) -> tuple[int, ...]:
-    """Return per slot in text order its place in the machine.
+    """Return for each slot in text order its place in the machine.
 
-    This is the same order, but the right side of `and`/`or` comes before the left.
+    The orders are the same, except that the right side of `and`/`or` precedes the left.
     """
     order: list[int] = []
     for step in machine.steps:
@@ -44,7 +47,10 @@ def _number(step: model.PatternStep, order: list[int]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MachinePlan:
-    """What all instances of one machine share. `conditions` and `attribute_counts` are per slot in text order."""
+    """The shared data of all instances of one machine.
+
+    `conditions` and `attribute_counts` are per slot in text order.
+    """
 
     machine: model.StateMachine
     places: tuple[int, ...]
@@ -113,11 +119,11 @@ class Machine:
 
     @property
     def timed_elements(self) -> Sequence[TimedElement]:
-        """The elements that wait for silence; of alarms of one time the first of them has its one first."""
+        """The elements with waiting times, in the order in which alarms of the same time fire."""
         return self._timed
 
     def partial_count(self) -> int:
-        """Return how many partial matches wait, one that waits at two elements counted twice."""
+        """Return the number of waiting partial matches; one that waits at two elements counts twice."""
         return sum(len(element.pending) + len(element.fresh) for element in self._parsed)
 
     def entered_partials(self) -> Iterator[tuple[int, Partial]]:
@@ -137,16 +143,16 @@ class Machine:
         """Return whether matches found at `slots`, all that one stream feeds, last first, reach the selection.
 
         They do if the last of these elements is one that completes matches; a stream's only element may also be the
-        first of the machine, which learns of matches from the last. This matters only if a match is found out of turn,
-        because an optional last element is complete before it has begun.
+        first of the machine, which is notified of matches by the last. This matters only if a match is found out of
+        turn, because an optional last element is complete before it has begun.
         """
         last = self.elements[slots[0]]
         return last.delivers if len(slots) > 1 else last.emitter.delivers
 
-    # ---- silence
+    # ---- absent events
 
     def next_alarm(self) -> Alarm | None:
-        """Return the alarm that is due first."""
+        """Return the earliest alarm."""
         element = self._next_timed()
         return None if element is None else element.alarms.first()
 
@@ -161,7 +167,7 @@ class Machine:
 
 
 class _StepBuilder:
-    """Makes and links the elements of a machine."""
+    """Creates and links the elements of a machine."""
 
     def __init__(self, plan: MachinePlan, machine: Machine) -> None:
         self._plan = plan
@@ -178,7 +184,7 @@ class _StepBuilder:
         if first not in _both_sides(last) or first.waits_for_silence:
             first.emitter = last
         parsed = self._machine._parsed
-        # A round that begins at a `not` beside an event keeps the elements after the pair, as in Siddhi.
+        # As in Siddhi, a round that begins at a `not` paired with an event keeps the elements after the pair.
         kept = any(isinstance(element.scope_head, AbsentLogicalStep) for element in parsed)
         for element in parsed:
             element.holds_former_events = kept

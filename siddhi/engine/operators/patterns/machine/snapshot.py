@@ -1,6 +1,6 @@
-"""The state of machines as a tree.
+"""Convert the state of machines to a tree and back.
 
-Tables of events, chains and partial matches, and the lists of partial matches per element.
+It has tables of events, chains and partial matches, and the lists of partial matches per element.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _element_state(element: PatternStep, writer: _SnapshotWriter) -> State:
 
 
 def restore_machines(state: State, plan: MachinePlan, progress: Progress) -> dict[int, Machine]:
-    """Return the machines whose `snapshot_machines` this is."""
+    """Return the machines from a state of `snapshot_machines`."""
     slot_of_place = {place: slot for slot, place in enumerate(plan.places)}
     events = [_events_of(table) for table in state["events"]]
     chains: dict[int, EventChain] = {}
