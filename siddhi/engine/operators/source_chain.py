@@ -1,4 +1,4 @@
-"""The handlers of one source: filters, stream functions, the window, and the handlers behind it."""
+"""The handlers of one source: filters, stream functions, the window, and the handlers after it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def build_chain(
     in_table: MembershipTest | None = None,
     shows_expired: bool = True,
 ) -> list[Operator]:
-    """Return the operators of `source`, first to last, if the attributes `needed` are read behind them.
+    """Return the operators of `source`, first to last, if the attributes `needed` are read after them.
 
     `expired` is set if expired rows are emitted, or only searched if not `shows_expired`; `selected` are the attributes
-    that the query selects as they are.
+    that the query selects unchanged.
     """
     wanted = dict(needed)
     before_window = source.schema.names()
@@ -52,7 +52,7 @@ def build_chain(
 def added_attributes(source: model.SourceInput) -> tuple[tuple[str, AttributeType], ...]:
     """Return the attributes that stream functions before the window add.
 
-    A window whose timer is due takes rows with these attributes even when no row has come through the functions.
+    A window with a due timer needs rows with these attributes even when no row has passed the functions.
     """
     known = source.schema.names()
     outputs = [step.output for step in source.before if isinstance(step, model.HandlerCall)]
@@ -68,7 +68,7 @@ def _steps(
 ) -> list[Operator]:
     """Return the operators of `steps`, which start with the attributes `known`.
 
-    `wanted` is replaced by what they need of these.
+    `wanted` is replaced by the attributes that they need.
     """
     operators: list[Operator] = []
     for step, added in reversed(list(zip(steps, _added(steps, known), strict=True))):

@@ -1,4 +1,4 @@
-"""Triggers: streams on which time itself sends events."""
+"""Triggers: streams with events at given times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRIGGERED_TIME = "triggered_time"
 class TriggerTimes(Stateful):
     """When a trigger fires next; None if never again.
 
-    `times` is a period in milliseconds or a cron text, None for only at the start.
+    `times` is a period in milliseconds or a cron expression, None for only at the start.
     """
 
     def __init__(self, times: int | CronSchedule | None) -> None:
@@ -32,7 +32,7 @@ class TriggerTimes(Stateful):
         self.next = clock_ms if self.times is None else self._after(clock_ms)
 
     def until(self, clock_ms: int) -> list[int]:
-        """Return the times up to and with `clock_ms` at which the trigger has not fired yet; it has now."""
+        """Return the times up to `clock_ms` (inclusive) at which the trigger has yet to fire, and mark them as done."""
         due: list[int] = []
         while self.next is not None and self.next <= clock_ms:
             due.append(self.next)

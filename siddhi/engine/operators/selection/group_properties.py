@@ -1,6 +1,6 @@
-"""Properties of values and groups that follow from a query's text.
+"""Properties of expressions and groups that follow from a query's text.
 
-They say which expressions depend on their row alone, and which groups are empty again when their rows have left.
+They determine which expressions depend on their row alone, and which groups are empty after their rows have left.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ _PAIRING = frozenset(
         "session",
     }
 )
-"""Windows that emit each current event again as expired, or a reset instead."""
+"""Windows that emit each current event again as expired, or emit a reset instead."""
 _SILENT = frozenset({"lengthBatch", "timeBatch", "externalTimeBatch", "batch", "delay"})
 """Windows that emit expired events only if they are read."""
 _LASTING = ("minForever", "maxForever")
 
 
 def empties_groups(query: model.AnalysedQuery) -> bool:
-    """Return whether a group of `query` is as new once all its rows have left, and sees each of them leave."""
+    """Return whether a group of `query` is like new after all its rows have left, and processes each departure."""
     source, selection = query.input, query.selection
     if not isinstance(source, model.SourceInput) or source.window is None:
         return False
     if source.window.namespace or source.window.name not in _PAIRING:
         return False
     if source.window.name == "batch" and source.after:
-        return False  # what a reset has ended expires later, and a filter may keep the reset behind that out
+        return False  # rows before a reset expire later, and a filter may drop the reset
     if not all(isinstance(step, model.FilterStep) and is_plain(step.condition) for step in source.after):
         return False
     expressions = [output.expression for output in selection.attributes]
     if selection.having is not None:
         if has_aggregate(selection.having):
-            return False  # which no reset reaches
+            return False  # no reset reaches it
         expressions.append(selection.having)
     return all(is_settled(expression) and not _lasts(expression) for expression in expressions)
 
 
 def rows_leave(query: model.AnalysedQuery) -> RowsLeave:
-    """Return in which order the rows that the aggregates of `query` have added leave again."""
+    """Return the order in which the rows that the aggregates of `query` have added leave again."""
     source = query.input
     if isinstance(source, model.StateMachine):
         return RowsLeave.NEVER
@@ -69,7 +69,7 @@ def rows_leave(query: model.AnalysedQuery) -> RowsLeave:
 
 
 def _lasts(expression: model.TypedExpression) -> bool:
-    """Return whether a resolved expression has an aggregate that outlives its rows, or that may do so."""
+    """Return whether a resolved expression has an aggregate that outlives its rows, or may do so."""
     match expression:
         case model.Aggregate(namespace=namespace, name=name):
             return bool(namespace) or name in _LASTING
@@ -83,7 +83,7 @@ def _lasts(expression: model.TypedExpression) -> bool:
 
 
 def is_settled(expression: model.TypedExpression) -> bool:
-    """Return whether the aggregates of an expression see every row, and its value follows from the row and them."""
+    """Return whether an expression's aggregates process every row, and its value depends only on the row and them."""
     match expression:
         case model.ConstantValue() | model.AttributeValue() | model.OutputValue():
             return True

@@ -53,7 +53,10 @@ def column_ranks(column: Column) -> tuple[Int64Array, Int64Array]:
 
 
 def _as_java_compares(numbers: AnyArray) -> Int64Array:
-    """Whole numbers in the order of Java's `Double.compareTo`: -0.0 is below 0.0, NaN above all and equal to itself."""
+    """Return integers that sort like Java's `Double.compareTo`.
+
+    -0.0 is below 0.0, NaN is above all and equal to itself.
+    """
     wide = np.where(np.isnan(numbers), np.nan, numbers.astype(np.float64))
     bits = wide.view(np.int64)
     turned: Int64Array = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)

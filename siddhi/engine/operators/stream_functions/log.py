@@ -1,4 +1,4 @@
-"""`#log(…)`: writes events to the log and passes them on."""
+"""`#log(…)`: log events and pass them on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of stream functions: steps of a source's chain that add attributes or inspect rows."""
+"""The interface of stream functions: steps of a source's chain that add attributes or inspect rows."""
 
 from __future__ import annotations
 

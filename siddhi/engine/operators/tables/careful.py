@@ -1,4 +1,4 @@
-"""Which rows of a table make a condition true that may fail, or that keeps state: pairs are looked at as Siddhi does.
+"""Match rows of a table with a condition that may fail or keeps state, testing pairs in Siddhi's order.
 
 T.k == k and f(T.v)    no key, no index    all rows in order; of each T.k == k first, then f(T.v)
 f(T.v) and T.k == k    @PrimaryKey('k')    the row with the key; of it the whole condition
@@ -33,8 +33,8 @@ from siddhi.language.ast import AttributeType
 class Verdicts(NamedTuple):
     """The pairs for which a condition is true, or for which it `failed`, in the order of the tests.
 
-    They are ordered by events, for each as it meets its rows. `lost` are the events for which the condition failed
-    before any row was tested; `reasons` gives the reason of each event.
+    They are ordered by event, and for each event in the order of the rows. `lost` are the events for which the
+    condition failed before any row was tested; `reasons` gives the reason of each event.
     """
 
     probes: Int64Array
@@ -45,11 +45,11 @@ class Verdicts(NamedTuple):
 
     @property
     def fails(self) -> bool:
-        """True when the condition fails of any event."""
+        """True when the condition fails for any event."""
         return bool(self.failed.any() or self.lost.any())
 
     def losers(self) -> BoolArray:
-        """Return for which events the condition failed, at any row."""
+        """Return the events for which the condition failed, at any row."""
         losers = self.lost.copy()
         losers[self.probes[self.failed]] = True
         return losers
@@ -65,10 +65,10 @@ class Verdicts(NamedTuple):
 
 
 class _LookupKey(NamedTuple):
-    """The equalities that an index answers: attributes and the values that an event gives for them.
+    """The equalities that an index answers: attributes and the values of an event for them.
 
-    `declared` is set when the table was defined with the index, so that events evaluate it even when there are no
-    rows; `early` are the parts of the condition that precede it then, each evaluated once for an event.
+    `declared` is set when the table was defined with the index, so that events evaluate it even when there are no rows;
+    `early` are the preceding parts of the condition, each evaluated once for an event.
     """
 
     probes: dict[str, model.TypedExpression]
@@ -80,7 +80,7 @@ class _LookupKey(NamedTuple):
 class CarefulMatcher:
     """A condition over an event and a row of `table`; `row_name`, `row_column`, `makes_index` as for `RowMatcher`.
 
-    `aggregates` are those that it holds.
+    `aggregates` are those in the condition.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class CarefulMatcher:
         row_column: Callable[[str], str] | None = None,
         makes_index: bool = True,
     ) -> CarefulMatcher | None:
-        """Return a matcher, None for a condition that neither fails nor keeps state."""
+        """Return a matcher, or None for a condition that neither fails nor keeps state."""
         if condition is None or not needs_care(condition, compiler):
             return None
         return cls(condition, table, compiler, row_name=row_name, row_column=row_column, makes_index=makes_index)
@@ -155,7 +155,7 @@ class CarefulMatcher:
         return None
 
     def _leading_key(self, parts: Sequence[model.TypedExpression], compiler: ExpressionCompiler) -> _LookupKey:
-        """Return the equalities in front of all parts that need care.
+        """Return the equalities that precede all parts which may fail or keep state.
 
         The value that the very first part reads of an event may fail: it fails at the first row, whichever that is.
         """
@@ -172,7 +172,7 @@ class CarefulMatcher:
         return _LookupKey(probes, answered)
 
     def _equality(self, part: model.TypedExpression) -> tuple[str, model.TypedExpression] | None:
-        """Return the attribute of the row and the value that it must equal, when `part` is such an equality."""
+        """Return the attribute of the row and the value that it must equal, if `part` is such an equality."""
         if isinstance(part, model.Comparison) and part.operator == "==":
             for row, probe in ((part.left, part.right), (part.right, part.left)):
                 name = self._name_of(row)
@@ -183,7 +183,7 @@ class CarefulMatcher:
     def _of_event(self, expression: model.TypedExpression) -> bool:
         return all(self._name_of(part) is None for part in walk(expression))
 
-    # ---- asking
+    # ---- lookup
 
     def verdicts(
         self, events: EventBatch, outputs: Mapping[str, Value] | None = None, rows: Int64Array | None = None
@@ -255,7 +255,7 @@ class CarefulMatcher:
 
 
 class CarefulMembership(ExpressionNode):
-    """`condition in table` where the condition may fail: rows behind the first one that matches are not looked at."""
+    """`condition in table` for a condition that may fail: rows after the first match are not tested."""
 
     type = AttributeType.BOOL
     can_fail = True
@@ -274,9 +274,9 @@ class CarefulMembership(ExpressionNode):
 
 
 def as_current(batch: EventBatch) -> EventBatch:
-    """Return the rows of `batch` as current ones.
+    """Return the rows of `batch` as current rows.
 
-    Aggregates in a condition add all rows that they are given, including those of events that expire.
+    Aggregates in a condition add all rows passed to them, including those of expired events.
     """
     if batch.only_current:
         return batch

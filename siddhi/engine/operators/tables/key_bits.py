@@ -14,22 +14,22 @@ from siddhi.engine.operators.expressions.evaluation import Value
 from siddhi.language.ast import AttributeType
 
 NULL_BITS = np.iinfo(np.int64).min + 1
-"""The value for null in a key of numbers."""
+"""Represents null in a key of numbers."""
 _WHOLE = frozenset({AttributeType.INT, AttributeType.LONG})
 _BROKEN = frozenset({AttributeType.FLOAT, AttributeType.DOUBLE})
 
 
 def comparable(left: AttributeType, right: AttributeType) -> bool:
-    """Return whether values of both types are equal just when their bits are."""
+    """Return whether values of both types are equal exactly where their bits are."""
     return left is right or any(left in family and right in family for family in (_WHOLE, _BROKEN))
 
 
 def key_rows(
     values: Sequence[Value], types: Sequence[AttributeType], size: int, pool: StringPool
 ) -> tuple[Int64Array, BoolArray]:
-    """Return the keys, (`size`, parts), of rows with these values, and where a part equals nothing.
+    """Return the keys, (`size`, parts), of rows with these values, and a mask of those that equal nothing.
 
-    A part equals nothing when it is null or NaN. The mask is `NO_MASK` when all keys are whole.
+    A part equals nothing when it is null or NaN. The mask is `NO_MASK` when there are none.
     """
     parts = []
     nulls = NO_MASK
@@ -53,7 +53,7 @@ def _bits(value: Value, type_: AttributeType, size: int, pool: StringPool) -> tu
         missing: BoolArray = values == NULL_CODE
         return values, missing if missing.any() else NO_MASK
     if type_ in _BROKEN:
-        values = values.astype(np.float64) + 0.0  # both zeros are one
+        values = values.astype(np.float64) + 0.0  # both zeros are equal
         nan = np.isnan(values)
         missing = nan if valid is None else nan | ~valid
         bits = values.view(np.int64)

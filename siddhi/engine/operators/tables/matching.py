@@ -1,4 +1,4 @@
-"""Which rows of a table make a condition true, for all events of a batch at once.
+"""Find the rows of a table that make a condition true, for all events of a batch at once.
 
     T.k == k and T.v > v      ──►   equality   T.k == k      an index on T.k gives pairs (event, row)
                                     rest       T.v > v       is evaluated over these pairs
@@ -29,7 +29,7 @@ from siddhi.engine.tuning import MAX_PAIRS_AT_ONCE
 from siddhi.language.ast import AttributeType
 
 _COUNTED: Int64Array = np.arange(4_096)
-"""0, 1, …, cut to size where that does."""
+"""0, 1, …, sliced to the required size if it is long enough."""
 
 
 def names_of(table: Table) -> NameOfRow:
@@ -95,7 +95,7 @@ class RowMatcher:
         compiler.columns.update(inner.columns)
 
     def _code_column(self) -> str | None:
-        """Return the event's string column if the condition depends on it alone, else None."""
+        """Return the event's string column if the condition depends only on it, else None."""
         node = self._nodes[0] if self.exact and len(self._nodes) == 1 else None
         return node.column if isinstance(node, ColumnNode) and node.type is AttributeType.STRING else None
 
@@ -123,7 +123,7 @@ class RowMatcher:
     def _asks(self, probe: model.TypedExpression, type_: AttributeType) -> bool:
         return comparable(probe.type, type_) and all(self._name_of(part) is None for part in walk(probe))
 
-    # ---- asking
+    # ---- lookup
 
     def pairs(
         self, events: EventBatch, outputs: Mapping[str, Value] | None = None, rows: Int64Array | None = None
@@ -147,7 +147,7 @@ class RowMatcher:
     def _candidates(
         self, events: EventBatch, outputs: Mapping[str, Value] | None, rows: Int64Array | None
     ) -> Iterator[Pairs]:
-        """Return pairs among which are all matches, block by block."""
+        """Return pairs that include all matches, block by block."""
         if self._ranges is not None:
             evaluation = Evaluation(events)
             evaluation.outputs = dict(outputs) if outputs else {}
@@ -180,7 +180,7 @@ class RowMatcher:
         return keys, NO_MASK if self.by_primary_key else nulls
 
     def keys(self, events: EventBatch, outputs: Mapping[str, Value] | None) -> tuple[Int64Array, BoolArray]:
-        """Return the index keys that `events` look up, and which events find nothing, `NO_MASK` for none of them."""
+        """Return the index keys that `events` look up, and a mask of events that find nothing, `NO_MASK` for none."""
         return self._keys_of(self._asked_values(events, outputs), events.size)
 
     def by_code(self, codes: Int64Array) -> Pairs:
@@ -215,7 +215,7 @@ class RowMatcher:
 
 
 def _only(pairs: Pairs, rows: Int64Array, size: int) -> Pairs:
-    """Return the pairs of the events `rows` alone."""
+    """Return the pairs of the events `rows` only."""
     wanted = np.zeros(size, dtype=np.bool_)
     wanted[rows] = True
     kept = wanted[pairs.probes]

@@ -1,4 +1,4 @@
-"""What the loop that writes a table knows about its queries before any event arrives."""
+"""The data about queries that the write loop of a table needs before any event arrives."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from siddhi.engine.operators.tables.hash_index import HashIndex
 class PreparedWrites(NamedTuple):
     """The data that is the same for all batches.
 
-    It is the index that finds rows, the indexes that the loop updates and those updated after it, whether rows are
-    deleted, the writers, their programs, whether these divide (which may give null), and registers. It keeps the plans
-    alive, because it is cached by their identity.
+    It consists of the index that finds rows, the indexes that the loop updates and those updated after it, whether rows
+    are deleted, the writers, their programs, whether these divide (which may give null), and registers. It keeps the
+    plans alive, because it is cached by their identity.
     """
 
     plans: Sequence[object]

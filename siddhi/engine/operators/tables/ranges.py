@@ -1,4 +1,4 @@
-"""Which rows of a table can lie between bounds that events set: rows in order of an attribute, searched by bisection.
+"""Find the rows of a table within bounds that events set, by bisection over rows sorted by an attribute.
 
     T.v > low and T.v <= high        rows in order of T.v     1  2  2  5  9
     low = 1, high = 5                                            └─────┘
@@ -25,7 +25,7 @@ from siddhi.engine.tuning import MAX_PAIRS_AT_ONCE, MIN_INDEXED_PAIRS, MIN_RANGE
 from siddhi.language.ast import AttributeType
 
 NameOfRow = Callable[[model.TypedExpression], str | None]
-"""The attribute of the table's row that an expression is, None for every other expression."""
+"""The attribute of the table's row, if the expression is one, else None."""
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 Bound = tuple[str, ExpressionNode, AttributeType]
 """The comparison of the attribute with a value of the event, that value, and the type of the comparison."""
@@ -43,9 +43,9 @@ class RowRanges:
     def find(
         table: Table, parts: Sequence[model.TypedExpression], name_of: NameOfRow, compiler: ExpressionCompiler
     ) -> RowRanges | None:
-        """Return the bounds of the attribute with most of them among `parts`, all of which must be true.
+        """Return the bounds of the attribute with the most of them among `parts`, all of which must be true.
 
-        None without bounds.
+        Return None without bounds.
         """
         found: dict[str, list[Bound]] = {}
         for part in parts:
@@ -67,7 +67,7 @@ class RowRanges:
     def candidates(self, events: Evaluation, probes: Int64Array) -> Iterator[Pairs] | None:
         """Return the pairs of the events at `probes` and rows within their bounds, block by block.
 
-        None if comparing all pairs is cheaper, or if rows were changed in the step that reads them.
+        Return None if comparing all pairs is cheaper, or if rows were changed in the step that reads them.
         """
         rows = len(self.table)
         if len(probes) < MIN_RANGE_PROBES or len(probes) * rows < MIN_INDEXED_PAIRS or self.table.history is not None:
@@ -78,7 +78,7 @@ class RowRanges:
         order = np.argsort(values, kind="stable")
         bad = np.isnan(values) if values.dtype.kind == "f" else np.zeros(rows, dtype=np.bool_)
         bad = bad if valid is None else bad | ~valid
-        order = order[~bad[order]]  # null and NaN are within no bounds
+        order = order[~bad[order]]  # null and NaN are outside all bounds
         first, stop = self._between(events, values[order])
         counts = np.maximum(stop - first, 0)[probes]
         if 2 * int(counts.sum()) > len(probes) * rows:
@@ -118,7 +118,7 @@ class RowRanges:
             shifts = first[start:end] - (ends[start:end] - some - before)
             among = order[np.arange(total) + np.repeat(shifts, some)]
             keys = np.repeat(np.arange(end - start), some) * len(places) + among
-            keys.sort()  # by event, then as it meets the rows
+            keys.sort()  # by event, then in the order of its rows
             numbers, met = np.divmod(keys, len(places))
             yield Pairs(probes[start:end][numbers], places[met])
             start = end

@@ -64,7 +64,7 @@ class RowProgram(RegisterProgram):
         self.inputs: list[tuple[ExpressionNode, AttributeType]] = []
 
     def sets(self, name: str, value: model.TypedExpression) -> None:
-        """Attribute `name` of the row becomes `value`."""
+        """Add the assignment of `value` to the attribute `name` of the row."""
         wanted = self._table.types[name]
         register = self.register(value)
         if value.type in NUMERIC and wanted in NUMERIC:

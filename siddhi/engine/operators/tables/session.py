@@ -25,7 +25,7 @@ class SharedWriter(RowSource, Protocol):
 
     @property
     def plan(self) -> WritePlan | None:
-        """Return how compiled code carries out the query, None where it cannot."""
+        """Return how compiled code executes the query, None if it cannot."""
 
 
 class WriteSession:
@@ -43,13 +43,13 @@ class WriteSession:
         self._recorded = len(ranks) > len(writers)
         self._writes: list[Write] = []
         self._tried: list[Write] | None = None
-        """In rounds, the writes that are now in the table, of which `_first` do not depend on its contents."""
+        """In rounds, the writes that are now in the table; `_first` of them do not depend on its contents."""
         self._first = 0
         self._refused: list[tuple[int, int]] = []
 
     @classmethod
     def of(cls, writers: Mapping[int, SharedWriter], ranks: Mapping[int, int]) -> WriteSession | None:
-        """Return the session of queries that write one table, None where they find rows by several indexes."""
+        """Return the session of queries that write one table, None if they find rows by several indexes."""
         plans = [writer.plan for writer in writers.values()]
         indexes = {id(plan.keyed_by) for plan in plans if plan is not None and plan.keyed_by is not None}
         if len(indexes) > 1 or None in plans:
@@ -69,17 +69,17 @@ class WriteSession:
     # ---- rounds: writes that depend on what the table holds
 
     def has_writer_of(self, numbers: Set[int]) -> bool:
-        """Return whether one of the queries of these numbers writes the table."""
+        """Return whether one of the queries with these numbers writes the table."""
         return not numbers.isdisjoint(self._writers)
 
     def begin_rounds(self) -> None:
-        """Carry out the writes that are known; those that come now depend on what the table holds."""
+        """Execute the collected writes; further writes depend on the contents of the table."""
         writes, self._writes = self._writes, []
         self._first = len(writes)
         self._try(writes)
 
     def settle(self) -> bool:
-        """Return whether a round gave the writes that are in the table; else put its writes in their place."""
+        """Return whether a round gave the writes that are in the table; otherwise replace them by its writes."""
         assert self._tried is not None  # noqa: S101 - rounds have begun
         writes, self._writes = [*self._tried[: self._first], *self._writes], []
         if len(writes) == len(self._tried) and all(map(_alike, writes, self._tried)):
@@ -95,9 +95,9 @@ class WriteSession:
     # ---- one after the other
 
     def enter(self, number: int) -> None:
-        """Begin the query of that number; before it reads the table all pending writes are done.
+        """Enter the query with that number; before it reads the table all pending writes are executed.
 
-        In rounds it sees the writes of the round before.
+        In rounds it reads the writes of the previous round.
         """
         if number in self._ranks and (number not in self._writers or self._tried is not None):
             if self._tried is None:
@@ -106,7 +106,7 @@ class WriteSession:
                 self._table.history.rank = self._ranks[number]
 
     def close(self) -> list[tuple[int, int]]:
-        """Close the step, and return how many rows of which queries, by number, were refused."""
+        """Close the step, and return the number of refused rows of each query, by number."""
         if self._tried is None:
             self._carry_out()
         for writer in self._writers.values():
@@ -122,7 +122,7 @@ class WriteSession:
         self._note(writes, recorded=self._recorded)
 
     def _note(self, writes: Sequence[Write], *, recorded: bool) -> None:
-        """Carry out `writes`, and note how many rows were refused."""
+        """Execute `writes`, and add up the refused rows."""
         if not writes:
             return
         for write, refused in zip(writes, carry_out(self._table, writes, recorded=recorded), strict=True):
@@ -131,7 +131,7 @@ class WriteSession:
 
 
 def _alike(one: Write, other: Write) -> bool:
-    """Return whether two writes of one query write the same."""
+    """Return whether two writes of one query are the same."""
     before, now = one.batch, other.batch
     if one.writer is not other.writer or before.size != now.size or not np.array_equal(before.orders, now.orders):
         return False

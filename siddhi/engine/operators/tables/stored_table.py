@@ -41,7 +41,7 @@ class StoredTable(Table):
         self.arrow_schema = pa.schema([pa.field(name, ARROW_TYPES[type_]) for name, type_ in self.types.items()])
         self._changes: list[RowChange] = []
 
-    # ---- what queries change
+    # ---- changes by queries
 
     def take_changes(self) -> list[RowChange]:
         """Return the changes that queries have made since the last call, in order."""
@@ -70,7 +70,7 @@ class StoredTable(Table):
         columns = self.columns(places)
         return pa.record_batch([columns[name].to_arrow() for name in self.types], schema=self.arrow_schema)
 
-    # ---- what the store has
+    # ---- changes in the store
 
     def take_over(self, rows: pa.RecordBatch) -> None:
         """Replace the contents of the table by `rows`; of several with one primary key the first is kept."""
@@ -81,7 +81,7 @@ class StoredTable(Table):
         self._changes = told
 
     def repeat(self, changes: Iterable[RowChange]) -> None:
-        """Repeat `changes`, which were reported before, in order, as far as their rows are here.
+        """Repeat `changes`, which were reported before, in order, as far as their rows exist.
 
         Without a primary key this uses an index on all attributes. The index is dropped afterwards, as it would slow
         down every later change.
@@ -101,7 +101,7 @@ class StoredTable(Table):
         self._changes = told
 
     def _delete_alike(self, index: HashIndex, rows: pa.RecordBatch) -> None:
-        """Delete rows with the keys of `rows`: for each of these one row, as long as there are any."""
+        """Delete one row for each of `rows` with an equal key, as long as there are any."""
         keys = self.keys_of(index, self._columns(rows), rows.num_rows)
         while len(keys):
             keys, counts = np.unique(keys, axis=0, return_counts=True)

@@ -1,4 +1,4 @@
-"""An in-memory table: columns in which each row has its place, and hash indexes that find places again.
+"""An in-memory table: columns in which each row has a position, and hash indexes that find positions.
 
     place     0     1     2     3           alive   yes   no   yes   yes      (row 1 was deleted)
     symbol   'A'   'B'   'C'   'A'          index on symbol   A → 0, 3   C → 2
@@ -33,7 +33,7 @@ from siddhi.engine.operators.tables.write_kernels import LOG_LINES
 from siddhi.language.ast import AttributeType
 
 NO_VALIDITY: BoolArray = np.zeros((0, 0), dtype=np.bool_)
-"""The mask of a table without nulls except by their codes."""
+"""The mask of a table without nulls, except those that codes mark."""
 
 
 class Table:
@@ -65,12 +65,12 @@ class Table:
         self.log: Int64Array = np.zeros((LOG_LINES, 64), dtype=np.int64)
         self._heads = self._tails = NO_POSITIONS
         self.prepared: dict[tuple[int, ...], PreparedWrites] = {}
-        """What loops that write to the table know about their queries' plans."""
+        """The data that write loops need about their queries' plans."""
         self.indexes: dict[tuple[str, ...], HashIndex] = {}
         self.key = self.index_on(self.primary_key) if self.primary_key else None
 
     def _number_of_key(self) -> str | None:
-        """Return the number that is the whole primary key, None when that is anything else."""
+        """Return the number that is the whole primary key, None when it is anything else."""
         first, *others = self.primary_key or ("",)
         return first if not others and self.types.get(first) in NUMERIC else None
 
@@ -78,7 +78,7 @@ class Table:
         return self._count
 
     def keep_times(self) -> None:
-        """Keep the times at which rows come, in a table that is still empty."""
+        """Store the times at which rows arrive, in a table that is still empty."""
         if not self.keeps_times:
             self.keeps_times = True
             self._values = {}
@@ -88,11 +88,11 @@ class Table:
 
     @property
     def stored(self) -> dict[str, AttributeType]:
-        """The values stored for each row, in their order in `cells`."""
+        """Return the values stored for each row, in their order in `cells`."""
         return {**self.types, EVENT_TIMESTAMP: AttributeType.LONG} if self.keeps_times else self.types
 
     def _lay_out(self, room: int) -> None:
-        """Lay the rows out with this `room`, keeping their values.
+        """Allocate memory for `room` rows, keeping their values.
 
         Values are in the low bytes of their cells, where compiled loops find them; objects have arrays of their own.
         """
@@ -126,7 +126,7 @@ class Table:
             self.valid = np.ones(self.cells.shape, dtype=np.bool_)
 
     def _valid_of(self, name: str) -> BoolArray | None:
-        """Return where values of `name` are not null, None when no null was recorded.
+        """Return a mask of the values of `name` that are not null, None when no null was stored.
 
         Codes and objects mark nulls themselves.
         """
@@ -140,13 +140,13 @@ class Table:
         return list(self.stored).index(name)
 
     def places(self) -> Int64Array:
-        """Return the places of all rows, in the order in which they are met."""
+        """Return the positions of all rows, in the order in which events meet them."""
         places = self._places()
         return places if self._number is None else places[self._values[self._number][places].argsort(kind="stable")]
 
     def _places(self) -> Int64Array:
         """Return the places of all rows, in order of insertion."""
-        if self._count == self.used or self.history is not None:  # rows that are gone were there in this step
+        if self._count == self.used or self.history is not None:  # rows that are deleted existed earlier in this step
             return np.arange(self.used)
         return np.flatnonzero(self.alive[: self.used])
 
@@ -175,7 +175,7 @@ class Table:
     # ---- indexes
 
     def index_on(self, names: Sequence[str]) -> HashIndex:
-        """Return the index on these attributes, made when it is first asked for."""
+        """Return the index on these attributes, which is created on first use."""
         wanted = tuple(name for name in self.types if name in names)
         index = self.indexes.get(wanted)
         if index is None:
@@ -185,7 +185,7 @@ class Table:
         return index
 
     def known_index(self, names: Sequence[str]) -> HashIndex | None:
-        """Return the index on most of these attributes and on no others, None when there is none."""
+        """Return the index on the largest set of these attributes and on no others, None when there is none."""
         known = [index for index in self.indexes.values() if set(index.names) <= set(names)]
         return max(known, key=lambda index: len(index.names), default=None)
 
@@ -220,7 +220,7 @@ class Table:
         return places, fresh
 
     def _append(self, columns: Mapping[str, Column], size: int, done: HashIndex | None = None) -> None:
-        """Put rows behind all others; the index `done` knows them already."""
+        """Append rows; the index `done` contains them already."""
         start, stop = self.used, self.used + size
         self.make_room(stop)
         self.alive[start:stop] = True
@@ -236,11 +236,11 @@ class Table:
                 index.add(np.arange(start, stop), self.keys_of(index, columns, size))
 
     def _no_times(self, size: int) -> Column:
-        """Return the times of rows whose arrival is not known, as Siddhi shows them."""
+        """Return the times of rows whose arrival is unknown, as Siddhi shows them."""
         return Column(AttributeType.LONG, self.pool, np.full(size, -1, dtype=np.int64))
 
     def _set_valid(self, name: str, places: slice | Int64Array, column: Column) -> None:
-        """Record where the values of `column` that are now at `places` are null.
+        """Record where the new values of `column` at `places` are null.
 
         Codes and objects mark nulls themselves.
         """
@@ -261,9 +261,9 @@ class Table:
         self.drop_from_indexes(places)
 
     def update(self, places: Int64Array, changes: Mapping[str, Column]) -> int:
-        """Give the rows at `places`, each named once, the values of `changes`; return how many were refused.
+        """Set the values of `changes` in the rows at `places`, each named once; return how many were refused.
 
-        When the changes give a primary key that is in use, no row is changed.
+        When the changes set a primary key that is in use, no row is changed.
         """
         rekeyed = not changes.keys().isdisjoint(self.primary_key)
         if rekeyed and self.key is not None and self._collide(places, changes, self.key):
@@ -279,7 +279,7 @@ class Table:
         return 0
 
     def _collide(self, places: Int64Array, changes: Mapping[str, Column], key: HashIndex) -> bool:
-        """Return whether `changes` give two of the rows at `places` one key, or one of them that of another row."""
+        """Return whether `changes` give one of the rows at `places` the key of another row, there or elsewhere."""
         columns = self.columns(places, key.names) | {n: c for n, c in changes.items() if n in key.names}
         new = self.keys_of(key, columns, len(places))
         found, _ = key.first(new)
@@ -287,13 +287,13 @@ class Table:
         return len(np.unique(new, axis=0)) < len(new) or not np.isin(others, places).all()
 
     def heads_and_tails(self) -> tuple[Int64Array, Int64Array]:
-        """Return for each place the first and the last record about it, -1 for none."""
+        """Return for each position its first and its last record, -1 for none."""
         room = self.cells.shape[1]
         self._heads, self._tails = grown(self._heads, room, -1), grown(self._tails, room, -1)
         return self._heads, self._tails
 
     def take_up(self, used: int, count: int) -> None:
-        """Take over the result of a loop that wrote to the table: `count` rows at the first `used` places."""
+        """Take over the result of a write loop: `count` rows at the first `used` positions."""
         self.used, self._count = used, count
 
     def drop_from_indexes(self, places: Int64Array) -> None:
@@ -312,7 +312,7 @@ class Table:
             self.drop_from_indexes(history.gone)
 
     def undo(self) -> None:
-        """Take back what was written in this step, so that it can be written otherwise."""
+        """Undo the writes of this step, so that they can be repeated differently."""
         history, self.history = self.history, None
         if history is not None:
             history.undo(self.cells, self.valid, self.alive)

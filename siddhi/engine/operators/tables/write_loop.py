@@ -1,4 +1,4 @@
-"""Writes of whole batches in one loop of compiled code (`siddhi.engine.operators.tables.write_kernels`)."""
+"""Execute the writes of whole batches in one compiled loop (`siddhi.engine.operators.tables.write_kernels`)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class WritePlan(NamedTuple):
 
 
 class RowSource(Protocol):
-    """What converts events into rows: the end of a query that writes the table."""
+    """Converts events into rows: the end of a query that writes the table."""
 
     def outputs(self, batch: EventBatch) -> dict[str, Value]:
         """Return the output values that conditions and assignments read."""
@@ -75,11 +75,11 @@ class RowSource(Protocol):
         """Return the rows that the events are inserted as, by the table's attributes."""
 
     def keys(self, batch: EventBatch) -> tuple[Int64Array, BoolArray]:
-        """Return the keys by which the events find rows, and which of them have a null in it."""
+        """Return the keys by which the events find rows, and a mask of those that contain a null."""
 
 
 class Write(NamedTuple):
-    """A batch that `writer` writes; `rank` is the place of its query in the graph."""
+    """A batch that `writer` writes; `rank` is the position of its query in the graph."""
 
     writer: RowSource
     plan: WritePlan
@@ -88,7 +88,7 @@ class Write(NamedTuple):
 
 
 class _Load(NamedTuple):
-    """The events of one write, as the loop sees them."""
+    """The events of one write, in the form for the loop."""
 
     inputs: Int64Array
     inputs_valid: BoolArray
@@ -106,9 +106,9 @@ _TRUE_BY_DEFAULT = frozenset(_Load._fields.index(name) for name in ("inputs_vali
 
 
 def carry_out(table: Table, writes: Sequence[Write], *, recorded: bool = False) -> list[int]:
-    """Carry out the `writes` in the order of their events; return how many rows each was refused.
+    """Execute the `writes` in the order of their events; return how many rows of each were refused.
 
-    With `recorded` the table remembers until the end of the step what it held at which moment.
+    With `recorded` the table keeps its contents at each moment until the end of the step.
     """
     prepared = _prepare(table, writes)
     index, live, touched = prepared.lookup, prepared.live, prepared.touched
@@ -170,7 +170,7 @@ def carry_out(table: Table, writes: Sequence[Write], *, recorded: bool = False) 
 
 
 def _load(table: Table, write: Write, index: HashIndex | None) -> _Load:
-    """Return the load of a write; `index` is the one with which writes of the step find rows."""
+    """Return the load of a write; `index` is the one by which writes of the step find rows."""
     plan, batch, writer = write.plan, write.batch, write.writer
     size = batch.size
     inputs, inputs_valid = plan.program.values(batch, writer.outputs(batch))
@@ -190,7 +190,7 @@ def _load(table: Table, write: Write, index: HashIndex | None) -> _Load:
 
 
 def _cells(table: Table, columns: Mapping[str, Column], size: int) -> tuple[Int64Array, BoolArray]:
-    """Return the cells of rows with these `columns`, and where they are not null.
+    """Return the cells of rows with these `columns`, and a mask of those that are not null.
 
     The mask covers only nulls that codes do not mark.
     """
@@ -273,7 +273,7 @@ def _prepare(table: Table, writes: Sequence[Write]) -> PreparedWrites:
     key = (len(table.indexes), *(id(write.plan) for write in writes))
     prepared = table.prepared.get(key)
     if prepared is None:
-        if len(table.prepared) >= MAX_PREPARED_WRITES:  # questions from outside have plans of their own
+        if len(table.prepared) >= MAX_PREPARED_WRITES:  # on-demand queries have plans of their own
             table.prepared.clear()
         prepared = table.prepared[key] = _new_prepared(table, [write.plan for write in writes])
     return prepared

@@ -77,13 +77,13 @@ class TableWriter:
         self._compiler = compiler
 
     def _careful_matcher(self, output: model.AnalysedOutput, compiler: ExpressionCompiler) -> CarefulMatcher | None:
-        """Return what finds the rows where an event may fail, be it in `on` or in `set`."""
+        """Return the matcher for events that may fail, in `on` or in `set`."""
         if output.on is not None and any(node.can_fail for _, node in self.assignments):
             return CarefulMatcher(output.on, self.table, compiler)
         return CarefulMatcher.if_needed(output.on, self.table, compiler)
 
     def _replaces_rows(self, output: model.AnalysedOutput) -> bool:
-        """Return whether the event replaces the row with its own key, independent of `set` and `on`.
+        """Return whether the event replaces the row with its own key, whatever `set` and `on` are.
 
         As in Siddhi, an `update or insert` by the whole primary key does, unless `set` reads stored values.
         """
@@ -101,7 +101,7 @@ class TableWriter:
         return settled
 
     def _inserts_what_it_asks_for(self) -> bool:
-        """Return whether an event looks for exactly the rows with the key that it would be inserted with."""
+        """Return whether an event looks up exactly the rows with the key that it would be inserted with."""
         matcher = self.matcher
         same = all(
             isinstance(probe, model.OutputValue) and probe.name == self.inserted.get(name)
@@ -136,12 +136,12 @@ class TableWriter:
 
     @property
     def shares(self) -> bool:
-        """Whether others may change and read the table in the same step."""
+        """Return whether several queries may change and read the table in the same step."""
         plan = self.plan
         return plan is not None and all(plan.changed.isdisjoint(index) for index in self.table.indexes)
 
     def keys(self, batch: EventBatch) -> tuple[Int64Array, BoolArray]:
-        """Return the keys of the index of the plan that events ask for, and which of them find nothing."""
+        """Return the keys of the plan's index that events look up, and a mask of those that find nothing."""
         if self._replaces:
             assert self.table.key is not None  # noqa: S101 - what replaces rows has a primary key
             return self.table.keys_of(self.table.key, self.as_rows(batch), batch.size), NO_MASK
@@ -170,7 +170,7 @@ class TableWriter:
             try:
                 return self._write_at_once(batch)
             except _EventFailedError:
-                pass  # the table is as it was: the events are looked at one by one
+                pass  # the table is unchanged: write the events one by one
         return sum(self._write_carefully(self._careful, chunk, step) for chunk in split_chunks(batch))
 
     def _write_at_once(self, batch: EventBatch) -> int:
@@ -271,7 +271,7 @@ class TableWriter:
         return any(column.valid is not None for column in columns)
 
     def _upsert_by_key(self, batch: EventBatch) -> int:
-        """Return the first event of a key that is not there is inserted; the others update all rows of their key."""
+        """Insert the first event of each new key; the others update all rows of their key."""
         index = self.matcher.index
         assert index is not None  # noqa: S101 - a condition that is all equality has one
         columns = self.as_rows(batch)
@@ -330,7 +330,7 @@ class TableWriter:
         if not len(pairs.places):
             return 0
         if not self.reads:
-            changes = self._changes(batch, pairs.probes, pairs.places)  # also of events that others make forgotten
+            changes = self._changes(batch, pairs.probes, pairs.places)  # also for events whose changes are overwritten
             if len(pairs.places) == 1:
                 return self.table.update(pairs.places, changes)
             last = _last_of_each(pairs.places)
@@ -371,9 +371,9 @@ class TableWriter:
         return self.table.update(places, changes) if changes else 0
 
     def _changes(self, batch: EventBatch, probes: Int64Array, places: Int64Array) -> dict[str, Column]:
-        """Return the values of the assignments, each seeing the changes that earlier ones made to its row.
+        """Return the values of the assignments, each based on earlier changes of its row.
 
-        Raise `_EventFailedError` where one fails that may; it has the values of those before it.
+        Raise `_EventFailedError` if one fails; it has the values of those before it.
         """
         events = batch.take(probes)
         stored = self.table.columns(places, self.reads)
@@ -395,7 +395,7 @@ class TableWriter:
         return changes
 
     def _column(self, value: Value, type_: AttributeType, wanted: AttributeType, size: int) -> Column:
-        """Return `value` as the table's type; numbers of other types are widened or cut."""
+        """Return `value` as the table's type; numbers of other types are widened or truncated."""
         if type_ in NUMERIC and wanted in NUMERIC:
             return to_column(Value(as_type(value.values, wanted), value.valid), wanted, self.table.pool, size)
         column = to_column(value, type_, self.table.pool, size)
@@ -403,7 +403,7 @@ class TableWriter:
 
 
 def _last_of_each(places: Int64Array) -> Int64Array:
-    """Return where each of `places` occurs for the last time."""
+    """Return the last position of each of `places`."""
     order: Int64Array = np.argsort(places, kind="stable")
     sorted_places = places[order]
     last: Int64Array = order[np.append(sorted_places[1:] != sorted_places[:-1], True)]

@@ -1,1 +1,1 @@
-"""The contract of windows and the parts from which windows are built."""
+"""The interface of windows, and their common parts."""

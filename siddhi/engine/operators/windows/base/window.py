@@ -1,4 +1,4 @@
-"""The contract of windows and what they are built from."""
+"""The interface of windows, and the context for building them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from siddhi.engine.operators.expressions.leaves import scalar_or_none
 from siddhi.language.ast import AttributeType
 
 BEYOND_REACH = 1 << 61
-"""Milliseconds that no event's time comes near to: two such numbers can be added without leaving a long."""
+"""Milliseconds far beyond the time of any event: two such numbers can be added without overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,35 +50,34 @@ class WindowContext:
         return tuple(self.compiler.compile(argument) for argument in self.call.arguments)
 
     def constants(self) -> list[object]:
-        """Return the plain values of the arguments, None for those that are no constants.
+        """Return the plain values of the arguments, None for those that are not constants.
 
-        A time or number beyond the range of any window is `BEYOND_REACH`, so that an event's time and a duration can
-        be added.
+        A time or number beyond the range of any window is `BEYOND_REACH`, so that an event's time and a duration can be
+        added.
         """
         return [saturated(scalar_or_none(node)) for node in self.arguments()]
 
 
 def saturated(value: object) -> object:
-    """Return `value`, or `BEYOND_REACH` for whole numbers that are larger."""
+    """Return `value`, or `BEYOND_REACH` for larger integers."""
     return min(value, BEYOND_REACH) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 class WindowOperator(Operator):
-    """A window, which takes current rows and returns current, expired and reset rows in chunks.
+    """A window, which receives current rows and returns current, expired and reset rows in chunks.
 
-    Timestamps of expired rows are the time of expiry (see `note_look`).
-
-    The rows of a window are in `store`; `look` shows them to joins, `contents` to on-demand queries.
-    `expires_if_wanted` marks windows that need not emit expired events where these are neither subtracted nor shown.
+    Timestamps of expired rows are the time of expiry (see `note_look`). The rows of a window are in `store`; joins read
+    them with `look`, on-demand queries with `contents`. `expires_if_wanted` marks windows that need not emit expired
+    events if these are neither subtracted nor shown.
     """
 
     expires_if_wanted = False
     tells_moves = False
-    """Whether it shows exactly the rows that it has emitted as current and not yet as expired."""
+    """Whether a read shows exactly the rows that were emitted as current and not yet as expired."""
     keeps_moves = False
-    """Whether `moves` keeps the rows that it emitted last."""
+    """Whether `moves` keeps the last output."""
     moves: Int64Array = np.empty((6, 0), dtype=np.int64)
-    """The emission of the last step (`siddhi.engine.operators.windows.base.emission`), if that is kept."""
+    """The emission of the last step (`siddhi.engine.operators.windows.base.emission`), if it is kept."""
     shows_rows = True
     """Whether a read of the window shows rows."""
     store: RowStore
@@ -102,7 +101,7 @@ class WindowOperator(Operator):
     def look(self) -> tuple[Int64Array, dict[str, Column]]:
         """Return the rows as `contents` does, for a query of the app.
 
-        The window may treat rows that were seen differently from then on.
+        The window may treat rows that were read differently from then on.
         """
         sequences = self.visible()
         if len(sequences):
@@ -119,7 +118,7 @@ class WindowOperator(Operator):
     def ranks_lately(self, rows: Int64Array) -> tuple[Int64Array, bool] | None:
         """Return the positions of these rows in a read since the first row has left, and whether one had left before.
 
-        None for windows that always show rows in the order of their arrival.
+        Return None for windows that always show rows in order of arrival.
         """
         return None
 
@@ -137,7 +136,7 @@ class WindowOperator(Operator):
 
     @abstractmethod
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        """Return the rows that `batch` (current rows only) and due timers make the window return."""
+        """Return the output for `batch` (current rows only) and due timers."""
 
     def state_size(self) -> StateSize:
         return StateSize(rows=self.store.end - self.store.first, bytes=held_bytes(self))
@@ -150,7 +149,7 @@ class WindowOperator(Operator):
         self.restore_own(state["own"])
 
     def own_state(self) -> State:
-        """Return what the window remembers besides its rows."""
+        """Return the window's state besides its rows."""
         return None
 
     def restore_own(self, state: State) -> None:

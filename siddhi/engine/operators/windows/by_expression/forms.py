@@ -26,14 +26,17 @@ _NAME = "CompiledExpressionWindow"
 
 @WINDOWS.register("expression")
 def expression(context: WindowContext) -> WindowOperator:
-    """Return the window: the oldest events leave until the expression holds; the newcomer itself may leave at once."""
+    """Return the sliding window: the oldest events leave until the expression is true.
+
+    The new event itself may leave at once.
+    """
     made = _compiled(context, batches=False)
     return context.operator.choices.applicable("input", _NAME, made) or ExpressionWindow(context)
 
 
 @WINDOWS.register("expressionBatch")
 def expression_batch(context: WindowContext) -> WindowOperator:
-    """Return the window of batches, ended by an event for which the expression is false."""
+    """Return the window of batches, each ended by an event for which the expression is false."""
     made = _compiled(context, batches=True)
     return context.operator.choices.applicable("input", _NAME, made) or ExpressionBatchWindow(context)
 
@@ -59,5 +62,5 @@ def _compiled(context: WindowContext, *, batches: bool) -> CompiledExpressionWin
 
 
 def _varies(expression: model.TypedExpression) -> bool:
-    """Return whether `expression` calls what has another value each time."""
+    """Return whether `expression` calls a function with varying results."""
     return any(isinstance(part, model.Call) and not part.arguments for part in walk(expression))

@@ -1,6 +1,6 @@
-"""Windows by an expression that are asked about one event after the other.
+"""Expression windows that are evaluated event by event.
 
-They take expressions that come with the events, and those that the compiled loop cannot evaluate.
+They support expressions that are attributes of the events, and those that the compiled loop cannot evaluate.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _FRESH = np.ones(1, dtype=np.bool_)
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A view of a window: the slots of an event and of the ends of the window.
+    """A view of a window for an evaluation: the slots of an event and of the ends of the window.
 
-    The event comes (current), leaves (expired) or is reset.
+    The event arrives (current), leaves (expired) or is reset.
     """
 
     slot: int
@@ -52,8 +52,8 @@ class Look:
 class Condition:
     """One expression over a window's events, with the state of its aggregates.
 
-    With aggregates behind `and` or `or`, each side is a separate condition: as in Siddhi, the right one processes no
-    event and no reset if the left one decides.
+    With aggregates on the right of `and` or `or`, each side is a separate condition: as in Siddhi, the right one
+    processes no event and no reset if the left one decides.
     """
 
     def __init__(self, expression: model.TypedExpression, context: OperatorContext) -> None:
@@ -70,7 +70,7 @@ class Condition:
         self.read = references([expression])
 
     def holds(self, window: ExpressionWindowBase, look: Look) -> bool:
-        """Return whether the expression is true at `look`, which its aggregates count."""
+        """Return whether the expression is true for `look`, which its aggregates process."""
         if self.sides:
             left, right = self.sides
             return right.holds(window, look) if left.holds(window, look) is self.conjunction else not self.conjunction
@@ -125,7 +125,7 @@ class WindowExpression(Stateful):
         return None if text is None else analyse_window_condition(text, self.schema, 0, builtin_registry())
 
     def begin(self, text: str | None, expression: model.TypedExpression | None) -> None:
-        """Use `expression`, which is the one of `text`, from now on."""
+        """Use `expression`, parsed from `text`, from now on."""
         self.text = text
         self.condition = None if expression is None else Condition(expression, self.context)
 
@@ -141,7 +141,10 @@ class WindowExpression(Stateful):
 
 
 class ExpressionWindowBase(RowWindow):
-    """Holds the slots of its events in `queue`; a changed expression text is tried on the held events one by one."""
+    """Stores the slots of its events in `queue`.
+
+    A changed expression text is evaluated on the stored events one by one.
+    """
 
     def __init__(self, context: WindowContext) -> None:
         call = context.call
@@ -198,7 +201,7 @@ class ExpressionWindowBase(RowWindow):
 
     @abstractmethod
     def changed(self, out: Emission) -> None:
-        """Process the rows held when the expression has changed."""
+        """Process the stored rows after a change of the expression."""
 
     def held(self) -> list[int]:
         return self.queue
@@ -221,7 +224,7 @@ class ExpressionWindowBase(RowWindow):
 
 
 def _expression_of(call: model.HandlerCall, context: OperatorContext) -> tuple[WindowExpression, bool]:
-    """Return the expression of a window made from `call`, and whether no other window shares it."""
+    """Return the expression of a window created from `call`, and whether no other window shares it."""
     if context.common is None or not spans_keys(call):
         return WindowExpression(call, context), True
     found = context.common.setdefault(id(call), WindowExpression(call, context))
@@ -230,7 +233,7 @@ def _expression_of(call: model.HandlerCall, context: OperatorContext) -> tuple[W
 
 
 class ExpressionWindow(ExpressionWindowBase):
-    """The oldest events leave until the expression holds; the newcomer itself may leave at once."""
+    """A window that its oldest events leave until the expression is true; the new event itself may leave at once."""
 
     def take(self, event: Arrival, out: Emission) -> None:
         self._admit(event.slot, out)
@@ -255,13 +258,11 @@ class ExpressionWindow(ExpressionWindowBase):
 
 
 class ExpressionBatchWindow(ExpressionWindowBase):
-    """A window of batches, ended by an event for which the expression is false.
+    """A window of batches, each ended by an event for which the expression is false.
 
-    The event opens the next batch or, if included, is the last of its batch.
-
-    Aggregates in the expression restart with that event either way, as in Siddhi. Streaming passes events at once and
-    only their expiry is a batch. Events that were seen while they waited leave with their own timestamps and never
-    expire, as in Siddhi.
+    The event opens the next batch or, if included, is the last of its batch. Aggregates in the expression restart with
+    that event either way, as in Siddhi. Streaming emits events at once and only their expiry is a batch. Events that
+    were read while they waited are emitted with their own timestamps and never expire, as in Siddhi.
     """
 
     def __init__(self, context: WindowContext) -> None:
@@ -321,9 +322,9 @@ class ExpressionBatchWindow(ExpressionWindowBase):
         return bool(self.including.truth(Evaluation(event))[0])
 
     def _let_pass(self, slot: int, out: Emission) -> None:
-        """Emit an event for which the expression is false with nothing in front of it.
+        """Emit an event for which the expression is false without preceding events.
 
-        It expires before it comes, and is not held.
+        It expires before it is emitted, and is not stored.
         """
         self._expire([*self.last, slot], out)
         out.current(slot, out.clock)
@@ -333,7 +334,7 @@ class ExpressionBatchWindow(ExpressionWindowBase):
         """Expire the last batch and replace it by `batch`.
 
         Events of a batch get the clock as timestamp, except for those that were read and the one that ends it. There is
-        no reset: what expires is subtracted.
+        no reset: expired events are subtracted.
         """
         self._expire(self.last, out)
         seen, self.last = batch[: self.seen], batch[self.seen :]
@@ -359,9 +360,9 @@ class ExpressionBatchWindow(ExpressionWindowBase):
                 self._admit(slot, timestamp, out)
 
     def _readmit(self, slot: int, timestamp: int, now: int) -> None:
-        """Test a held event, which has passed already, again with the new expression.
+        """Test a stored event, which was emitted already, again with the new expression.
 
-        Events that expire by that are emitted in front of the event with the new expression. The event that ends its
+        Events that expire as a result are emitted before the event with the new expression. The event that ends its
         batch keeps its timestamp, as in Siddhi.
         """
         front = self._ended_by(slot)
@@ -371,7 +372,7 @@ class ExpressionBatchWindow(ExpressionWindowBase):
                 self._due.append((slot, timestamp))
 
     def held(self) -> list[int]:
-        """Return the rows that readers see: none in a streaming window, as in Siddhi."""
+        """Return the rows that a read shows: none in a streaming window, as in Siddhi."""
         return [] if self.streaming else super().held()
 
     def look(self) -> tuple[Int64Array, dict[str, Column]]:

@@ -1,6 +1,6 @@
 """The expression of a window as programs for the compiled loop.
 
-Everything that depends on one event only is computed for whole batches on arrival, and stored with the event:
+Values that depend on one event only are computed for whole batches on arrival, and stored with the event:
 
     count() <= 20 and last.price - first.price < 5      side 0    AGGREGATE count    CONSTANT 20   MOST_I
                                                         side 1    LAST price    FIRST price    SUB_F    CONSTANT 5  …
@@ -51,8 +51,8 @@ class ConditionProgram(RegisterProgram):
     """The programs of all sides of a window's expression.
 
     `values` are computed for each event, `constants` for each step, `members` are the aggregates, whose arguments are
-    the values at `arguments`. `sides` are (n, 8): the aggregates, loads and instructions of each, from and to, and the
-    next sides if it is true and false. `loads` are (n, 2): the source of an input, and its number.
+    the values at `arguments`. `sides` are (n, 8): the bounds of the aggregates, loads and instructions of each side,
+    and the next sides if it is true and false. `loads` are (n, 2): the source of an input, and its number.
 
     Raises:
         NoProgramError: the loop cannot evaluate the expression.
@@ -73,7 +73,7 @@ class ConditionProgram(RegisterProgram):
         self.loads: Int64Array = np.array(self._loads or np.zeros((0, 2)), dtype=np.int64).reshape(-1, 2)
 
     def _write(self, expression: model.TypedExpression, when_true: int, when_false: int) -> None:
-        """Write the sides of `expression`, the first one next."""
+        """Add the sides of `expression`, the first one next."""
         if isinstance(expression, model.Logical) and has_aggregate(expression.right):
             behind = len(self._sides) + _sides_of(expression.left)
             outcomes = (behind, when_false) if expression.operator == "and" else (when_true, behind)
@@ -125,7 +125,7 @@ class ConditionProgram(RegisterProgram):
             raise NoProgramError("it reads a value of type object")
         for part in walk(expression):
             if isinstance(part, model.Call) and (part.script is not None or not part.arguments):
-                raise NoProgramError(f"'{part.name}' has another value each time")
+                raise NoProgramError(f"'{part.name}' returns varying values")
         node = self._compiler.compile(expression)
         if node.can_fail or node.stateful:
             raise NoProgramError("it may fail or keeps state")
@@ -151,7 +151,7 @@ class ConditionProgram(RegisterProgram):
             values[place, slots], valid[place, slots] = _computed(node, type_, evaluation)
 
     def constant_values(self, batch: EventBatch) -> tuple[Int64Array, BoolArray]:
-        """Return the constants, and which of them are not null; codes of strings may be others in each step."""
+        """Return the constants, and a mask of those that are not null; codes of strings may change between steps."""
         one = Evaluation(batch.slice(0, 1))
         found = [_computed(node, type_, one) for node, type_ in self.constants]
         values: Int64Array = np.array([line[0] for line, _ in found], dtype=np.int64)
@@ -175,7 +175,7 @@ def _sides_of(expression: model.TypedExpression) -> int:
 
 
 def _events_in(expression: model.TypedExpression) -> set[int]:
-    """Return which of a window's events `expression` reads: the one that is looked at, the first, the last."""
+    """Return which of a window's events `expression` reads: the event under test, the first, the last."""
     events: set[int] = set()
     for part in walk(expression):
         if isinstance(part, model.InTable) or (isinstance(part, model.AttributeValue) and part.all_events):

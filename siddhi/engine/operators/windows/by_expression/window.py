@@ -1,4 +1,4 @@
-"""Windows by an expression that one compiled loop evaluates, of all instances of a partition at once."""
+"""Expression windows evaluated by one compiled loop, for all instances of a partition at once."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _NO_VALIDITY: BoolArray = np.zeros((0, 0), BOOL)
 
 
 class CompiledExpressionWindow(KeyedWindow):
-    """`expression` and, with `batches`, `expressionBatch`.
+    """The windows `expression` and, with `batches`, `expressionBatch`.
 
-    With `streaming` events of a batch pass at once; `including` says of the event that ends a batch whether it is the
-    last of it. The aggregates of the expression run over the events of all instances, as in Siddhi.
+    With `streaming` events of a batch are emitted at once; `including` determines whether the event that ends a batch
+    is the last of it. The aggregates of the expression run over the events of all instances, as in Siddhi.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class CompiledExpressionWindow(KeyedWindow):
         self._compute(batch, slots)
         program, sums = self._program, self._sums
         if program.members:
-            self._run[IN_RUNS] = 1  # aggregates see the events of all instances as they come
+            self._run[IN_RUNS] = 1  # aggregates process the events of all instances in order of arrival
         sums.take_room(2 * batch.size)
         constants, constants_valid = program.constant_values(batch)
         walk_by_expression(
@@ -94,7 +94,7 @@ class CompiledExpressionWindow(KeyedWindow):
         )  # fmt: skip
 
     def _compute(self, batch: EventBatch, slots: Int64Array) -> None:
-        """Compute what the expression reads of each event of `batch`, which are in `slots`."""
+        """Compute the values that the expression reads of each event of `batch`, in `slots`."""
         used, room = self.slots.used, self._values.shape[1]
         if used > room:
             values, valid = self._values, self._valid
@@ -119,10 +119,10 @@ class CompiledExpressionWindow(KeyedWindow):
             lines[place, at.MASK] = 0 if type_ is AttributeType.STRING else valid + room * place
         return lines
 
-    # ---- a look
+    # ---- reads
 
     def visible(self) -> Int64Array:
-        """Return the slots of the rows that readers see: none in a streaming window, as in Siddhi."""
+        """Return the slots of the rows that a read shows: none in a streaming window, as in Siddhi."""
         return NO_POSITIONS if self._streaming else super().visible()
 
     def look(self) -> tuple[Int64Array, dict[str, Column]]:

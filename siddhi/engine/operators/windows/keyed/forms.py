@@ -1,4 +1,4 @@
-"""The windows that are keyed windows with a plan.
+"""The windows implemented as keyed windows.
 
     delay(10)         clock   0    4    10   14
                       in      a    b
@@ -50,11 +50,11 @@ from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 from siddhi.language.ast import AttributeType
 
 _WIDEST = 2**31 - 1
-"""A bucket has no more events, even where no error at all is allowed."""
+"""The maximum size of a bucket, even if no error at all is allowed."""
 
 
 def whole(constant: object) -> int:
-    """Return a constant of whatever type as a whole number."""
+    """Return a constant of any numeric type as an integer."""
     return int(str(constant))
 
 
@@ -180,8 +180,8 @@ def _texts_of(nodes: Sequence[ExpressionNode]) -> Text:
 def _counted(context: WindowContext) -> tuple[list[object], Owners]:
     """Return the numbers among the arguments, and the keys.
 
-    Without attributes the keys are those that the query selects unchanged, as in Siddhi: all events have one key when
-    it selects none.
+    Without attributes the keys are those that the query selects unchanged, as in Siddhi: all events have the same key
+    when it selects none.
     """
     nodes = context.arguments()
     numbers = [scalar_or_none(node) for node in nodes if scalar_or_none(node) is not None]

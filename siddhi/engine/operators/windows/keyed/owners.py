@@ -17,14 +17,14 @@ from siddhi.engine.operators.expressions.evaluation import Evaluation, Expressio
 from siddhi.language.ast import AttributeType
 
 Text = Callable[[Sequence[tuple[object, ...]]], list[str]]
-"""The texts by which keys are told apart, of the values of each."""
+"""The texts that identify keys, from their values."""
 
 
 class Owners:
     """The numbers of the keys of each instance.
 
-    A key is the values of `nodes`; with `text`, what that makes of them. Where keys are texts a Java hash map of them
-    may decide an order: `hashes` has their hash codes.
+    A key consists of the values of `nodes` or, with `text`, the text of these. If keys are texts, the order of a Java
+    hash map of them may matter: `hashes` has their hash codes.
     """
 
     def __init__(self, nodes: Sequence[ExpressionNode], pool: StringPool, text: Text | None = None) -> None:
@@ -53,7 +53,7 @@ class Owners:
         return self._table.ids(np.column_stack([instances, *parts]))
 
     def _codes_of_texts(self, text: Text, columns: list[Column], parts: list[Int64Array], size: int) -> Int64Array:
-        """Return the code of each row's text. Rows with equal values are asked for but once."""
+        """Return the code of each row's text. The text is computed once for equal values."""
         if len(parts) == 1 and columns[0].type is AttributeType.STRING:
             (codes,) = parts
             nulls = codes == NULL_CODE
@@ -79,7 +79,7 @@ class Owners:
         self._table.restore(self._table.keys[kept].copy())
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        """Return the keys of all `states`, of instances that are called otherwise, one after the other."""
+        """Return the keys of all `states`, whose instances get other numbers, one after the other."""
         instances = [numbers[state[0]] for state, numbers in zip(states, ids, strict=True)]
         parts: list[State] = [np.concatenate(instances)]
         for place, coded in enumerate(self._coded, start=1):
@@ -100,7 +100,7 @@ _CODED = (AttributeType.STRING, AttributeType.OBJECT)
 
 
 def _bits(column: Column, pool: StringPool) -> Int64Array:
-    """Return the values as numbers that are equal where these are."""
+    """Return numbers that are equal exactly where the values are."""
     if column.type is AttributeType.STRING:
         return column.values.astype(np.int64, copy=False)
     if column.type is AttributeType.OBJECT:

@@ -1,4 +1,4 @@
-"""Numbers in the order of the values by which rows are sorted."""
+"""Numbers with the same order as the values by which rows are sorted."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _MAGNITUDE = np.int64(_LAST)
 
 
 class SortLines:
-    """Gives the numbers of rows for `keys`, each a value and whether the greatest comes first.
+    """Returns the numbers of rows for `keys`, each a value and whether the greatest comes first.
 
-    Those of strings are their ranks among all strings that rows have, which change with every new one.
+    The numbers of strings are their ranks among all strings of the rows, which change with every new one.
     """
 
     def __init__(self, keys: Sequence[tuple[ExpressionNode, bool]], pool: StringPool) -> None:
@@ -68,12 +68,12 @@ class SortLines:
         return ranks
 
     def restored(self) -> None:
-        """Note that codes may belong to other strings now."""
+        """Record that codes may belong to other strings now."""
         self._ranks = {}
 
 
 def _whole(values: AnyArray) -> Int64Array:
-    """Return numbers as whole ones of the same order."""
+    """Return integers with the same order as numbers."""
     if values.dtype.kind != "f":
         return values.astype(np.int64)
     bits: Int64Array = (values.astype(np.float64) + 0.0).view(np.int64)

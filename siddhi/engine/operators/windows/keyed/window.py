@@ -1,4 +1,4 @@
-"""A window that is written for n keys: the state of all instances of a partition, and of all keys in them, in one."""
+"""A window for n keys: one state for all instances of a partition and all their keys."""
 
 from __future__ import annotations
 
@@ -103,14 +103,14 @@ from siddhi.engine.tuning import MIN_FORGOTTEN_OWNERS
 from siddhi.language.ast import AttributeType
 
 WINDOW_SLOT = "@slot"
-"""The column of the slots of rows in their window, where it tells them."""
+"""The column with the slots of rows in their window, if it reports them."""
 _LONG_AGO = np.iinfo(np.int64).min
 _NO_HOLDINGS = frozenset({LENGTH_KIND, SORT_KIND, EVER_KIND, FIRST_KIND, UNIQUE_LENGTH_KIND})
-"""Windows that let out no more than three rows for each that comes."""
+"""Windows that emit at most three rows for each arrival."""
 _EXPIRING_IF_WANTED = frozenset({BATCH_KIND, EXTERNAL_BATCH_KIND, LENGTH_BATCH_KIND, TIME_BATCH_KIND})
-"""Kinds of which the windows for one instance have `expires_if_wanted`."""
+"""Kinds whose windows for one instance have `expires_if_wanted`."""
 _NOTING = frozenset({BATCH_KIND, LENGTH_BATCH_KIND, LENGTH_STREAM_KIND, TIME_BATCH_KIND, TIME_STREAM_KIND})
-"""Windows of which rows that were seen expire with their own time."""
+"""Windows in which rows that were read expire with their own time."""
 _BY_ARRIVAL = frozenset({TIME_KIND, EXTERNAL_TIME_KIND, DELAY_KIND})
 _BY_LIST = frozenset(
     {LENGTH_KIND, TIME_LENGTH_KIND, LENGTH_STREAM_KIND, TIME_STREAM_KIND, EVER_KIND, FIRST_KIND, UNIQUE_LENGTH_KIND,
@@ -121,7 +121,7 @@ _MOVING = frozenset(
      UNIQUE_TIME_KIND, UNIQUE_LENGTH_BATCH_KIND, UNIQUE_TIME_BATCH_KIND, UNIQUE_TIME_LENGTH_BATCH_KIND,
      EXPRESSION_KIND}
 )  # fmt: skip
-"""Windows that show the rows that they have let out as current and not as expired."""
+"""Windows that show the rows that they have emitted as current and not as expired."""
 _FORGETTING = frozenset(
     {UNIQUE_LENGTH_KIND, UNIQUE_TIME_KIND, UNIQUE_LENGTH_BATCH_KIND, UNIQUE_TIME_BATCH_KIND,
      UNIQUE_TIME_LENGTH_BATCH_KIND, FREQUENT_KIND, LOSSY_KIND, SESSION_KIND}
@@ -133,9 +133,9 @@ class Plan:
     """The kind of a window and its settings.
 
     `span` and `length` are its time and its number of rows, `origin` (None: not aligned) is the start from which
-    batches are counted; with `forgets` a window drops what others would keep. `owners` numbers its keys, `lines`
-    gives the numbers by which rows are sorted, (n, rows); without it that is their timestamp. `accepted` leaves the
-    rows that can come. `ticks` are the times of timers that the clocks of a step need; `restored` is called when
+    batches are counted; with `forgets` a window drops rows that others would keep. `owners` numbers its keys, `lines`
+    returns the numbers by which rows are sorted, (n, rows); by default that is their timestamp. `accepted` returns the
+    rows that may arrive. `ticks` are the times of timers that the clocks of a step need; `restored` is called when
     codes of strings may have changed.
     """
 
@@ -155,7 +155,7 @@ class Plan:
 
 
 def _fresh(count: int) -> Int64Array:
-    """Return the cells of so many owners that hold nothing."""
+    """Return the cells of so many owners without rows."""
     cells: Int64Array = np.zeros((count, WIDTH), INT64)
     cells[:, :SLOT_COLUMNS] = cells[:, VALID] = -1
     cells[:, TIMER] = cells[:, BOUNDARY] = NEVER
@@ -180,7 +180,7 @@ def _wider(lines: Int64Array, count: int) -> Int64Array:
 
 
 class KeyedWindow(WindowOperator):
-    """Takes rows of all instances in one loop (`siddhi.engine.operators.windows.keyed.walk`)."""
+    """Processes rows of all instances in one loop (`siddhi.engine.operators.windows.keyed.walk`)."""
 
     execution = Execution.COMPILED
 
@@ -214,11 +214,11 @@ class KeyedWindow(WindowOperator):
         return self.plan.kind in _MOVING
 
     def tell_moves(self) -> None:
-        """Let rows out that come and leave in silence, too, and tell the slot of each row."""
+        """Emit rows that arrive and leave silently, too, with the slot of each row."""
         self._param[TELLS] = 1
 
     def sorted_instances(self) -> BoolArray:
-        """Return which instances show their rows in order: those that were full once."""
+        """Return which instances show their rows in order: those that were full at some time."""
         full: BoolArray = self._cells[:, NEWEST] != _LONG_AGO
         return full
 
@@ -251,7 +251,7 @@ class KeyedWindow(WindowOperator):
         return result
 
     def run_loop(self, batch: EventBatch, step: Step, slots: Int64Array, ranks: Int64Array, out: Int64Array) -> None:
-        """Have the loop take the rows of `batch`, which lie in `slots`, and write what it lets out."""
+        """Run the loop over the rows of `batch`, which are in `slots`, and write its output."""
         plan = self.plan
         ticks = NO_POSITIONS if plan.ticks is None or not batch.size else plan.ticks(batch.clocks)
         walk(
@@ -262,7 +262,7 @@ class KeyedWindow(WindowOperator):
         )  # fmt: skip
 
     def _take_in(self, batch: EventBatch) -> Int64Array:
-        """Return the slots of rows that come."""
+        """Return the slots of arriving rows."""
         plan, run = self.plan, self._run
         size = batch.size
         if plan.kind in _FORGETTING and plan.owners is not None and plan.owners.count >= self._look_at:
@@ -288,7 +288,7 @@ class KeyedWindow(WindowOperator):
     def codes_of(self, place: int, slots: Int64Array, codes: Int64Array) -> Int64Array:
         """Return the codes of the strings by which rows are sorted at `place`, by slot.
 
-        The codes of those in `slots` are `codes`.
+        The rows in `slots` have the codes `codes`.
         """
         kept = grown(self._codes.get(place, NO_POSITIONS), self.slots.used, NULL_CODE)
         kept[slots] = codes
@@ -323,7 +323,7 @@ class KeyedWindow(WindowOperator):
     def _in_turn(self, lines: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Return the rows in the order in which the instances released them, and their chunks, each of one instance.
 
-        Rows that came together keep their order.
+        Rows of one chunk keep their order.
         """
         orders, clocks, whose = lines[ORDER], lines[CLOCK], lines[WHOSE]
         tied = (orders[1:] == orders[:-1]) & (clocks[1:] == clocks[:-1])
@@ -344,10 +344,10 @@ class KeyedWindow(WindowOperator):
     def next_deadline_ms(self) -> int | None:
         return int(self._timers[DUE, 0]) if self._run[TIMERS] else None
 
-    # ---- a look
+    # ---- reads
 
     def visible(self) -> Int64Array:
-        """Return the slots of the rows that a look into the window, which has one instance, shows."""
+        """Return the slots of the rows that a read of the window, which has one instance, shows."""
         kind = self.plan.kind
         if not self.shows_rows:
             return NO_POSITIONS
@@ -387,7 +387,7 @@ class KeyedWindow(WindowOperator):
             slots = np.union1d(shown, left)
             return slots[np.argsort(self.rows[ARRIVAL, slots])]
         old = np.concatenate([left[~np.isin(left, came)], shown[~np.isin(shown, came)]])
-        return np.concatenate([old, came])  # a batch stays and goes as a whole
+        return np.concatenate([old, came])  # a batch is kept or dropped as a whole
 
     def ranks_lately(self, rows: Int64Array) -> tuple[Int64Array, bool] | None:
         if self.plan.kind != SORT_KIND:
@@ -404,7 +404,7 @@ class KeyedWindow(WindowOperator):
             self._cells[0, FLAG] = self._cells[0, LAST_COUNT] > 0
         return self.contents()
 
-    # ---- what is gone
+    # ---- removal
 
     def _forget_owners(self) -> None:
         """Drop keys without rows."""
