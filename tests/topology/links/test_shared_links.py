@@ -197,9 +197,9 @@ def test_a_refusal_reaches_the_link_that_it_is_for(sharing: Sharing) -> None:
 def test_what_comes_for_one_plan_is_not_unread_by_the_others(sharing: Sharing) -> None:
     sharing.until(lambda: opened(sharing))
     sharing.links[1].mark_idle()
-    assert sharing.host.receivers.socket.poll(5_000), "it waits in the socket of all"
+    while not sharing.servers[1].unread(sharing.now_ms):  # acknowledgements of the opening may come before it
+        assert sharing.host.receivers.socket.poll(5_000)
     assert not sharing.servers[0].unread(sharing.now_ms)
-    assert sharing.servers[1].unread(sharing.now_ms)
     sharing.until(lambda: len(sharing.events.get(1, ())) == 2)
 
 
