@@ -1,4 +1,4 @@
-"""The errors of SiddhiQL: everything wrong with a text at once, each problem with its place and a way out.
+"""The errors of SiddhiQL: all problems of a text at once, each with its position and a hint.
 
 SiddhiError
 ├── SiddhiParseError      the text is not SiddhiQL
@@ -17,16 +17,16 @@ from itertools import islice
 from siddhi.spans import Span
 
 MOST_PROBLEMS = 100
-"""Limit of reported problems: more would not help, and each costs time to find and to write."""
+"""Maximum number of reported problems: more would not help, and each costs time to find and to write."""
 LONGEST_SIMILAR, MOST_SIMILAR = 80, 1_000
-"""Names that are longer, and more of them, are not compared for a hint: that takes a time that grows with both."""
+"""Longer names, and further names, are not compared for a hint, since the time grows with both."""
 SHOWN_BEFORE, SHOWN_WIDTH = 60, 160
-"""So much of a long line is shown, and so much of that before the place."""
+"""The number of characters shown of a long line, and how many of them precede the position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong. `code` is stable (kebab-case, for programs); `message` and `hint` are for people."""
+    """One problem. `code` is stable (kebab-case, for programs); `message` and `hint` are for users."""
 
     code: str
     message: str
@@ -58,23 +58,23 @@ class SiddhiError(Exception):
 
 
 class SiddhiParseError(SiddhiError):
-    """The text does not follow the grammar of SiddhiQL."""
+    """The text violates the grammar of SiddhiQL."""
 
 
 class SiddhiAnalysisError(SiddhiError):
-    """The text is SiddhiQL, but names, types or rules do not hold; all problems of the app are in it."""
+    """The text is SiddhiQL, but names, types or rules are violated; the error has all problems of the app."""
 
 
 class SiddhiRuntimeError(SiddhiError):
-    """A running app met something that it cannot do."""
+    """A running app cannot perform an operation."""
 
 
 class SnapshotError(SiddhiRuntimeError):
     """An app cannot continue from these bytes.
 
-    Codes: `snapshot-unknown` (no snapshot at all), `snapshot-format` (of another version of the engine),
-    `snapshot-torn` (cut off or changed), `snapshot-damaged` (whole, but no engine writes such a thing),
-    `snapshot-of-another-app`, and `snapshot-not-by-key` (it cannot be shared out to other instances).
+    Codes: `snapshot-unknown` (not a snapshot), `snapshot-format` (of another version of the engine), `snapshot-torn`
+    (truncated or changed), `snapshot-damaged` (complete, but with invalid contents), `snapshot-of-another-app`, and
+    `snapshot-not-by-key` (it cannot be redistributed to other instances).
     """
 
 
@@ -106,18 +106,18 @@ def render_problem(problem: Problem, text: str) -> str:
 
 
 def more_problems(shown: Sequence[Problem]) -> Problem:
-    """Return what to say behind the problems that are `shown` when there are more."""
+    """Return the message about problems beyond those `shown`."""
     return Problem("too-many-problems", f"only the first {len(shown)} problems are shown", "fix these first")
 
 
 def first_problems(problems: Sequence[Problem]) -> Sequence[Problem]:
-    """Return `problems`, or the first of them and a word that there are more."""
+    """Return `problems`, or the first of them and a note that there are more."""
     shown = problems[:MOST_PROBLEMS]
     return problems if len(problems) <= MOST_PROBLEMS else (*shown, more_problems(shown))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint with the known name that looks most like `name`, or None when none does."""
+    """Return a hint with the known name that is most similar to `name`, or None when none is."""
     if len(name) > LONGEST_SIMILAR:
         return None
     first = islice(known, MOST_SIMILAR)
@@ -129,7 +129,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 def _line(text: str, span: Span) -> str | None:
     """Return the line of `text` in which `span` begins; None when there is none."""
     start = text.rfind("\n", 0, span.start) + 1
-    if text.count("\n", 0, start) != span.line - 1:  # a span that knows no place in the text
+    if text.count("\n", 0, start) != span.line - 1:  # the span has no position in the text
         lines = text.split("\n")
         return lines[span.line - 1].rstrip("\r") if 1 <= span.line <= len(lines) else None
     end = text.find("\n", start)

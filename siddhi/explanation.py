@@ -1,6 +1,6 @@
-"""How the engine runs the queries of an app: what `AppRuntime.explain()` returns, and what REST and console show.
+"""Explanations of how the engine runs queries: the result of `AppRuntime.explain()`, shown by REST and console.
 
-Knows nothing of the engine, so that the manager need not.
+This module does not import the engine, so that the manager need not either.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import msgspec
 
 
 class RuledOut(msgspec.Struct, frozen=True):
-    """A faster operator, and why it does not apply."""
+    """A faster operator, and the reason why it was not used."""
 
     operator: str
     reason: str
@@ -20,9 +20,9 @@ class RuledOut(msgspec.Struct, frozen=True):
 class ExplainedOperator(msgspec.Struct, frozen=True):
     """An operator of a query.
 
-    `part` is its role: input, selection, output rate or table. `execution` is compiled, whole batches, chunk by
-    chunk, key by key or event by event. `event_ns` and `batch_us` are the measured costs of an event and of a batch;
-    None where they are not known.
+    `part` is its role: input, selection, output rate or table. `execution` is one of: compiled, whole batches, chunk by
+    chunk, key by key, event by event. `event_ns` and `batch_us` are the measured costs of an event and of a batch; None
+    where they are not known.
     """
 
     part: str
@@ -36,9 +36,9 @@ class ExplainedOperator(msgspec.Struct, frozen=True):
 class ExplainedQuery(msgspec.Struct, frozen=True):
     """A query and its operators, in the order in which events pass them.
 
-    `shared` says with which other queries it shares work, empty if with none. `event_ns` is the expected cost of an
-    event in batches of 4,096, `single_us` of an event that comes alone; None where an operator's is not known.
-    `warnings` say where Python code runs for each event, chunk or key.
+    `shared` names the other queries with which it shares work. `event_ns` is the expected cost of an event in batches
+    of 4,096, `single_us` of a single event; None if the cost of an operator is unknown. `warnings` describe where
+    Python code runs for each event, chunk or key.
     """
 
     name: str
@@ -70,7 +70,7 @@ class PlanExplanation(msgspec.Struct, frozen=True, tag="explanation"):
 
 
 def explanation_text(stages: Iterable[ExplainedStage]) -> str:
-    """Return `stages` in words, a paragraph for each query."""
+    """Return `stages` as text, a paragraph for each query."""
     return "\n".join(line for stage in stages for line in _stage_lines(stage))
 
 

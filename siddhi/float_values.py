@@ -1,7 +1,7 @@
-"""Floats as people write them.
+"""Convert floats to doubles with the same shortest text.
 
-A `float` has 32 bits. Widened to 64 it shows digits that it never had: 0.1 becomes 0.10000000149011612. Whatever writes
-one takes the number of 64 bits with the shortest text that reads back as the same float.
+A `float` has 32 bits. Widened to 64 bits it shows digits that it never had: 0.1 becomes 0.10000000149011612. Code that
+writes floats uses the double with the shortest text that reads back as the same float.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def written_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def written_list(items: list[object]) -> list[object]:
-    """Return floats among Python values, which hold them widened, as doubles of the shortest text."""
+    """Return floats among Python values, which are widened, as doubles of the shortest text."""
     widened = pa.array([item if isinstance(item, float) else None for item in items], pa.float64())
     floats = written(widened.cast(pa.float32(), safe=False)).to_pylist()
     return [floats[place] if isinstance(item, float) else item for place, item in enumerate(items)]

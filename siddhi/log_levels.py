@@ -1,4 +1,4 @@
-"""Siddhi's priorities of what is logged, as levels of Python's logging."""
+"""Map Siddhi's log priorities to levels of Python's logging."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ LOG_LEVELS: dict[str, int | None] = {
     "FATAL": logging.CRITICAL,
     "OFF": None,
 }
-"""With OFF nothing is logged."""
+"""The level of OFF, at which nothing is logged."""

@@ -1,4 +1,4 @@
-"""Objects as JSON texts, and a limit on how deep they may nest.
+"""Read and write objects as JSON, and limit their nesting.
 
 Walking, writing or reading an object takes a stack frame for each level, and the stack of a process is limited.
 """
@@ -12,17 +12,17 @@ from typing import Any
 import msgspec
 
 DEEPEST = 64
-"""So many lists and maps may are nested in each other, the outermost included."""
+"""The maximum number of nested lists and maps, including the outermost."""
 TOO_DEEP = f"more than {DEEPEST} nested lists and maps"
 _NESTING = frozenset({list, dict, tuple, set, frozenset})
 
 
 class ObjectError(ValueError):
-    """A text that is not an object; the message says why."""
+    """A text that is not an object, with the reason."""
 
 
 class TooDeepError(ObjectError):
-    """A text of which the object would nest too deeply."""
+    """A text whose object nests too deeply."""
 
     def __init__(self) -> None:
         """Create the error."""
@@ -49,7 +49,7 @@ def read_object(text: str | bytes) -> object:
 def write_object(value: object) -> bytes:
     """Return the JSON text of an object.
 
-    Keys of maps that are null or a bool are written as texts, as in Java, and half a pair of surrogates as `?`. Raise
+    Keys of maps that are null or a bool are written as texts, as in Java, and an unpaired surrogate as `?`. Raise
     TypeError for a value that is not an object.
     """
     try:
@@ -83,7 +83,7 @@ def _as_key(key: object) -> object:
 
 
 def whole_text(text: str) -> str:
-    """Return the text with pairs of surrogates as the letters that they are, and `?` for half a pair."""
+    """Return the text with pairs of surrogates combined, and `?` for unpaired ones."""
     joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     return joined.encode("utf-8", "replace").decode()
 
@@ -97,13 +97,14 @@ def nests_too_deeply(value: object) -> bool:
         if not layer:
             return False
         items = itertools.chain.from_iterable(map(_items, layer))
-        # Shared values are visited once: a map that holds another one twice, which again does, … is not a tree.
+        # Shared values are visited once: otherwise maps that contain another map twice, and so on, take exponential
+        # time.
         layer = list({id(item): item for item in items if type(item) in _NESTING}.values())
     return bool(layer)
 
 
 def any_nests_too_deeply(values: Iterable[object]) -> bool:
-    """Return whether one of the values does, as `nests_too_deeply` says."""
+    """Return whether one of the values nests too deeply, as in `nests_too_deeply`."""
     nesting = [value for value in values if type(value) in _NESTING]
     return any(map(nests_too_deeply, nesting))
 

@@ -1,4 +1,4 @@
-"""Shorthands for declarations: the parameters of calls."""
+"""Helpers for declaring the parameters of calls."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a plan may call: declarations of windows, aggregators, functions and stream functions.
+"""The registry of windows, aggregators, functions and stream functions that plans may call.
 
-A declaration says how a call is written and what type it has; it never runs anything. The engine attaches
-implementations by (kind, namespace, name), editors show the descriptions, analysis checks calls against the overloads
-exactly as Siddhi does: by number of arguments and by exact type, with no widening.
+A declaration describes the form and type of a call; it never runs anything. The engine finds implementations by (kind,
+namespace, name), editors show the descriptions, and analysis checks calls against the overloads as Siddhi does: by
+number of arguments and by exact type, without widening.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from siddhi.scripts.language import ScriptLanguage, ScriptPolicy, ScriptRunner
 
 
 class Kind(Enum):
-    """Which family a declaration belongs to."""
+    """The kind of a declaration."""
 
     WINDOW = "window"
     AGGREGATOR = "aggregator"
@@ -26,9 +26,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument of a call, as rules of a declaration see it.
+    """An argument of a call, for the rules of a declaration.
 
-    `value` is set for a constant; `attribute` says that it is a plain attribute of the input, `event` that it is a
+    `value` is set for a constant; `attribute` means that it is a plain attribute of the input, `event` that it is a
     whole event.
     """
 
@@ -66,7 +66,7 @@ Arguments = tuple[Argument, ...]
 class Parameter:
     """A parameter: the types it accepts, and whether it must be a constant or a plain attribute.
 
-    With `condition` it is a constant text that holds a condition on the window's events.
+    With `condition` it is a constant text with a condition on the window's events.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One way to call something.
+    """One form of a call.
 
     With `repeats` the last parameter may be repeated any number of times. `only_3x` restricts it to execution plans of
     the 3.x dialect.
@@ -108,13 +108,13 @@ class Overload:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One thing that a plan may call.
+    """A function, aggregator, window or stream function that a plan may call.
 
-    `result` gives the type of a function's or an aggregator's call, `appends` the attributes that a stream function
-    adds behind those of its input; both and `check` may raise `CallError`. `in_patterns` False keeps a stream function
-    out of patterns, whose elements take one event after the other. `spelling_3x` is the name of the same thing,
-    without a namespace, in execution plans of the 3.x dialect. `script_language` is what a function runs texts of; it
-    can be called where plans may use that language.
+    `result` is the type of a function's or an aggregator's call, `appends` the attributes that a stream function adds
+    after those of its input; both and `check` may raise `CallError`. `in_patterns` False excludes a stream function
+    from patterns, whose elements process one event after the other. `spelling_3x` is its name, without a namespace, in
+    execution plans of the 3.x dialect. `script_language` is the language of texts that a function runs; it can be
+    called if plans may use that language.
     """
 
     kind: Kind
@@ -141,7 +141,7 @@ class Declaration:
         return f"{self.namespace}:{self.name}" if self.namespace else self.name
 
     def overloads_of(self, *, dialect_3x: bool) -> tuple[Overload, ...]:
-        """Return the overloads that are open to texts of a dialect.
+        """Return the overloads that are available in a dialect.
 
         Args:
             dialect_3x: For an execution plan (Siddhi 3.x); otherwise for an app.
@@ -149,7 +149,7 @@ class Declaration:
         return tuple(overload for overload in self.overloads if dialect_3x or not overload.only_3x)
 
     def signatures(self, *, dialect_3x: bool = False) -> tuple[str, ...]:
-        """Return each overload as people write it: `sum(value: int | long)`.
+        """Return each overload in the form `sum(value: int | long)`.
 
         Args:
             dialect_3x: For an execution plan (Siddhi 3.x); otherwise for an app.
@@ -161,7 +161,7 @@ class Declaration:
 class Registry:
     """Declarations by kind, namespace and name; names are case-sensitive.
 
-    It also holds the languages in which `define function` may be written; `scripts` says which of them plans may use,
+    It also contains the languages of `define function`; `scripts` determines which of them plans may use,
     `script_runner` where such functions run (None: in the engine's process).
     """
 

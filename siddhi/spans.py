@@ -1,4 +1,4 @@
-"""The place of a node in its text."""
+"""The position of a node in its text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The place of a node in its text: lines and columns count from 1, offsets from 0, the end is exclusive."""
+    """The position of a node in its text: lines and columns count from 1, offsets from 0, the end is exclusive."""
 
     line: int
     column: int
@@ -18,9 +18,9 @@ class Span:
 
 
 NOWHERE = Span(0, 0, 0, 0, 0, 0)
-"""The span of a node that was made, not parsed."""
+"""The span of a node that was created, not parsed."""
 
 
 def span_field() -> Span:
-    """Return the field in which every node ends: it takes no part in equality."""
+    """Return the last field of every node, which does not take part in equality."""
     return field(default=NOWHERE, compare=False, repr=False, kw_only=True)

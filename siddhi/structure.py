@@ -1,4 +1,4 @@
-"""What data classes consist of, looked up once for each."""
+"""The fields of data classes, cached by class."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAMES: dict[type, tuple[str, ...]] = {}
 def field_names(kind: type) -> tuple[str, ...]:
     """Return the names of the fields of a data class, none for any other type.
 
-    They are cached, as a walk through a tree asks for them at each node.
+    They are cached, as a tree walk needs them at each node.
     """
     names = _NAMES.get(kind)
     if names is None:

@@ -33,7 +33,7 @@ from siddhi.language.parser import parse, parse_on_demand_query
 __all__ = ["Between", "Case", "CaseResult", "load_cases", "record_answers", "record_batch", "restored", "run_case"]
 
 NOT_SUPPORTED = "not-supported"
-"""The code of the error with which the engine refuses what it cannot run yet."""
+"""The error code with which the engine refuses unsupported constructs."""
 
 Row = list[Any]
 """`[timestamp, [values]]`."""
@@ -70,7 +70,7 @@ class CaseResult:
 
 @dataclass(frozen=True, slots=True)
 class _StoreAnswer:
-    """The answer to an on-demand query: rows (None: nothing found), or the error that refused it."""
+    """The answer to an on-demand query: rows (None: nothing found), or the error."""
 
     rows: list[list[Any]] | None
     schema: Schema | None
@@ -79,7 +79,7 @@ class _StoreAnswer:
 
 @dataclass(slots=True)
 class _Recorder:
-    """What the streams and queries with callbacks gave."""
+    """Records the output of the streams and queries with callbacks."""
 
     streams: dict[str, list[Row]] = field(default_factory=dict)
     currents: dict[str, list[Row]] = field(default_factory=dict)
@@ -90,12 +90,12 @@ class _Recorder:
 
 @lru_cache(maxsize=8)
 def _analysed(text: str) -> AnalysedApp:
-    """Return the app of `text`; several cases in a row often have one app."""
+    """Return the app of `text`, cached because consecutive cases often have the same app."""
     return analyse(parse(text))
 
 
 Between = Callable[[AppRuntime], AppRuntime]
-"""Gives for the app that runs the one that continues: itself, or one restored from its snapshot."""
+"""Returns the app that continues for the running one: itself, or one restored from its snapshot."""
 
 
 def restored(runtime: AppRuntime) -> AppRuntime:
@@ -272,7 +272,7 @@ def _value(item: Any, type_: AttributeType) -> Any:
 
 
 def _listen(case: Case, app: AnalysedApp, runtime: AppRuntime, recorder: _Recorder) -> None:
-    """Record everything that the app gives from now on in `recorder`."""
+    """Record all output of the app from now on in `recorder`."""
     listen = case.document["listen"]
     for stream in listen.get("streams", ()):
         if stream in app.streams:

@@ -9,15 +9,15 @@ from siddhi.engine.columnar.state_size import StateSize
 
 
 class HasStateSize(Protocol):
-    """A part of an app that may hold something."""
+    """A part of an app that may have state."""
 
     def state_size(self) -> StateSize:
-        """Return how much it holds now."""
+        """Return the current size of the state."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartStateSize:
-    """What one part of an app holds; `kind` is `query`, `window`, `table`, `aggregation` or `partition`."""
+    """The size of one part of an app; `kind` is `query`, `window`, `table`, `aggregation` or `partition`."""
 
     kind: str
     name: str
@@ -26,9 +26,9 @@ class PartStateSize:
 
 @dataclass(frozen=True, slots=True)
 class EngineStatistics:
-    """What an app has done since it started and what it holds now.
+    """The statistics of an app since its start.
 
-    It has events and failed events by stream, the state of its parts, and the strings in its pool.
+    They contain events and failed events by stream, the size of its parts, and the strings in its pool.
     """
 
     events: dict[str, int]

@@ -1,7 +1,7 @@
-"""How long the code of a plan may work on one row: regular expressions, scripts and whatever else goes row by row.
+"""Limit how long the code of a plan may work on one row: regular expressions, scripts and other code called row by row.
 
-An engine cannot stop a call that does not end, and knows no clock. A process that runs engines sets a `CallLimit` that
-can (`set_call_limit`); without one, calls may take as long as they like.
+An engine cannot stop a call that does not end, and reads no clock. A process that runs engines sets a `CallLimit` that
+can (`set_call_limit`); without one, calls may take any time.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Self
 
 
 class TookTooLongError(BaseException):
-    """A call was stopped. No `Exception`, so that a script cannot catch it."""
+    """A call was stopped. This is not an `Exception`, so that a script cannot catch it."""
 
 
 class CallLimit:
-    """Limits nothing. Enter it around calls, and say where each begins and ends."""
+    """The default: no limit. Enter it around calls, and mark the begin and end of each."""
 
     def __enter__(self) -> Self:
         """Return the limit."""
@@ -35,10 +35,10 @@ class _Current:
 
 
 def set_call_limit(limit: CallLimit) -> None:
-    """Let `limit` hold for all engines of this process."""
+    """Use `limit` for all engines of this process."""
     _Current.limit = limit
 
 
 def call_limit() -> CallLimit:
-    """Return the limit that holds in this process."""
+    """Return the limit of this process."""
     return _Current.limit

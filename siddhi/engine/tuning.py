@@ -1,12 +1,12 @@
-"""Every threshold of the engine: where it changes from one way of working to another, and how much room it makes.
+"""Every threshold of the engine: where it switches between two algorithms, and how much room it allocates.
 
-None of these numbers changes a result. Each lies near the point where the two ways cost the same in the benchmarks of
-this repository; sizes are given in bytes where the number follows from what fits into the caches of a core. Measure
-with `benchmarks/engine.py` and `benchmarks/latency.py` before and after you change one. What bounds an app, and is an
-error when it is exceeded, is in `limits`.
+None of these numbers changes a result. Each is near the point where both algorithms cost the same in the benchmarks of
+this repository; sizes are given in bytes where the number follows from the caches of a core. Measure with
+`benchmarks/engine.py` and `benchmarks/latency.py` before and after a change. Bounds on an app, which are errors when
+exceeded, are in `limits`.
 
-Names say the kind: MAX_… and MIN_… switch between two algorithms, …_PREFETCH_… is a distance in rows, INITIAL_… is the
-first size of an array that doubles when it is full.
+Names indicate the kind: MAX_… and MIN_… switch between two algorithms, …_PREFETCH_… is a distance in rows, INITIAL_… is
+the first size of an array that doubles when it is full.
 """
 
 from __future__ import annotations

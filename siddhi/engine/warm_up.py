@@ -1,4 +1,4 @@
-"""Compiles the engine's state loops ahead of their first use.
+"""Compile the engine's state loops ahead of their first use.
 
 The machine code is cached on disk beside the modules, so this costs a minute once and a second from then on. A process
 that calls `warm_up` has the loops loaded as well, and its first plan starts at once.
@@ -25,7 +25,7 @@ AGGREGATES = (
 )
 
 FUSED = "key, avg(part) as a, max(whole) as b, distinctCount(key) as c"
-"""Aggregates that are fused with the window before them when current events alone leave."""
+"""Aggregates that are fused with the preceding window when only current events are emitted."""
 
 PLANS = (
     f"from S#window.length(2) select {FUSED} group by key insert into Out;",
@@ -123,9 +123,9 @@ BACKLOG = f"from S#window.time(1 sec) select {FUSED} group by key insert into Ou
 
 
 def warm_up() -> None:
-    """Compile every loop, or load it from the cache, by running small plans on a few made-up events.
+    """Compile every loop, or load it from the cache, by running small plans on a few sample events.
 
-    The events are also split among instances, as stages do. Each plan is continued by another runtime half way, so
+    The events are also divided among instances, as stages do. Each plan is continued by another runtime half way, so
     that the loops of a restore are compiled as well.
     """
     texts = [f"@app:playback {STREAM} {plan}" for plan in PLANS]
@@ -139,7 +139,7 @@ def warm_up() -> None:
         runtime.restore(saved)
         if "Out" in app.streams:
             runtime.add_stream_callback("Out", _drop)
-        for start_ms in (3_000, 6_000):  # columns of which values were wanted once come another way from then on
+        for start_ms in (3_000, 6_000):  # columns whose values were requested once are read differently from then on
             runtime.send("S", _events(start_ms))
         runtime.advance_time(10_000)
     for text in MANY_PARTIAL_MATCHES:
@@ -158,7 +158,7 @@ def warm_up() -> None:
 
 
 def _drop(records: pa.RecordBatch) -> None:
-    """Take results, so that they are made."""
+    """Read and discard results, so that they are computed."""
 
 
 def _events(start_ms: int) -> pa.RecordBatch:

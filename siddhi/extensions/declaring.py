@@ -1,4 +1,4 @@
-"""Shorthands for the declarations of extensions; they need neither the engine nor numpy."""
+"""Helpers for declaring extensions; they need neither the engine nor numpy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def function(
     Args:
         namespace: Namespace in calls; extensions may not leave it empty.
         name: Name within the namespace.
-        summary: What the function gives, in a few words; editors show it.
+        summary: The result of the function in a few words, for editors.
         result: Type of the result, or a rule that derives it from the arguments. A rule may raise CallError.
         overloads: The ways to call it (`siddhi.parameters.takes`); types must match exactly.
         check: Checks the arguments of a call beyond their types, and raises CallError.

@@ -1,4 +1,4 @@
-"""Aggregators made of plain Python objects, one for each group, that see one value at a time."""
+"""Aggregators whose state is a Python object for each group, updated by one value at a time."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RowAggregator(Aggregator, Generic[Group]):
         """Return a group without values."""
 
     def refused(self, _item: object) -> str | None:
-        """Return why the item cannot be taken; None if it can."""
+        """Return why the item is invalid; None if it is valid."""
         return None
 
     @abstractmethod
@@ -117,7 +117,7 @@ class RowAggregator(Aggregator, Generic[Group]):
 
     @abstractmethod
     def load(self, state: State) -> Group:
-        """Return the group that `save` gave this state of.
+        """Return the group from a state that `save` returned.
 
         Args:
             state: What `save` returned.
@@ -159,7 +159,7 @@ class RowAggregator(Aggregator, Generic[Group]):
     def _update_runs(
         self, rows: AggregateInput, kinds: Int8Array, items: list[object], ends: list[int], results: list[object]
     ) -> None:
-        """Update the groups as `update` does, run by run: each ends before the row that `ends` has."""
+        """Update the groups as `update` does, run by run; each run ends before a row in `ends`."""
         groups, start = self.groups, 0
         for end in ends:
             number, kind = rows.groups.item(start), kinds.item(start)
@@ -191,9 +191,9 @@ class RowAggregator(Aggregator, Generic[Group]):
         ]
 
     def _kinds(self, rows: AggregateInput, lists: list[list[object]], items: Sequence[object]) -> Int8Array:
-        """Return the kinds of the rows, with TIMER for those that fail, so that they are left alone.
+        """Return the kinds of the rows, with TIMER for those that fail, so that they are skipped.
 
-        Only the arguments are checked: what a group makes of them nests just a little deeper.
+        Only the arguments are checked: the result of a group nests only slightly deeper.
         """
         if not self.can_fail:
             return rows.kinds
@@ -221,7 +221,7 @@ class RowAggregator(Aggregator, Generic[Group]):
         self.groups = {number: self.groups[group] for number, group in enumerate(kept.tolist()) if group in self.groups}
 
     def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
-        """Return the state of several tasks as one, with the groups numbered on."""
+        """Return the state of several tasks as one, with consecutive group numbers."""
         return numbered_on(states, counts)
 
     def snapshot(self) -> State:

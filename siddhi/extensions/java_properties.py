@@ -1,4 +1,4 @@
-r"""What `\p{…}` means in Java's regular expressions, as ranges for a character class in Python."""
+r"""Translate `\p{…}` of Java's regular expressions to ranges for a character class in Python."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NAMED = {
 }
 
 _PLANES = ((0x40000, 0xEFFFF, "Cn"), (0xF0000, sys.maxunicode, "Co"))
-"""What lies behind all letters: hardly anything, and characters for private use."""
+"""The end of the search: almost no letters follow, only characters for private use."""
 
 
 def property_ranges(name: str, *, negated: bool) -> str | None:
@@ -81,12 +81,12 @@ def _runs() -> tuple[tuple[int, int, str], ...]:
 
 @functools.cache
 def _categories() -> frozenset[str]:
-    """Return all categories of characters, and what they begin with: `Lu` and `L`."""
+    """Return all categories of characters and their prefixes: `Lu` and `L`."""
     return frozenset(name for _, _, category in _runs() for name in (category, category[0]))
 
 
 def _written(runs: Iterable[tuple[int, int, str]]) -> str:
-    """Return runs as ranges, those that touch as one."""
+    """Return runs as ranges, merging adjacent ones."""
     ranges: list[tuple[int, int]] = []
     for first, last, _ in runs:
         if ranges and ranges[-1][1] == first - 1:

@@ -20,22 +20,22 @@ _LINE_ENDS = "\\n\\x0b\\f\\r\\x85\\u2028\\u2029"
 _BLANKS = " \\t\\xa0\\u1680\\u180e\\u2000-\\u200a\\u202f\\u205f\\u3000"
 _DOT = "[^\\n\\r\\x85\\u2028\\u2029]"
 _END = "(?:(?=(?:\\r\\n|[\\r\\x85\\u2028\\u2029])?\\Z)|(?<!\\r)(?=\\n\\Z))"
-"""Where the text ends, but for a line's end."""
+"""The end of the text, possibly followed by a line end."""
 _SIMPLE = {"z": "\\Z", "Z": _END, "R": f"(?:\\r\\n|[{_LINE_ENDS}])", "e": "\\x1b", "b": "(?u:\\b)", "B": "(?u:\\B)"}
 _SPREAD = {"h": _BLANKS, "H": _BLANKS, "v": _LINE_ENDS, "V": _LINE_ENDS}
-"""Meaning of `\\h` and `\\v`; the capital means all other characters."""
+"""The translation of `\\h` and `\\v`; capitals match all other characters."""
 _CODED = re.compile(r"\\(?:0([0-3]?[0-7]{1,2})|x\{([0-9a-fA-F]{1,6})\}|c(.))", re.DOTALL)
 _FLAGS = re.compile(r"\(\?([a-zA-Z]+)[):-]")
 _REFERENCE = re.compile(r"\$(\d+)|\$\{([a-zA-Z][a-zA-Z0-9]*)\}|\\(.)|([$\\])", re.DOTALL)
 
 
 class PatternError(ValueError):
-    """A text that is not a regular expression, or one that cannot be translated; the message says why."""
+    """A text that is not a regular expression, or one that cannot be translated, with the reason."""
 
 
 @functools.lru_cache(maxsize=512)
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Return the compiled form of a Java pattern; `PatternError` when there is none."""
+    """Return the compiled form of a Java pattern; raise `PatternError` for an invalid one."""
     try:
         return re.compile(_translated(pattern), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
@@ -62,7 +62,10 @@ def split(pattern: re.Pattern[str], text: str) -> list[str]:
 
 
 def expand(match: re.Match[str], replacement: str) -> str:
-    """Return `replacement` with `$1` and `${name}` filled in; `PatternError` for a reference to no group."""
+    """Return `replacement` with `$1` and `${name}` filled in.
+
+    Raise `PatternError` for a reference to an unknown group.
+    """
 
     def filled(reference: re.Match[str]) -> str:
         number, name, escaped, stray = reference.groups()
@@ -90,7 +93,7 @@ def _numbered(match: re.Match[str], digits: str) -> str:
 
 
 def _translated(pattern: str) -> str:
-    """Return the pattern in Python's dialect. The first sign of a class is no end of it."""
+    """Return the pattern in Python's dialect. A bracket at the start of a class does not end it."""
     flags = set("".join(_FLAGS.findall(pattern)))
     signs = {".": "." if "s" in flags else _DOT, "$": "$" if "m" in flags else _END}
     parts: list[str] = []
@@ -118,7 +121,7 @@ def _translated(pattern: str) -> str:
 
 
 def _escape(pattern: str, place: int, *, in_class: bool) -> tuple[str, int]:
-    """Return the translation of the escape at `place`, and the place behind it."""
+    """Return the translation of the escape at `place`, and the position after it."""
     code = pattern[place + 1 : place + 2]
     if code == "Q":
         end = pattern.find("\\E", place)

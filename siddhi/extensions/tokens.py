@@ -1,4 +1,4 @@
-"""Stream functions that make several events of one."""
+"""Stream functions that turn one event into several."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from siddhi.engine.operators.functions.rows import RowError, limited
 from siddhi.engine.time_limits import call_limit
 
 MOST_TOKENS = 1_000_000
-"""Events that may be made of one."""
+"""The maximum number of events from one event."""
 
 
 class Tokens(Operator):
@@ -102,4 +102,4 @@ class Tokens(Operator):
         return None
 
     def restore(self, state: State) -> None:
-        """There is no state."""
+        """Do nothing: there is no state."""

@@ -16,21 +16,21 @@ from siddhi.language.variables import span_between
 
 MOST_CHARACTERS = 2**24
 MOST_WORDS = 20_000
-"""Of a text that somebody else sends, unless more are allowed: some 1,300 queries."""
+"""The limit for a text from a client, unless more is configured: about 1,300 queries."""
 LONGEST_NUMBER = 64
-"""Digits of a number; no type holds more than 40."""
+"""The maximum number of digits of a number; no type has more than 40."""
 LONGEST_SHOWN = 64
-"""Characters of a word of the text that a message repeats."""
+"""The maximum number of characters of a word that a message repeats."""
 
 _NUMBERS = frozenset({"INT", "LONG", "FLOAT", "DOUBLE"})
 _WORD = re.compile(r'"""[\s\S]*?"""|"[^"\n]*+"|\'[^\'\n]*+\'|`[^`]*+`|--[^\n]*+|/\*[\s\S]*?(?:\*/|\Z)|\w++|[^\w\s]')
-"""Roughly what the grammar takes for one token. Linear: what does not end is met once."""
+"""An approximation of the grammar's tokens. It runs in linear time: an unclosed token is visited once."""
 _FUNCTION = re.compile(r"\bfunction\b", re.IGNORECASE)
 _BRACE = re.compile(r"[{}]")
 
 
 def check_length(text: str) -> None:
-    """Raise SiddhiParseError for a text that is too long to be parsed in a bounded time."""
+    """Raise SiddhiParseError for a text that is too long to parse in bounded time."""
     if len(text) > MOST_CHARACTERS:
         raise _too_long(text, MOST_CHARACTERS, f"{MOST_CHARACTERS:,} characters")
 
@@ -38,7 +38,7 @@ def check_length(text: str) -> None:
 def check_words(text: str, most_words: int = MOST_WORDS) -> None:
     """Raise SiddhiParseError for a text with more than `most_words` names, numbers, strings, signs and comments.
 
-    A query has about fifteen of them. A text that exceeds the length limit anyway is not searched for words.
+    A query has about fifteen of them. The words of a text that exceeds the length limit are not counted.
     """
     check_length(text)
     if len(text) > most_words:
@@ -63,7 +63,7 @@ def long_number(token: Token) -> Problem | None:
 
 
 def shortened(word: str) -> str:
-    """Return `word`, cut where it is too long for a message."""
+    """Return `word`, truncated if it is too long for a message."""
     return word if len(word) <= LONGEST_SHOWN else f"{word[:LONGEST_SHOWN]}…"
 
 

@@ -1,7 +1,7 @@
-"""The places of brackets in patterns and sequences, according to Siddhi's grammar.
+"""Check brackets in patterns and sequences by Siddhi's grammar.
 
-An element is known by the rules of that grammar that it fits (`Form`), and a chain by those that its elements fit in a
-row. Chains that hold a `not … for` of their own are of two kinds, which brackets keep apart:
+An element is described by the rules of that grammar that it matches (`Form`), and a chain by the rules that its
+elements match in sequence. Chains with a `not … for` of their own are of two kinds, which brackets keep apart:
 
     left   (before* (not after+ | left) not*)+         (not A for 1 sec -> B)
     right  (not* (before+ not | right) after*)+        (A -> not B for 1 sec)
@@ -43,12 +43,12 @@ _COMPLETE = frozenset({"after", "end"})
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Which rules an element fits.
+    """The rules that an element matches.
 
     `source`: an event, a counted one or a pair of them. `plain`: a chain of these; `repeated`: one in which `every` may
     occur as well. `silence`: a `not … for`. `left` and `right`: a chain with silences (see above). `silent`: it may be
-    a whole query with a silence. `paired`: a pair with a `not`, which brackets leave as it is. `grouped`: brackets
-    are around it. `bracketed`: they are around it or somewhere in it.
+    a whole query with a silence. `paired`: a pair with a `not`, which brackets do not change. `grouped`: brackets are
+    around it. `bracketed`: they are around it or somewhere in it.
     """
 
     source: bool = False
@@ -79,7 +79,7 @@ def every(inner: Form) -> Form:
 
 
 def chain(elements: Sequence[Form], *, sequence: bool) -> Form:
-    """Return the form of `elements` in a row, with `->` or, in a sequence, with `,`."""
+    """Return the form of consecutive `elements`, with `->` or, in a sequence, with `,`."""
     words = [_words(element, sequence=sequence) for element in elements]
     left, right = _ends(words, _LEFT)[-1], _ends(words, _RIGHT)[-1]
     return Form(
@@ -93,12 +93,12 @@ def chain(elements: Sequence[Form], *, sequence: bool) -> Form:
 
 
 def is_pattern(whole: Form) -> bool:
-    """Return whether Siddhi takes `whole` for a pattern."""
+    """Return whether Siddhi parses `whole` as a pattern."""
     return whole.repeated or whole.silent
 
 
 def is_sequence(first: Form, rest: Sequence[Form]) -> bool:
-    """Return whether Siddhi takes `first` (without the `every` in front of all) and `rest` for a sequence."""
+    """Return whether Siddhi parses `first` (without the leading `every`) and `rest` as a sequence."""
     if not rest:
         return False
     if first.source and (all(element.plain for element in rest) or _is_silent(rest)):
@@ -117,7 +117,7 @@ def _is_silent(elements: Sequence[Form]) -> bool:
 
 
 def _words(element: Form, *, sequence: bool) -> tuple[str, ...]:
-    """Return what `element` may be in a chain."""
+    """Return the roles that `element` may have in a chain."""
     fits = {
         "plain": element.plain if sequence else element.repeated,
         "silence": element.silence,

@@ -1,4 +1,4 @@
-"""The literals of SiddhiQL: numbers, strings, names and times, from text and back."""
+"""Parse and print the literals of SiddhiQL: numbers, strings, names and times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNIT_MILLISECONDS = {
 UNITS = tuple(UNIT_MILLISECONDS)
 
 RESERVED_NAMES = frozenset({"not", "true", "false", "every", "or", "from", "window"})
-"""Names that mean themselves only in back-quotes, because a keyword may stand where they stand."""
+"""Names that must be quoted with back-quotes, because a keyword may occur in the same place."""
 
 _WORDS = """
 aggregate aggregation all and app as asc at begin bool by current day days define delete desc double end events every
@@ -31,26 +31,29 @@ outer output partition per raw return right sec second seconds select set snapsh
 unidirectional update week weeks window with within year years
 """
 KEYWORDS = frozenset(_WORDS.split())
-"""All words of the language. Most are names too, but not of triggers, aggregations, functions and their languages."""
+"""All keywords of the language.
+
+Most are valid as names too, but not of triggers, aggregations, functions and their languages.
+"""
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z_0-9]*")
 _INTEGER_LIMITS = {AttributeType.INT: 31, AttributeType.LONG: 63}
 
 
 def name_value(text: str) -> str:
-    """Return the name that `text` writes: back-quotes are not part of it."""
+    """Return the name in `text`, without back-quotes."""
     return text[1:-1] if text.startswith("`") else text
 
 
 def name_text(name: str) -> str:
-    """Return `name` as it must be written."""
+    """Return `name` as SiddhiQL, quoted if necessary."""
     if _NAME.fullmatch(name) and name.casefold() not in RESERVED_NAMES:
         return name
     return f"`{name}`"
 
 
 def identifier_text(name: str) -> str:
-    """Return `name` as it must be written where no keyword can be one."""
+    """Return `name` as SiddhiQL where keywords are not valid as names."""
     return name_text(name) if name.casefold() not in KEYWORDS else f"`{name}`"
 
 
@@ -65,7 +68,7 @@ def string_value(text: str) -> str:
 
 
 def string_text(value: str) -> str:
-    """Return `value` in the plainest quotes that can hold it; ValueError when none can."""
+    """Return `value` in the simplest quotes that can contain it; raise ValueError when none can."""
     has_control = any(ord(character) < 0x20 for character in value)
     if not has_control and '"' not in value:
         return f"'{value}'" if "'" not in value else f'"{value}"'
@@ -75,7 +78,7 @@ def string_text(value: str) -> str:
 
 
 def number_value(text: str, number_type: AttributeType) -> int | float:
-    """Return the value of a number literal (suffix allowed); OverflowError when an int or long does not fit."""
+    """Return the value of a number literal (suffix allowed); raise OverflowError when an int or long does not fit."""
     if number_type in _INTEGER_LIMITS:
         value = int(text.rstrip("lL"))
         limit = 1 << _INTEGER_LIMITS[number_type]

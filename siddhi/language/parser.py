@@ -1,6 +1,6 @@
-"""From text to syntax tree.
+"""Parse text to a syntax tree.
 
-Every function here raises `SiddhiParseError`, with all that is wrong, and nothing else, whatever the text holds.
+Every function here raises `SiddhiParseError`, with all problems, and nothing else, for any text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from siddhi.language.variables import substitute_variables
 from siddhi.structure import field_names
 
 MAXIMUM_DEPTH = 200
-"""How many levels of syntax may lie inside each other; more than any person writes, few enough for any stack."""
+"""Maximum nesting of syntax; more than any plan needs, and few enough for any stack."""
 
 _STARTS = [
     "app",
@@ -42,9 +42,9 @@ _STARTS = [
 
 
 def parse(text: str, variables: Mapping[str, str] | None = None) -> ast.App:
-    """Return the app that `text` writes, `${NAME}`s replaced from `variables` first.
+    """Return the app in `text`, after replacing `${NAME}` from `variables`.
 
-    Positions are positions in the text after that replacement (`substitute_variables`).
+    Positions refer to the text after that replacement (`substitute_variables`).
 
     Args:
         text: What to parse.
@@ -54,7 +54,7 @@ def parse(text: str, variables: Mapping[str, str] | None = None) -> ast.App:
 
 
 def parse_definition(text: str) -> ast.Definition:
-    """Return the one definition that `text` writes, with its annotations.
+    """Return the single definition in `text`, with its annotations.
 
     Args:
         text: What to parse.
@@ -63,7 +63,7 @@ def parse_definition(text: str) -> ast.Definition:
 
 
 def parse_stream_definition(text: str) -> ast.StreamDefinition:
-    """Return the one stream definition that `text` writes, with its annotations.
+    """Return the single stream definition in `text`, with its annotations.
 
     Args:
         text: What to parse.
@@ -72,7 +72,7 @@ def parse_stream_definition(text: str) -> ast.StreamDefinition:
 
 
 def parse_query(text: str) -> ast.Query:
-    """Return the one query that `text` writes, with its annotations.
+    """Return the single query in `text`, with its annotations.
 
     Args:
         text: What to parse.
@@ -81,7 +81,7 @@ def parse_query(text: str) -> ast.Query:
 
 
 def parse_expression(text: str) -> ast.Expression:
-    """Return the expression that `text` writes.
+    """Return the expression in `text`.
 
     Args:
         text: What to parse.
@@ -90,7 +90,7 @@ def parse_expression(text: str) -> ast.Expression:
 
 
 def parse_time(text: str) -> ast.TimeConstant:
-    """Return the time that `text` writes, such as `1 min 30 sec`.
+    """Return the time in `text`, such as `1 min 30 sec`.
 
     Args:
         text: What to parse.
@@ -99,7 +99,7 @@ def parse_time(text: str) -> ast.TimeConstant:
 
 
 def parse_on_demand_query(text: str) -> ast.OnDemandQuery:
-    """Return the on-demand query that `text` writes.
+    """Return the on-demand query in `text`.
 
     Args:
         text: What to parse.
@@ -117,10 +117,10 @@ def _lark() -> Lark:
 
 
 def _tables_on_disk() -> str | None:
-    """Return the path where lark caches the parser's tables, None where this process may not write.
+    """Return the path where lark caches the parser's tables, None if this process may not write there.
 
-    The tables take a second to build. They lie beside Python's own compiled files, so that only users who may write
-    the code may write the tables.
+    The tables take a second to build. They are beside Python's own compiled files, so that only users who may write the
+    code may write the tables.
     """
     folder = Path(__file__).with_name("__pycache__")
     file = folder / f"grammar.{sys.implementation.cache_tag}.lark"
@@ -141,7 +141,7 @@ def _parse(text: str, start: str) -> object:
     _check_depth(node)
     problems = [*transformer.problems, *_shape_problems(node)]
     if problems:
-        # Where something else is wrong as well, the brackets may be right.
+        # If there are other problems, the brackets may be valid.
         raise SiddhiParseError(first_problems([one for one in problems if one.code != MISPLACED_BRACKETS] or problems))
     return node
 
@@ -160,7 +160,7 @@ def _shape_problems(node: object) -> Iterator[Problem]:
 
 
 def _check_depth(root: object) -> None:
-    """Refuse trees that recursion (of printing, comparing, analysing) could not climb."""
+    """Reject trees that are too deep for recursive functions (printing, comparing, analysing)."""
     waiting: list[tuple[object, int, ast.Span]] = [(root, 0, ast.NOWHERE)]
     while waiting:
         node, depth, span = waiting.pop()

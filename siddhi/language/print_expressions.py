@@ -1,4 +1,4 @@
-"""Expressions as text, with no more parentheses than needed."""
+"""Print expressions, with no more parentheses than needed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _unit(unit: str, amount: int) -> str:
 
 
 def _print(expression: ast.Expression | ast.SourceReference) -> tuple[str, int]:
-    """Return the text and how tightly it binds."""
+    """Return the text and its precedence."""
     match expression:
         case ast.Constant():
             return _constant(expression), _LEAF_LEVEL

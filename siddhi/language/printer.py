@@ -1,4 +1,4 @@
-"""From syntax tree to text: one way to write each thing, so that `parse(print_app(app)) == app`."""
+"""Print a syntax tree in a canonical form, so that `parse(print_app(app)) == app`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REPETITIONS = {(0, -1): "*", (1, -1): "+", (0, 1): "?"}
 
 
 def print_app(app: ast.App) -> str:
-    """Return the whole app, one statement after the other, each ended by `;`."""
+    """Return the whole app, one statement after the other, each terminated by `;`."""
     head = [print_annotation(annotation) for annotation in app.annotations]
     statements = [print_definition(definition) for definition in app.definitions]
     statements += [print_element(element) for element in app.elements]
@@ -193,7 +193,7 @@ def _chain(chain: ast.NextElement, separator: str) -> str:
 
 
 def _grouped(element: ast.StateElement, separator: str) -> str:
-    """Return the element as part of a chain or behind `every`: chains in parentheses."""
+    """Return the element as part of a chain or after `every`: chains in parentheses."""
     text = _state(element, separator)
     nested_chain = isinstance(element, ast.NextElement) and len(element.elements) > 1
     return f"({text})" if nested_chain else text

@@ -1,4 +1,4 @@
-"""Rules on the form of queries that the grammar leaves open, so that breaking one gets a sentence of its own."""
+"""Rules on the form of queries that the grammar does not check, for more specific messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from siddhi.language import ast
 
 
 def check_definition(definition: ast.Definition) -> Iterator[Problem]:
-    """Yield what is wrong with the form of a definition."""
+    """Yield the problems in the form of a definition."""
     if isinstance(definition, ast.StreamDefinition | ast.TableDefinition | ast.WindowDefinition):
         seen: set[str] = set()
         for attribute in definition.attributes:
@@ -32,7 +32,7 @@ def check_definition(definition: ast.Definition) -> Iterator[Problem]:
 
 
 def check_query(query: ast.Query) -> Iterator[Problem]:
-    """Yield what is wrong with the form of a query's input."""
+    """Yield the problems in the form of a query's input."""
     source = query.input
     if isinstance(source, ast.StateInput):
         yield from _check_state(source)
@@ -130,7 +130,7 @@ def _check_handlers(source: ast.SingleInput) -> Iterator[Problem]:
 
 
 def _holds_silence(element: ast.StateElement) -> bool:
-    """Return whether `element` contains a `not` without an event beside it, at any depth."""
+    """Return whether `element` contains a `not` without an event in the same step, at any depth."""
     return any(isinstance(part, ast.AbsentElement) for part in _flat(element))
 
 

@@ -1,4 +1,4 @@
-"""Translates lark's parse errors into readable messages."""
+"""Translate lark's parse errors into readable messages."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _GROUPS: tuple[tuple[str, frozenset[str]], ...] = (
     ("an output (insert into …)", frozenset(["_INSERT", "_DELETE", "_UPDATE", "_RETURN"])),
     ("a name", frozenset({"ID", "QUOTED_ID"})),
 )
-"""Words for terminals that come together."""
+"""Names for groups of terminals."""
 
 _IMPLIED = {
     "an expression": frozenset({"PLUS", "MINUS", "HASH", "BANG"}),
     "an operator": frozenset({"LESS_EQUAL", "GREATER_EQUAL"}),
 }
-"""What goes without saying when the group is named."""
+"""Terminals that are implied by the name of a group."""
 
 _WORDS = {
     "ATTRIBUTE_TYPE": "a type (string, int, long, float, double, bool, object)",
@@ -71,17 +71,17 @@ _WORDS = {
     "__ANON_1": "'->'",
 }
 _FIRST = ("RPAR", "RSQB", "RBRACE", "SEMICOLON", "$END", "COMMA")
-"""Said before all other single terminals: most often one of these is missing."""
+"""Named before all other single terminals, because most often one of these is missing."""
 
 _MOST_WORDS = 8
 MOST_READ = 1_000
-"""Characters on each side of a mistake that hints are drawn from; rules search them for words up to their end."""
+"""Characters on each side of a mistake that hints inspect; rules search them for words up to their end."""
 _TOKEN = re.compile(r"[^\W\d]\w*|\d\w*|&&|\|\||<>|\S")
 _QUOTE_HINT = '\'…\' holds no quotes and no line breaks, "…" holds \', and """…""" holds anything'
 
 
 def problem_of(error: UnexpectedInput, text: str) -> Problem:
-    """Return the syntax error as a problem: the text found, what was expected instead, and often why."""
+    """Return the syntax error as a problem: the text found, the expected alternatives, and often a hint."""
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         end = len(text.rstrip())
         span = span_between(text, max(end - 1, 0), end)
@@ -106,7 +106,7 @@ def problem_of(error: UnexpectedInput, text: str) -> Problem:
 
 
 def _keyword_before(error: UnexpectedInput) -> str | None:
-    """Return the keyword that the parser has just read, None when it has read something else."""
+    """Return the keyword that the parser has just read, None if it was anything else."""
     parser = getattr(error, "interactive_parser", None)
     read = parser.parser_state.value_stack if parser is not None else []
     if read and isinstance(read[-1], Token) and read[-1].type.lstrip("_").casefold() == read[-1].casefold():

@@ -1,4 +1,4 @@
-"""Ways out of a syntax error: what was most likely meant."""
+"""Hints for syntax errors: the probable intention."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _SKIPPED = re.compile(r'"""[\s\S]*?"""|\'[^\'"\n]*+\'|"[^"\n]*+"|`[^`]*+`|--[^\n
 class Mistake:
     """A word that is not valid between the text `before` it and the text from it on, `behind`.
 
-    `accepted`: the terminals that are valid here, `keywords` those of them that are words. `keyword`: the keyword in
-    front of the word, if that is what the parser took it for. `before` and `behind` are cut where they are long;
-    `whole_before` is not.
+    `accepted`: the terminals that are valid here, `keywords` those of them that are words. `keyword`: the keyword
+    before the word, if the parser read it as one. `before` and `behind` are truncated if they are long; `whole_before`
+    is not.
     """
 
     before: str
@@ -57,12 +57,12 @@ class Mistake:
 
 
 def hint(mistake: Mistake) -> str | None:
-    """Return the first way out that fits, or None."""
+    """Return the first hint that fits, or None."""
     return next((way_out for rule in _RULES if (way_out := rule(mistake)) is not None), None)
 
 
 def unclosed_bracket(text: str, accepted: frozenset[str]) -> str | None:
-    """Return the bracket of `text` that is still open, when its closing bracket is valid at the end."""
+    """Return the bracket of `text` that is still open, if its closing bracket is valid at the end."""
     opened = _open_brackets(text)
     if not opened or _CLOSING[opened[-1][0]][0] not in accepted:
         return None
@@ -72,7 +72,7 @@ def unclosed_bracket(text: str, accepted: frozenset[str]) -> str | None:
 
 
 def _open_brackets(text: str) -> list[tuple[str, int]]:
-    """Return the brackets of `text` that have no end yet, with their places."""
+    """Return the unclosed brackets of `text`, with their positions."""
     opened: list[tuple[str, int]] = []
     for found in _SKIPPED.finditer(text):
         bracket = found[0]
@@ -185,7 +185,7 @@ def _of_star(mistake: Mistake) -> str | None:
 
 def _of_window(mistake: Mistake) -> str | None:
     if re.search(r"\bdefine\s+window\s+\S+\s*\([^()]*\)$", mistake.before, re.IGNORECASE):
-        return "say what it holds, as in `define window W (a int) length(10)`"
+        return "name its window, as in `define window W (a int) length(10)`"
     return None
 
 
@@ -215,7 +215,7 @@ def _of_brackets(mistake: Mistake) -> str | None:
     folded = mistake.word.casefold()
     opening = _OPENING.get(folded)
     if opening is not None and all(bracket != opening for bracket, _ in _open_brackets(mistake.whole_before)):
-        return f"there is no '{opening}' that it could close"
+        return f"there is no matching '{opening}'"
     if opening is not None or folded == ";" or folded in _SECTION_WORDS:
         return unclosed_bracket(mistake.whole_before, mistake.accepted)
     return None
@@ -237,7 +237,7 @@ def _of_semicolon(mistake: Mistake) -> str | None:
 def _of_outputs(mistake: Mistake) -> str | None:
     selects = re.search(r"\bselect\b[^;]*$", mistake.before, re.IGNORECASE)
     if selects and mistake.accepted >= {"COMMA", "_AS", "_INSERT"} and re.match(r"[A-Za-z_]\w*$", mistake.word):
-        return "`,` stands between two outputs, `as` in front of a new name"
+        return "write `,` between two outputs, and `as` before a new name"
     return None
 
 

@@ -12,9 +12,9 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def substitute_variables(text: str, variables: Mapping[str, str]) -> str:
-    """Return `text` with every `${NAME}` replaced by its value; SiddhiParseError names all that have none.
+    """Return `text` with every `${NAME}` replaced by its value; raise SiddhiParseError with all that have none.
 
-    Positions in what follows are positions in the text that this returns.
+    Positions from then on refer to the returned text.
     """
     problems = [
         Problem(
@@ -37,7 +37,7 @@ def variables_in(text: str) -> set[str]:
 
 
 def replace_variables(text: str, variables: Mapping[str, str]) -> str:
-    """Return `text` with every `${NAME}` that has a value replaced by it."""
+    """Return `text` with every `${NAME}` that has a value replaced."""
     return _VARIABLE.sub(lambda match: variables.get(match[1], match[0]), text)
 
 

@@ -1,1 +1,1 @@
-"""Extensions as plug-ins: what one consists of, and how those of this and of other packages are found."""
+"""Extensions as plug-ins: the contents of one, and how those of this and other packages are found."""

@@ -1,4 +1,4 @@
-"""What an extension is: declarations that analysis reads, and the modules that implement them in the engine."""
+"""The contents of an extension: declarations for analysis, and the modules that implement them in the engine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from siddhi.registry import Declaration
 from siddhi.scripts.language import ScriptLanguage
 
 ENTRY_POINTS = "cep.siddhi.extensions"
-"""The group of Python entry points under which installed packages offer an `Extension`."""
+"""The entry-point group under which installed packages offer an `Extension`."""
 
 
 @dataclass(frozen=True, slots=True)

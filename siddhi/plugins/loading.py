@@ -1,6 +1,6 @@
-"""Finds extensions, those of this package and those that other packages offer by an entry point.
+"""Find extensions: those of this package and those that other packages offer by an entry point.
 
-An extension that is broken is left out, as a whole, with one line in the log; nothing else is touched by it.
+A broken extension is left out as a whole, with one line in the log; others are not affected.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _implemented() -> tuple[BrokenExtension, ...]:
 
 @functools.cache
 def installed() -> Installed:
-    """Return what other packages offer, looked up once until `forget_installed`."""
+    """Return the extensions of other packages, cached until `forget_installed`."""
     known = Registry((declaration for pack in packs() for declaration in pack.declarations), script_languages())
     extensions, broken = [], []
     for point in sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
@@ -106,7 +106,7 @@ def installed() -> Installed:
 
 
 def _fault(extension: object, known: Registry) -> str | None:
-    """Return what is wrong with the declarations of an extension, or None."""
+    """Return the fault in the declarations of an extension, or None."""
     if not isinstance(extension, Extension):
         return f"the entry point must name an Extension, not a {type(extension).__name__}"
     return _fault_of_names(extension.declarations, known) or _fault_of_languages(extension.script_languages, known)

@@ -7,8 +7,8 @@ from importlib.metadata import EntryPoint
 
 from siddhi.plugins.extension import ENTRY_POINTS, Extension
 
-# Packs are named as the extensions of other packages are. Importing them here would make the engine, which loads packs,
-# depend on their implementations, which are made of parts of the engine.
+# Packs are named like the extensions of other packages. Importing them here would make the engine, which loads packs,
+# depend on their implementations, which in turn depend on the engine.
 _PACKS = (
     "siddhi.extensions.math.declarations:MATH",
     "siddhi.extensions.str.declarations:STR",

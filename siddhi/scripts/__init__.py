@@ -1,1 +1,1 @@
-"""Languages in which apps define functions of their own."""
+"""Script languages in which apps define functions."""

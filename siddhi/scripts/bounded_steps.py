@@ -1,4 +1,4 @@
-"""The limits on a single step of a Python script: anything that could take long is bounded beforehand.
+"""Limits on a single step of a Python script: steps that could take long are checked before they run.
 
 The interpreter handles signals between the steps of a script, so a timer stops loops. Within a step it does not:
 `7 ** 10 ** 9` or `'a' * 10 ** 10` would block the process, and the heartbeats of its stage, until they are done.
@@ -21,16 +21,15 @@ from RestrictedPython.transformer import RestrictingNodeTransformer
 from siddhi.scripts.nested_values import WrittenDict, method, whole
 
 MOST_BITS = 1 << 18
-"""Maximum number of bits of an integer: a division, whose time grows with their
-square, takes milliseconds."""
+"""Maximum number of bits of an integer: a division, whose time grows with the square, takes milliseconds."""
 MOST_BITS_OF_MODULUS = 4_096
-"""The same of the numbers in `pow(a, b, c)`, whose time goes with the cube."""
+"""The same for the numbers in `pow(a, b, c)`, whose time grows with the cube."""
 MOST_ITEMS = 4 * 1024 * 1024
-"""Maximum number of characters or items of a text, list or tuple that a step makes."""
+"""Maximum number of characters or items of a text, list or tuple that a step creates."""
 WIDEST = 100_000
-"""The greatest width and precision of a value in a text."""
+"""Maximum width and precision of a value in a text."""
 LONGEST_RANGE = 10_000_000
-"""What goes through a longer one at a single step, as `sum` does, could not be stopped."""
+"""A function that iterates over a longer range in a single step, such as `sum`, could not be stopped."""
 
 Step = Callable[..., Any]
 _SEQUENCES = (str, list, tuple)
@@ -48,11 +47,11 @@ def _fit_items(count: int) -> None:
 
 _CONVERSION = re.compile(r"%(?:%|(?:\([^()]*\))?[-+ #0]*((?:\d+|\*)?(?:\.(?:\d+|\*)?)?))")
 _NESTED_KEY = re.compile(r"%\([^()]*\(")
-"""The key of a value may hold parentheses: where it does, all of the text counts as widths."""
+"""The key of a value may contain parentheses: in that case, the whole text counts as widths."""
 
 
 def _widths_of(text: str) -> str:
-    """Return the widths and precisions of the values that `%` puts into the text, with blanks between."""
+    """Return the widths and precisions of the values that `%` formats into the text, separated by blanks."""
     return text if _NESTED_KEY.search(text) else " ".join(_CONVERSION.findall(text))
 
 
@@ -113,13 +112,13 @@ _IN_PLACE: Mapping[str, Step] = {
 
 
 def binary(sign: str, left: Any, right: Any) -> Any:
-    """Return `left sign right`."""
+    """Evaluate `left sign right`."""
     _BOUNDS[sign](left, right)
     return _OPERATORS[sign](left, whole(right) if isinstance(left, str) else right)
 
 
 def in_place(sign: str, left: Any, right: Any) -> Any:
-    """Return what `left sign right` makes of `left`."""
+    """Evaluate an augmented assignment to `left`."""
     if (bound := _BOUNDS.get(sign[:-1])) is not None:
         bound(left, right)
     if isinstance(left, str | set | dict):
@@ -128,25 +127,25 @@ def in_place(sign: str, left: Any, right: Any) -> Any:
 
 
 def formatted(value: object, specification: str) -> str:
-    """Return `value` as an f-string writes it."""
+    """Format `value` as an f-string does."""
     _fit_widths(specification)
     return format(whole(value), specification)
 
 
 def whole_text(text: str) -> str:
-    """Return the text that an f-string made of its parts, if it is not too long."""
+    """Return the result of an f-string, if it is not too long."""
     _fit_items(len(text))
     return text
 
 
 def whole_items(items: Any) -> Any:
-    """Return a list or tuple that was made of others, if it is not too long."""
+    """Return a list or tuple built from others, if it is not too long."""
     _fit_items(len(items))
     return items
 
 
 class _WrittenList:
-    """A list whose slices grow within bounds."""
+    """A list with a limit on the growth of its slices."""
 
     def __init__(self, items: list[Any]) -> None:
         self._items = items
@@ -162,14 +161,14 @@ class _WrittenList:
 
 
 def written(owner: Any) -> Any:
-    """Return what a script may set and delete items and attributes of, in place of `owner`."""
+    """Return the object on which a script sets and deletes items and attributes, in place of `owner`."""
     if isinstance(owner, list):
         return _WrittenList(owner)
     return WrittenDict(owner) if isinstance(owner, dict) else full_write_guard(owner)
 
 
 def power(base: Any, exp: Any, mod: Any = None) -> Any:
-    """Do what `pow` does."""
+    """Replace `pow`."""
     if mod is None:
         return binary("**", base, exp)
     if any(isinstance(n, int) and n.bit_length() > MOST_BITS_OF_MODULUS for n in (base, exp, mod)):
@@ -178,21 +177,21 @@ def power(base: Any, exp: Any, mod: Any = None) -> Any:
 
 
 def rounded(number: Any, digits: int | None = None) -> Any:
-    """Do what `round` does."""
+    """Replace `round`."""
     if digits is not None and isinstance(number, int):
         _fit_bits(4 * abs(digits))
     return round(number, digits)
 
 
 def total(values: Iterable[Any], start: Any = 0) -> Any:
-    """Do what `sum` does, of numbers."""
+    """Replace `sum`, for numbers only."""
     if not isinstance(start, int | float):
         raise TypeError("`sum` adds numbers in a script")
     return sum(values, start)
 
 
 def numbers(*bounds: int) -> range:
-    """Do what `range` does."""
+    """Replace `range`."""
     found = range(*bounds)
     if found[LONGEST_RANGE:]:
         raise ValueError(f"a range may have {LONGEST_RANGE} numbers in a script")
@@ -294,7 +293,7 @@ _OF_TEXTS: Mapping[str, Callable[[str], Step]] = {
 
 
 def attribute(owner: Any, name: str, *default: Any) -> Any:
-    """Return `owner.name`, as far as a script may have it."""
+    """Return `owner.name`, if a script may access it."""
     found = safer_getattr_raise(owner, name, *default)  # type: ignore[no-untyped-call]
     if owner is math:
         return _OF_MATH.get(name, found)
@@ -319,10 +318,10 @@ def attribute(owner: Any, name: str, *default: Any) -> Any:
 
 
 class BoundedSteps(RestrictingNodeTransformer):
-    """Puts calls in the place of operators, f-strings and their values, and of lists and tuples made of others."""
+    """Replaces operators, f-strings and their values, and lists and tuples built from others by checked calls."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:  # noqa: N802 - named after the node
-        """Replace an operator that can make much of little."""
+        """Replace an operator whose result can be far larger than its operands."""
         node = self.node_contents_visit(node)
         sign = _SIGNS.get(type(node.op))
         if sign is None:
@@ -392,7 +391,7 @@ class BoundedSteps(RestrictingNodeTransformer):
         return ast.fix_missing_locations(node)
 
     def _guarded(self, value: ast.expr, guard: str = "_whole_") -> ast.expr:
-        """Return a call of `guard` with the value, unless that is written as a constant."""
+        """Return a call of `guard` with the value, unless it is a constant."""
         if isinstance(value, ast.Constant):
             return value
         return ast.copy_location(ast.Call(ast.Name(guard, ast.Load()), [value], []), value)

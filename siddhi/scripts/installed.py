@@ -1,4 +1,4 @@
-"""The languages in which plans can define functions here."""
+"""The script languages that are installed."""
 
 from __future__ import annotations
 

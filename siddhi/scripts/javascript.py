@@ -22,15 +22,18 @@ import msgspec
 from siddhi.scripts.language import Script, ScriptError, ScriptLanguage
 
 TIME_LIMIT_S = 0.5
-"""The processor time of the whole process during one call; the engine checks it only now and then, so a call may take
-twice as long. The stage's loop waits meanwhile: this must be far below the lease of a task."""
+"""The limit of processor time of the whole process during one call.
+
+The engine checks it only occasionally, so a call may take twice as long. The stage's loop waits meanwhile: this must be
+far below the lease of a task.
+"""
 MEMORY_LIMIT_MIB = 32
 """Memory limit of one script."""
 STACK_BYTES = 256 * 1024
 LONGEST_BODY = 65_536
-"""Characters: reading a longer one could hold up who checks it."""
+"""Maximum number of characters: parsing a longer one could block the process that checks it."""
 LARGEST_RESULT = 1_048_576
-"""Characters of an object written as JSON."""
+"""Maximum number of characters of an object as JSON."""
 MOST_STEPS = 20_000_000
 """Limit on one call of a built-in function: compare this many characters, or visit a tenth as many items."""
 UNSEEN_STEPS = 40_000
@@ -182,7 +185,7 @@ text, `{` and JSON, `!` and what is wrong; or null of a body that ends its funct
 reads it between the first and the last line of a function."""
 
 _READ = ("throw 0;(function(data){{\n{}\n}})", "throw 0;function script(data){{\n{}\n}}")
-"""Texts that are read whole and then run no further than to their first word."""
+"""Texts that QuickJS parses completely, but runs only up to the first word."""
 
 _PLACE = re.compile(r"<input>:(\d+)")
 _UNREADABLE = re.compile(r"[\0\ud800-\udfff]")
@@ -190,7 +193,7 @@ _INT32 = 2**31
 
 
 class JavaScriptError(Exception):
-    """What a script threw, the limit that it met, or what it returned that no plan has."""
+    """The exception of a script, the limit that it exceeded, or the reason why its result is invalid."""
 
 
 def is_installed() -> bool:
@@ -199,7 +202,7 @@ def is_installed() -> bool:
 
 
 def compile_javascript(body: str) -> Script:
-    """Return the function whose body is `body`, with `data` as its only parameter.
+    """Return the function with the body `body` and `data` as its only parameter.
 
     Raise `ScriptError` when it cannot be parsed.
     """
@@ -220,7 +223,7 @@ def compile_javascript(body: str) -> Script:
 
 
 class _JavaScriptSource:
-    """Takes another engine after a call that met a limit, which may have left the memory of its own full."""
+    """Creates a new engine after a call that exceeded a limit, which may have left the engine's memory full."""
 
     def __init__(self, body: str) -> None:
         self._body = body
@@ -242,7 +245,7 @@ class _JavaScriptSource:
 
 
 class _JavaScriptFunction:
-    """An engine that has read a script."""
+    """An engine that has parsed a script."""
 
     def __init__(self, body: str) -> None:
         self._context, self._failure = _engine()
@@ -254,7 +257,7 @@ class _JavaScriptFunction:
             raise JavaScriptError("its braces do not match")
 
     def call(self, arguments: list[object]) -> object:
-        """Return what the made function gives for these arguments. JavaScriptError when a limit ends it."""
+        """Return the result of the function for these arguments. Raise JavaScriptError when a limit is exceeded."""
         try:
             return self._function(*[self._given(argument) for argument in arguments])
         except self._failure as error:
@@ -276,7 +279,7 @@ def _object_of(text: str) -> object:
 
 
 def _engine() -> tuple[Any, type[Exception]]:
-    """Return a new engine, with limits, and what it raises."""
+    """Return a new engine with limits, and its exception type."""
     import quickjs  # noqa: PLC0415 - few plans need it, and it begins a thread
 
     context = quickjs.Context()
@@ -287,7 +290,7 @@ def _engine() -> tuple[Any, type[Exception]]:
 
 
 def _fault_of(text: str) -> str | None:
-    """Return what QuickJS says of a text that it cannot read."""
+    """Return the error of QuickJS for a text that it cannot parse."""
     context, failure = _engine()
     try:
         context.eval(text)

@@ -1,4 +1,4 @@
-"""Languages in which plans define functions of their own: `define function f[language] return type { … }`."""
+"""Script languages for functions in plans: `define function f[language] return type { … }`."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ arguments may be made once for all of them."""
 
 @dataclass(frozen=True, slots=True)
 class ScriptFailure:
-    """The answer of a call that failed: the script raised `reason`, met a limit, or was stopped."""
+    """The result of a failed call: the script raised `reason`, exceeded a limit, or was stopped."""
 
     reason: str
 
 
 ScriptCalls = Callable[[Sequence[Sequence[object]]], Sequence[object]]
-"""Makes the calls of a batch, given the arguments of each. Returns what each returned, or its `ScriptFailure`."""
+"""Makes the calls of a batch, given the arguments of each. Returns the result of each, or its `ScriptFailure`."""
 
 LANGUAGES_OFF = {"python": False, "javascript": False}
-"""The switches of the languages that are known here, as they stand where others deploy plans."""
+"""The default switches of the known languages."""
 
 ENGINES = {"javascript": "pip install 'cep-on-spark[javascript]'"}
-"""What brings the engine of a language that is known here without one."""
+"""How to install the engine of a known language."""
 
 
 class ScriptError(Exception):
-    """Raised for a text that is not valid in its language; `line` is the line at fault, from 1."""
+    """Raised for a text that is invalid in its language; `line` is the faulty line, from 1."""
 
     def __init__(self, message: str, line: int) -> None:
         """Create the error.
@@ -61,7 +61,7 @@ class ScriptLanguage:
 
 @dataclass(frozen=True, slots=True)
 class ScriptPolicy:
-    """The languages that plans may use: `allowed`, or with None all that are installed.
+    """The languages that plans may use: `allowed`, or with None all installed ones.
 
     `setting` is the message that explains how to allow another one, with `{language}` for its name.
     """
@@ -71,7 +71,7 @@ class ScriptPolicy:
 
     @staticmethod
     def switched(switches: Mapping[str, bool], setting: str) -> ScriptPolicy:
-        """Return the policy that allows the languages whose switch is on."""
+        """Return a policy that allows the languages whose switch is on."""
         return ScriptPolicy(frozenset(language.casefold() for language, on in switches.items() if on), setting)
 
     def allows(self, language: str) -> bool:
@@ -79,7 +79,7 @@ class ScriptPolicy:
         return self.allowed is None or language in self.allowed
 
     def way_out(self, language: str) -> str:
-        """Return what would allow `language`."""
+        """Return the setting that would allow `language`."""
         return self.setting.format(language=language)
 
 
@@ -87,4 +87,4 @@ class ScriptRunner(Protocol):
     """Runs the scripts of an app outside the engine's process, where they can be stopped."""
 
     def function(self, language: ScriptLanguage, body: str, name: str) -> ScriptCalls:
-        """Return the function `name` whose body is `body`, which was checked to be valid in `language`."""
+        """Return the function `name` with the body `body`, which was checked to be valid in `language`."""

@@ -1,7 +1,7 @@
 """Messages between a process that runs scripts and the process that started it.
 
-Each message is a frame: its length, then msgpack. Neither side runs anything that it reads, and neither reads more than
-it allows. Values keep their types: types that msgpack lacks are sent as extension types.
+Each message is a frame: its length, then msgpack. Neither side executes anything that it reads, and both limit the size
+of messages. Values keep their types: types that msgpack lacks are sent as extension types.
 
     parent                                child
       ScriptStart ──────────────────────▶   compiles the functions
@@ -23,13 +23,13 @@ from siddhi.scripts.nested_values import whole
 LENGTH = struct.Struct("<I")
 READY = b"ready"
 LARGEST_REQUEST = 64 * 2**20
-"""Bytes of the arguments of one call, or of several."""
+"""Maximum size of the arguments of one call, or of several, in bytes."""
 LARGEST_RESULT = 16 * 2**20
-"""Bytes that one call may return: the longest text that a function may make, in UTF-8."""
+"""Maximum size of a result in bytes: the longest text that a function may return, in UTF-8."""
 LARGEST_ANSWERS = LARGEST_RESULT + 2**20
-"""Bytes of a message with answers."""
+"""Maximum size of a message with answers in bytes."""
 LONGEST_REASON = 1_000
-"""Characters of why a call failed; the rest is left out."""
+"""Maximum number of characters of an error message; the rest is left out."""
 
 _INTEGER, _TUPLE, _SET, _FROZEN_SET, _MAP = 1, 2, 3, 4, 5
 _PLAIN = frozenset({bool, float, str, type(None)})
@@ -45,7 +45,7 @@ class FunctionSource(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ScriptStart(msgspec.Struct, frozen=True, array_like=True):
-    """The first message to a process: what it runs, its memory, and after which silence it ends."""
+    """The first message to a process: the functions to run, the memory limit, and the idle time after which it ends."""
 
     functions: tuple[FunctionSource, ...]
     memory_bytes: int
@@ -61,7 +61,7 @@ class CallRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CallAnswers(msgspec.Struct, frozen=True, array_like=True):
-    """The values that consecutive calls returned, None for those that failed; `failures` says why, by the place."""
+    """The results of consecutive calls, None for those that failed; `failures` has the reasons, by index."""
 
     values: list[Any]
     failures: dict[int, str]
@@ -135,7 +135,7 @@ def write(message: Any) -> bytes:
 
 
 def text_bytes(text: str) -> tuple[str, int]:
-    """Return a text that msgpack can write, and its size: half a pair of surrogates becomes `?`, as in any text."""
+    """Return a text that msgpack can write, and its size; an unpaired surrogate becomes `?`."""
     if text.isascii():
         return text, len(text)
     try:
@@ -151,17 +151,17 @@ def framed(message: bytes) -> bytes:
 
 
 def read_start(message: bytes) -> ScriptStart:
-    """Return the message that a process starts with. Raise msgspec.DecodeError for anything else."""
+    """Return the first message of a process. Raise msgspec.DecodeError for anything else."""
     return _START.decode(message)
 
 
 def read_request(message: bytes) -> CallRequest:
-    """Return the calls of a message. Raise msgspec.DecodeError or ValueError for anything else."""
+    """Return the calls in a message. Raise msgspec.DecodeError or ValueError for anything else."""
     return _REQUEST.decode(message)
 
 
 def read_answers(message: bytes) -> CallAnswers:
-    """Return the answers of a message.
+    """Return the answers in a message.
 
     Raises:
         ValueError: It is anything else.

@@ -1,7 +1,8 @@
-"""What a step of a script does with values that hold others: it goes through all of them, once for each place.
+"""Limit the steps of a script that visit nested values, which may contain the same value many times.
 
-`x = [x, x]` sixty times over is a small list that has 2 ** 60 places. Writing it, comparing it or hashing it would not
-end, and no timer stops a single step. So a step that visits a whole value counts its places first, each list once.
+`x = [x, x]` sixty times over is a small list with 2 ** 60 positions. Writing, comparing or hashing it would not end,
+and no timer stops a single step. So a step that visits a whole value first counts its positions, visiting each list
+once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 MOST_PLACES = 16 * 1024 * 1024
-"""Maximum number of characters and items of a value that a step visits, counted at each of its places."""
+"""Maximum number of characters and items of a value that a step visits, counted at each position."""
 
 _HOLDING = (list, tuple, dict, set)
 
@@ -49,24 +50,24 @@ def whole(value: Any) -> Any:
             if size > MOST_PLACES:
                 raise ValueError(f"a value may have {MOST_PLACES} characters and items in a script")
         elif id(one) not in sizes:
-            sizes[id(one)] = 0  # one that holds itself ends here
+            sizes[id(one)] = 0  # also ends for a value that contains itself
             waiting.append((one, True))
             waiting += [(held, False) for held in _held(one) if isinstance(held, _HOLDING)]
     return value
 
 
 def searched(value: Any) -> Any:
-    """Return `value`, if a step may search it: in sets and dicts a search visits few places."""
+    """Return `value`, if a step may search it: searching sets and dicts visits few positions."""
     return value if isinstance(value, dict | set) else whole(value)
 
 
 def item(owner: Any, key: Any) -> Any:
-    """Return `owner[key]`."""
+    """Evaluate `owner[key]`."""
     return owner[whole(key) if isinstance(key, tuple) else key]
 
 
 class WrittenDict:
-    """A dict whose keys are bounded, as they are hashed."""
+    """A dict with a limit on the size of its keys, as they are hashed."""
 
     def __init__(self, entries: dict[Any, Any]) -> None:
         """Wrap the entries that a script may change.
@@ -95,7 +96,7 @@ class WrittenDict:
 
 
 class _Whole(type):
-    """Types whose values are made by going through all of another one; they replace the built-in ones."""
+    """Types whose values are created by visiting all of another one; they replace the built-in ones."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, cls.__mro__[1])
@@ -126,17 +127,17 @@ class Entries(dict[Any, Any], metaclass=_Whole):
 
 
 def ordered(values: Iterable[Any], *, key: Any = None, reverse: bool = False) -> list[Any]:
-    """Do what `sorted` does."""
+    """Replace `sorted`."""
     return sorted(whole(list(values)), key=key, reverse=reverse)
 
 
 def least(*values: Any, **named: Any) -> Any:
-    """Do what `min` does."""
+    """Replace `min`."""
     return min(*_compared(values), **named)
 
 
 def greatest(*values: Any, **named: Any) -> Any:
-    """Do what `max` does."""
+    """Replace `max`."""
     return max(*_compared(values), **named)
 
 
@@ -153,7 +154,7 @@ _HASHING = frozenset({
 
 
 def method(owner: Any, name: str, found: Any) -> Any:
-    """Return the method `found` of a list, tuple, dict or set, which compares or hashes what it is given."""
+    """Return the method `found` of a list, tuple, dict or set, with checks of arguments that it compares or hashes."""
     compares = isinstance(owner, list | tuple) and name in _COMPARING
     if not (compares or (isinstance(owner, dict | set) and name in _HASHING)):
         return found

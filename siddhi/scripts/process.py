@@ -1,12 +1,12 @@
 """A process that runs the scripts of one plan until its input ends, or until it was idle for long.
 
-It starts without the environment, the files and the sockets of the process that started it, and gives up the rest
-before it runs anything: it can open no file and no socket, write nothing and start no process, and is not root. Each
-call has a limit of processor time, which the kernel enforces by ending the process; memory is limited for the process.
-It ends with the process that started it, even if it is stopped then.
+It starts without the environment, the files and the sockets of its parent, and drops further rights before it runs
+anything: it can open no file and no socket, write nothing and start no process, and is not root. Each call has a limit
+of processor time, which the kernel enforces by ending the process; memory is limited for the process. It ends with its
+parent, even if it is stopped then.
 
-`progress`, in memory that both processes see, is the place of the call that is being made. So the parent knows which
-call ended the process, although answers are sent together.
+`progress`, in shared memory, is the index of the current call. So the parent can identify the call that ended the
+process, although answers are sent together.
 """
 
 from __future__ import annotations
@@ -46,15 +46,17 @@ from siddhi.scripts.messages import (
 REQUESTS, ANSWERS = 0, 1
 """The descriptors of the two pipes."""
 ALL_DESCRIPTORS = 3
-"""With the two pipes and the one for errors, all that a process may have is in use."""
+"""The number of descriptors that a process may have: the two pipes and the one for errors."""
 MOST_OPENED = 64
-"""The interpreter itself opens no descriptor of a higher number."""
+"""The interpreter itself opens no descriptor with a higher number."""
 ERROR_BYTES = 65_536
-"""What the process may write where it reports its own errors."""
+"""The number of bytes that the process may write to the file of its errors."""
 PROGRESS_BYTES = 8
 FLUSH_S, FLUSH_BYTES = 0.01, 65_536
-"""Answers are sent when the first is so old, or when they are so large: this much is repeated after a call that ended
-the process, and a call may take this much longer than its limit."""
+"""Answers are sent when the first is this old, or when they are this large.
+
+So much work is repeated after a call that ended the process, and a call may exceed its limit by so much.
+"""
 READING_S = 10.0
 """The processor time for reading a request."""
 _SCALAR_BYTES = 16
@@ -67,8 +69,8 @@ def main() -> None:
     end_with_parent()
     inherited = int(sys.argv[1])
     shared = mmap.mmap(inherited, PROGRESS_BYTES)
-    os.closerange(ALL_DESCRIPTORS, max(inherited, MOST_OPENED) + 1)  # the memory stays
-    sys.stdout = sys.stderr  # what a language prints is no answer
+    os.closerange(ALL_DESCRIPTORS, max(inherited, MOST_OPENED) + 1)  # the shared memory stays mapped
+    sys.stdout = sys.stderr  # printed text must not mix with answers
     progress = memoryview(shared).cast("q")
     started = _read_frame()
     if not started:
@@ -95,18 +97,18 @@ def _compiled(source: FunctionSource) -> Script:
 
 
 def _close_doors() -> None:
-    """Let the process open, write and start nothing from now on."""
+    """Drop the rights to open files, to write and to start processes."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the thread that started the process may have blocked it
     _limit(resource.RLIMIT_FSIZE, ERROR_BYTES)
-    leave_root()  # who has no limit of processes
+    leave_root()  # root has no limit of processes
     end_with_parent()
     _limit(resource.RLIMIT_NPROC, 0)
     _limit(resource.RLIMIT_NOFILE, ALL_DESCRIPTORS)
 
 
 def _limit(kind: int, most: int) -> None:
-    """Set a limit, or keep the one of the parent where that is lower."""
+    """Set a limit, unless that of the parent is lower."""
     _, hard = resource.getrlimit(kind)
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)
@@ -146,7 +148,7 @@ class _Answers:
 
 
 def _answer(script: Script, calls: list[Any], cpu_s: float, progress: Progress, memory_bytes: int) -> None:
-    """Make the calls, and send what each returned or why it failed."""
+    """Make the calls, and send the result or the error of each."""
     answers = _Answers(cpu_s)
     for place, arguments in enumerate(calls):
         progress[0] = place
@@ -163,14 +165,14 @@ def _answer(script: Script, calls: list[Any], cpu_s: float, progress: Progress, 
 
 
 def _sized(value: Any) -> tuple[Any, int]:
-    """Return a result in a form that can be written, and about how many bytes that takes. Raise for what cannot."""
+    """Return a result in a form that can be written, and its approximate size in bytes. Raise for invalid results."""
     kind, size = type(value), _SCALAR_BYTES
     if kind is str:
         value, size = text_bytes(value)
     elif kind is not float and kind is not bool and value is not None:
         value = to_wire(value)
         if type(value) is not int:
-            value = msgspec.Raw(write(value))  # written here, where time and memory are limited
+            value = msgspec.Raw(write(value))  # encoded here, because time and memory are limited
             size = len(memoryview(value))
     if size > LARGEST_RESULT:
         raise _TooLargeError(f"the result has {size} bytes; at most {LARGEST_RESULT} can be returned")

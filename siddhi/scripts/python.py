@@ -1,9 +1,9 @@
-"""`define function f[python]`: a subset of Python, cut out by RestrictedPython.
+"""`define function f[python]`: a subset of Python, implemented by RestrictedPython.
 
-A script sees `data`, the list of its arguments, the names in `BUILTINS` and `math`; no imports, no names or attributes
-that start with an underscore, nothing that outlives a call. One that runs forever in the engine's process is stopped
-(`siddhi.engine.time_limits`), and cannot catch that; a single step makes no more than `bounded_steps` allows. Only a
-process of its own (`siddhi.scripts.process`) limits its use of memory over many steps.
+A script can use `data`, the list of its arguments, the names in `BUILTINS` and `math`; no imports, no names or
+attributes that start with an underscore, no state between calls. A script that runs forever in the engine's process is
+stopped (`siddhi.engine.time_limits`), and cannot catch that; a single step is limited by `bounded_steps`. Only a
+separate process (`siddhi.scripts.process`) limits its use of memory over many steps.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ _REFUSED: Mapping[type[ast.AST], str] = {
     ast.YieldFrom: "a script returns one value, with `return`",
     ast.Await: "a script cannot wait",
 }
-"""What RestrictedPython would let through, or refuse only when it runs."""
+"""Syntax that RestrictedPython would accept, or refuse only at run time."""
 
 
 def compile_python(body: str) -> Script:
-    """Return the function whose body is `body`, with `data` as its only parameter.
+    """Return the function with the body `body` and `data` as its only parameter.
 
     Raise `ScriptError` when it is not allowed.
     """
@@ -116,7 +116,7 @@ def compile_python(body: str) -> Script:
 
 
 def _names() -> dict[str, object]:
-    """Return the names that scripts and what RestrictedPython makes of them refer to."""
+    """Return the names that scripts, and their transformed code, refer to."""
     return {
         "math": math,
         "__name__": _FUNCTION,
@@ -138,7 +138,7 @@ def _names() -> dict[str, object]:
 
 
 def _at_the_margin(body: str) -> str:
-    """Return `body` without the indentation that its lines share, line by line where it was."""
+    """Return `body` without the common indentation of its lines, with the same line numbers."""
     first, _, rest = body.partition("\n")
     return f"{first.strip()}\n{textwrap.dedent(rest)}" if rest else first.strip()
 
@@ -167,7 +167,7 @@ def _check_end(guarded: ast.Try) -> None:
 
 
 def _check_names(text: str, tree: ast.Module) -> None:
-    """Raise `ScriptError` when the script refers to a name that it does not have."""
+    """Raise `ScriptError` when the script refers to an unknown name."""
     body = "\n".join(f" {line}" for line in text.split("\n"))
     try:
         table = symtable.symtable(f"def {_FUNCTION}(data):\n{body}\n", _FUNCTION, "exec")

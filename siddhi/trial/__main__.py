@@ -1,4 +1,7 @@
-"""One trial: the request on standard input, the answer on standard output. Exit code 0 whenever there is an answer."""
+"""Run one trial: read the request from standard input, write the answer to standard output.
+
+The exit code is 0 whenever there is an answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From an event as a person wrote it to a record batch of one row."""
+"""Convert an event written by a user to a record batch of one row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 class MisfitError(Exception):
-    """An event that is none of its stream; the text says why."""
+    """An event that does not fit its stream, with the reason."""
 
 
 def record_of(event: TrialEvent, schema: Schema, timestamp: int) -> pa.RecordBatch:
@@ -64,7 +64,7 @@ def _in_order(data: list[Any], schema: Schema) -> list[Any]:
 
 
 def _value(value: Any, type_: AttributeType, name: str) -> Any:
-    """Return `value` as `type_`: numbers may be whole where fractions are asked for, nothing else is converted."""
+    """Return `value` as `type_`: integers are accepted for fractions, nothing else is converted."""
     if value is None:
         return None
     if nests_too_deeply(value):

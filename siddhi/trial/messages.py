@@ -94,9 +94,9 @@ class TrialState(msgspec.Struct, frozen=True):
 class TrialResult(msgspec.Struct, frozen=True, tag="result"):
     """The result of a trial.
 
-    `partial_matches` has an entry whenever the number has changed, but with very many events not after each.
-    `failures` counts failed events by stream; `log` is what the plan and the engine logged. Times are milliseconds;
-    the plan saw the time from `start_ms` to `end_ms`, and the run took `took_ms`.
+    `partial_matches` has an entry whenever the number has changed, but with very many events not after each. `failures`
+    counts failed events by stream; `log` has the log lines of the plan and the engine. Times are in milliseconds; the
+    plan's clock ran from `start_ms` to `end_ms`, and the run took `took_ms`.
     """
 
     outputs: list[TrialOutput]
@@ -110,7 +110,7 @@ class TrialResult(msgspec.Struct, frozen=True, tag="result"):
 
 
 class TrialRefused(msgspec.Struct, frozen=True, tag="refused"):
-    """The trial could not be run; `event` is the number of the event that is at fault, 0 when none is."""
+    """The trial could not be run; `event` is the number of the faulty event, 0 if there is none."""
 
     code: str
     message: str

@@ -1,4 +1,4 @@
-"""A process that answers one request within bounds of time and memory, then ends."""
+"""A process that answers one request within limits of time and memory, then ends."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from siddhi.confinement import end_with_parent
 
 MOST_FILE_BYTES = 64 * 2**20
 LOADING_S = 60
-"""What the process may take beforehand to load what answers: some seconds, but a minute on a busy machine."""
+"""The time for loading code before the request is read: usually seconds, but a minute on a busy machine."""
 
 
 class Bounded(Protocol):
-    """A request that says for how many seconds it may be worked on and how much memory the process may use."""
+    """A request with limits for the process: the time in seconds, and its memory."""
 
     @property
     def seconds(self) -> int:
-        """See above."""
+        """The time limit of the request."""
 
     @property
     def memory_bytes(self) -> int:
-        """See above."""
+        """The memory limit of the process."""
 
 
 Request = TypeVar("Request", bound=Bounded)
@@ -45,7 +45,7 @@ def answer(kind: type[Request], load: Callable[[], Callable[[Request], object]])
     _limit(request)
     run = load()
     _limit_time(request.seconds)
-    # What a plan's script or a library prints must not stand in the answer.
+    # Output of a plan's script or a library must not mix with the answer.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     answers.write(msgspec.json.encode(run(request)))
@@ -53,7 +53,7 @@ def answer(kind: type[Request], load: Callable[[], Callable[[Request], object]])
 
 
 def _limit(request: Bounded) -> None:
-    """Bound time and memory of the process, even when its caller is gone.
+    """Limit time and memory of the process, even when its caller has ended.
 
     Core dumps are off, and the size of files (caches of compiled kernels) is limited.
     """

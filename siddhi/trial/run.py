@@ -1,4 +1,4 @@
-"""Runs a trial: one event after the other through an app, whose clock shows the event's time."""
+"""Run a trial: one event after the other through an app, whose clock shows the event's time."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ from siddhi.trial.messages import (
 )
 
 STEP_MS = 1_000
-"""Between two events without a time of their own."""
+"""The interval between two events without times."""
 MOST_LOOKS = 1_000
-"""Partial matches are looked at after every event, or after so many that there are no more looks than this."""
+"""Partial matches are counted after every event, or so seldom that there are no more counts than this."""
 MOST_LOG_LINES = 200
 MOST_TABLE_ROWS = 100
 MOST_TEXT = 2_000
-"""Longer texts are cut in the answer."""
+"""Longer texts are truncated in the answer."""
 MOST_TIME_MS = 253_370_764_800_000
 """The year 9999."""
 
 
 def run_trial(request: TrialRequest) -> TrialAnswer:
-    """Return what the plan gives for the events, or why it cannot be tried."""
+    """Return the output of the plan for the events, or the reason why it cannot be tried."""
     began = time.monotonic_ns()
     try:
         scripts = ScriptPolicy(frozenset(request.script_languages), "the configuration")
@@ -69,7 +69,7 @@ class _BadEventError(Exception):
 
 
 class _LogLines(logging.Handler):
-    """Keeps the first lines that are logged."""
+    """Keeps the first log lines."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -81,7 +81,7 @@ class _LogLines(logging.Handler):
 
 
 class _CollectedOutput:
-    """Collects what one stream or query gives, as long as the trial has room."""
+    """Collects the output of one stream or query, as long as the trial has room."""
 
     def __init__(self, trial: _Trial, kind: Literal["stream", "query"], name: str, schema: Schema) -> None:
         self._trial = trial
@@ -178,7 +178,7 @@ class _Trial:
             raise _BadEventError(place + 1, str(misfit)) from misfit
 
     def _schema_at(self, place: int) -> Schema:
-        """Return the schema of the stream of the event in that place. Raises _BadEventError when there is none."""
+        """Return the schema of the stream of the event at this index. Raise _BadEventError when there is none."""
         try:
             return self._schema(self._request.events[place].stream)
         except MisfitError as misfit:
@@ -195,7 +195,7 @@ class _Trial:
         raise MisfitError(f"the plan has no stream '{stream}'; {hint}")
 
     def _listen(self) -> Iterator[_CollectedOutput]:
-        """Yield every stream that something flows into from within, then every query."""
+        """Yield every stream with events from inside the app, then every query."""
         for name, stream in self._app.streams.items():
             schemas = {name: stream.schema} if stream.fault is None else {name: stream.schema, f"!{name}": stream.fault}
             for key, schema in schemas.items():
@@ -208,7 +208,7 @@ class _Trial:
             yield output
 
     def _look(self) -> None:
-        """Note where the number of partial matches has changed."""
+        """Record changes of the number of partial matches."""
         if not self._has_pattern:
             return
         for part in self._runtime.statistics().state:
@@ -219,7 +219,7 @@ class _Trial:
                     self._changes.append(PartialMatches(self.after, part.name, count))
 
     def _tables(self) -> Iterator[TrialOutput]:
-        """Yield what the tables hold."""
+        """Yield the contents of the tables."""
         for name, table in self._app.tables.items():
             query = analyse_on_demand_query(parse_on_demand_query(f"from {name} select *"), self._app)
             found = self._runtime.query(query)

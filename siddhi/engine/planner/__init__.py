@@ -1,1 +1,1 @@
-"""Which operators run a query, why faster ones do not, and what they cost."""
+"""Choose the operators of a query, and explain the choice and its cost."""

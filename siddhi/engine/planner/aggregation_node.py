@@ -1,4 +1,4 @@
-"""An aggregation's place in the graph of an app."""
+"""The node of an aggregation in the graph of an app."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from siddhi.engine.operators.source_chain import build_chain
 
 
 class AggregationNode(AppNode):
-    """Takes the events of the aggregation's source into its buckets and sends nothing."""
+    """Adds the events of the aggregation's source to its buckets and sends nothing."""
 
     def __init__(self, analysed: model.AnalysedAggregation, context: OperatorContext, environment: Environment) -> None:
         """Build the node of an aggregation.

@@ -1,4 +1,4 @@
-"""Explains how the queries of a running app work: their operators, and the choices that were ruled out."""
+"""Explain how the queries of a running app work: their operators, and the choices that were ruled out."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def explain_query(query: QueryNode, obstacles: Mapping[str, str], shared: str) -
 
 
 def parts_of(query: QueryNode) -> Iterator[tuple[str, Stateful | TableWriter]]:
-    """Yield the operators of `query` in the order in which events pass them, each with the part that it is."""
+    """Yield the operators of `query` in the order in which events pass them, each with its part of the query."""
     if query.head is not None:
         yield "input", query.head
     for operator in query.chain:
@@ -57,13 +57,13 @@ def parts_of(query: QueryNode) -> Iterator[tuple[str, Stateful | TableWriter]]:
 
 
 def operator_name(operator: Stateful | TableWriter) -> str:
-    """Return how an operator is called in explanations."""
+    """Return the name of an operator in explanations."""
     template = getattr(operator, "template", None)
     return type(operator).__name__ if template is None else f"{type(template).__name__} per key"
 
 
 def cost_name(operator: Stateful | TableWriter) -> str:
-    """Return how an operator is called in `COSTS`, where one that may work in several ways has an entry for each."""
+    """Return the name of an operator in `COSTS`, which has an entry for each mode of operators with several modes."""
     name, execution = operator_name(operator), operator.execution
     return f"{name}, {execution.value}" if execution in _SLOW and "per key" not in name else name
 
@@ -75,5 +75,5 @@ def _operators(query: QueryNode) -> Iterator[ExplainedOperator]:
     for part, operator in parts_of(query):
         name = operator_name(operator)
         event_ns, batch_us = COSTS.get(cost_name(operator), (None, None))
-        others = tuple(ruled_out.pop(part, ()))  # belongs to the part, so it stands with its first operator
+        others = tuple(ruled_out.pop(part, ()))  # a reason is shown with the first operator of its part
         yield ExplainedOperator(part, name, operator.execution.value, event_ns, batch_us, others)

@@ -1,4 +1,4 @@
-"""A query made ready to run: its input, selection and output rate."""
+"""Build a query: its input, selection and output rate."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _TARGETS = {
 
 
 class SharedHead(Protocol):
-    """The part of one query in the state of a head that works for several."""
+    """The part of one query in the state of a head that several queries share."""
 
     def snapshot(self) -> State:
-        """Return the state, as the query's own head would save it."""
+        """Return the state in the form in which the query's own head would save it."""
 
     def state_size(self) -> StateSize:
-        """Return what the query holds."""
+        """Return the size of the query's state."""
 
 
 class QueryNode(AppNode):
@@ -108,7 +108,7 @@ class QueryNode(AppNode):
         self._build_input(compiler, context, environment)
         self._build_output(context, environment)
         if partition is not None:
-            # rows of a named window that the query only follows are the same for all instances
+            # changes of a tracked named window are the same for all instances
             streams = (source if source in self.silent else partition.stream(source) for source in self.sources)
             self.sources = tuple(streams)
             self.target = None if self.target is None else partition.target(self.target)
@@ -130,7 +130,7 @@ class QueryNode(AppNode):
         self._nothing = empty_batch(analysed.output.schema.attributes, context.pool)
 
     def _keeps_nothing(self) -> bool:
-        """Return whether the query gives the same for the same events, however often it is asked."""
+        """Return whether the query is stateless and always gives the same output for the same events."""
         selection, output = self.analysed.selection, self.analysed.output
         if self.by_key or self.timed or self.limiter is not None or selection.group_by or selection.aggregates:
             return False
@@ -212,7 +212,7 @@ class QueryNode(AppNode):
         return whole or HeadPerInstance(make, context.instance_ranks, context.common)
 
     def _looks_at_current_only(self, compiler: ExpressionCompiler) -> bool:
-        """Return whether expired rows and resets leave no trace in what the query lets out."""
+        """Return whether expired rows and resets do not affect the query's output."""
         selector = self.selector
         plain = self.limiter is None and not compiler.aggregates and self.analysed.output.events is EventType.CURRENT
         return plain and isinstance(selector, Selector) and not selector.can_fail
@@ -229,7 +229,7 @@ class QueryNode(AppNode):
 
     @property
     def shares(self) -> frozenset[str]:
-        """The tables that others may change and read in the same step."""
+        """The tables that several nodes may change and read in the same step."""
         if self.may_fail or isinstance(self.head, HeadPerInstance):
             return frozenset()
         if self.writer is not None and not self.writer.shares:
@@ -263,20 +263,20 @@ class QueryNode(AppNode):
         return batch
 
     def let_time_pass(self, clock: int) -> None:
-        """Process the time up to `clock`, which the clock has shown before it returns to the events of a backlog."""
+        """Advance the time to `clock`, which the app's clock has shown before it returns to the events of a backlog."""
         if isinstance(self.fused, SlidingSelection):
             self.fused.let_time_pass(clock)
 
     def restore_but_rate(self, state: State) -> None:
-        """Restore the state, as `restore` does, of a query with another output rate, which starts over."""
+        """Restore the state, as `restore` does, for a query whose output rate has changed and starts over."""
         kept = self.parts[:-1] if self.limiter is not None else self.parts
         for part, saved in zip(kept, state, strict=False):
             part.restore(saved)
 
-    # ---- a head that works for several queries
+    # ---- a head shared by several queries
 
     def share_head(self, shared: SharedHead | None) -> None:
-        """Use the state of the head in `shared` from now on (None: the head itself); it continues where it is."""
+        """Continue with the state of the head in `shared` from now on (None: the query's own head)."""
         if shared is None and self._shared is not None and self.head is not None:
             self.head.restore(self._shared.snapshot())
         self._shared = shared
@@ -291,7 +291,7 @@ class QueryNode(AppNode):
         return [self.snapshot_of_head() if part is self.head else part.snapshot() for part in self.parts]
 
     def state_size(self) -> StateSize:
-        """Return what the state takes; the state of a shared part counts once, for its first query."""
+        """Return the size of the state; a shared part counts once, for its first query."""
         if self._shared is None:
             return super().state_size()
         others = total(part.state_size() for part in self.parts if part is not self.head)
@@ -324,12 +324,12 @@ class QueryNode(AppNode):
 
 
 _RANDOM = frozenset({"UUID", "rand"})
-"""Functions that give another value each time."""
+"""Functions with varying results."""
 
 _NEVER_FAIL = frozenset(
     {"length", "lengthBatch", "time", "timeBatch", "timeLength", "batch", "delay", "cron", "sort", "frequent"}
 )
-"""Windows that take every event."""
+"""Windows that store every event."""
 
 
 def may_fail(query: model.AnalysedQuery) -> bool:

@@ -1,6 +1,6 @@
-"""A step chunk by chunk, depth first: what each chunk causes is done before the next one enters.
+"""Run a step chunk by chunk, depth first: everything that a chunk causes is processed before the next one enters.
 
-It is slower than a step column by column, and right for every graph.
+This is slower than a step column by column, and valid for every graph.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from siddhi.errors import Problem, SiddhiRuntimeError
 
 _Delivery = tuple[str, EventBatch]
 _Work = list[tuple[str, EventBatch, Iterator[ScheduledNode], int]]
-"""Chunks in progress: the stream, the chunk, its remaining readers, and how many others preceded it in a row."""
+"""Chunks in progress: the stream, the chunk, its remaining readers, and the length of the cascade so far."""
 
 RunStage = Callable[[ScheduledNode, Sequence[EventBatch], Step], EventBatch]
 
 _FIRST: Int64Array = np.zeros(1, dtype=np.int64)
-"""The order of what timers cause when they fire alone."""
+"""The order of output of timers that fire alone."""
 
 
 class ChunkRunner:
-    """Takes chunks through the stages of an app."""
+    """Runs chunks through the stages of an app."""
 
     def __init__(
         self,
@@ -93,9 +93,9 @@ class ChunkRunner:
             self._wake(Step(np.full(1, now, dtype=np.int64), now, shown))
 
     def _wake(self, step: Step) -> None:
-        """Run every stage that has work although no rows came, in text order.
+        """Run every stage that has work without input, in text order.
 
-        The output of one finds the timers of this time still pending in the others.
+        While the output of one is processed, the timers of this time are still pending in the others.
         """
         waiting = Step(np.minimum(step.clocks - 1, step.shown), step.floor, step.shown)
         waiting.arrivals = _FIRST
@@ -113,9 +113,9 @@ class ChunkRunner:
                 self._carry(stage.node.target, chunk, step)
 
     def _carry(self, key: str, chunk: EventBatch, step: Step) -> None:
-        """Take one chunk of stream `key` through everything that follows from it, receiver after receiver.
+        """Process one chunk of stream `key` and everything that it causes, reader after reader.
 
-        The work still to do is a stack, so that streams that feed themselves do not nest calls.
+        The remaining work is a stack, so that streams that feed themselves do not nest calls. Raise
         `SiddhiRuntimeError` (code `endless-loop`) when they do so without end.
         """
         work: _Work = [(key, chunk, iter(self._readers(key)), 0)]
@@ -139,7 +139,7 @@ class ChunkRunner:
             work.extend((to, part, iter(self._readers(to)), depth + 1) for to, part in reversed(deliveries))
 
     def _give_up(self, failures: Failures, node: AppNode, inputs: Sequence[EventBatch], work: _Work) -> list[_Delivery]:
-        """Withhold the chunk that failed in `node` from later readers; return what goes to fault streams.
+        """Withhold the chunk that failed in `node` from later readers; return the events for fault streams.
 
         If the chunk entered a partition, everything else that entered with it is withheld, too.
         """

@@ -1,4 +1,4 @@
-"""Handling of failed events: they are counted and reported, and go to the fault stream but to no later reader."""
+"""Handle failed events: count and report them, and send them to the fault stream but to no later reader."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 class FailedEvents:
     """Events that failed in `query` for the reason `message`, with their count.
 
-    They came from `stream` (empty: the query's table refused its output), and are dropped, or `redirected` to the
-    fault stream.
+    They came from `stream` (empty: the query's table refused its output), and are dropped, or `redirected` to the fault
+    stream.
     """
 
     query: str
@@ -58,10 +58,10 @@ class FailureTracker:
         told: Sequence[EventBatch],
         arrived: dict[str, EventBatch],
     ) -> list[tuple[str, EventBatch]]:
-        """Remove the events of `inputs` that failed in `node` from `arrived`; return what goes to fault streams.
+        """Remove the events of `inputs` that failed in `node` from `arrived`; return the events for fault streams.
 
         `told` are the inputs in the form that the node received. Later readers inside and outside a partition do not
-        see the failed events.
+        receive the failed events.
         """
         faults: list[tuple[str, EventBatch]] = []
         failed, messages = failures.reasons()
@@ -101,9 +101,9 @@ class FailureTracker:
     def _book(
         self, key: str, failed: EventBatch, query: str, messages: Sequence[str], reasons: Int64Array
     ) -> list[tuple[str, EventBatch]]:
-        """Count and report failed events of stream `key`; return what its fault stream gets, if it has one.
+        """Count and report failed events of stream `key`; return the events for its fault stream, if it has one.
 
-        Event i failed with the message at place `reasons[i]`.
+        Event i failed with the message at index `reasons[i]`.
         """
         if not failed.size:
             return []
@@ -129,7 +129,7 @@ class FailureTracker:
 
 
 def _found(marks: Int64Array, among: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return the places in `among` of values found in `marks` (ascending), and the place in `marks` of each."""
+    """Return the positions in `among` of values in `marks` (ascending), and the position in `marks` of each."""
     places = np.minimum(np.searchsorted(marks, among), len(marks) - 1)
     (rows,) = (marks[places] == among).nonzero()
     return rows, places[rows]

@@ -1,9 +1,9 @@
-"""How rows caused by the same root are distinguished while a node processes them.
+"""Distinguish rows with the same root while a node processes them.
 
-A failure is identified by its order, the position of its cause in the step. Several chunks may arrive at a node from
-one cause: two queries insert into one stream, a window emits an event with those it expires, timers fire between two
-roots. So that only the chunk with the failure fails, each gets its own order while the node runs, as if each had its
-own root with the clock of the true one:
+A failure is identified by its order, the position of its cause in the step. One cause may send several chunks to a
+node: two queries insert into one stream, a window emits an event with those it expires, timers fire between two roots.
+So that only the failed chunk is dropped, each gets its own order while the node runs, as if each had its own root with
+the clock of the true one:
 
     order       3  3  3    4     5          the same chunks          3  5  7    12    17
     chunk       a  b  c    d     e          distinguished            a  b  c    d     e
@@ -67,7 +67,7 @@ def tell_apart(
     """
     filled = [place for place, batch in enumerate(inputs) if batch.size]
     if not filled or (len(filled) == 1 and inputs[filled[0]].size == 1 and inputs[filled[0]].orders.item(0) & 1):
-        return None  # as of most events that come one by one
+        return None  # true for most events that arrive one by one
     starts = {place: unit_starts(inputs[place], keyed=keyed[place]) for place in filled}
     unique = not _ambiguous([inputs[place] for place in filled], [starts[place] for place in filled])
     if unique and not any(inputs[place].whole_units for place in filled):
@@ -92,7 +92,7 @@ def tell_apart(
 
 
 def _ambiguous(batches: Sequence[EventBatch], starts: Sequence[BoolArray]) -> bool:
-    """Return whether an order belongs to more than one unit, or may also be that of a timer of the node itself."""
+    """Return whether several units have the same order, or one has the order of a timer of the node."""
     for batch, start in zip(batches, starts, strict=True):
         orders = batch.orders
         if (start & (orders[1:] == orders[:-1])).any() or not (orders & 1).all():
@@ -104,7 +104,7 @@ def _ambiguous(batches: Sequence[EventBatch], starts: Sequence[BoolArray]) -> bo
 
 
 def _ordered(orders: Int64Array, clocks: Int64Array, step: Step) -> tuple[Int64Array, Step]:
-    """Return an order for each of the units of these orders and clocks, and the step with their roots.
+    """Return an order for each of the units with these orders and clocks, and the step with their roots.
 
     Orders and clocks are non-decreasing.
     """

@@ -22,9 +22,9 @@ Roots = Mapping[str, list[EventBatch]]
 
 
 class Maintenance:
-    """A runner of an app's steps that cuts them where a partition has to purge keys.
+    """Runs an app's steps, and splits them where a partition has to purge keys.
 
-    So the purge does not depend on how events were cut into batches. It runs after the timers and before the events
+    So purges do not depend on how events were divided into batches. A purge runs after the timers and before the events
     of its time.
     """
 

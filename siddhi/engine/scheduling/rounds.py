@@ -1,6 +1,6 @@
-"""Queries that write a table depending on its contents, for example to drop events that are already known.
+"""Queries that write a table depending on its contents, for example to drop known events.
 
-    from S[not (K.id == id in K)] select id insert into K;
+from S[not (K.id == id in K)] select id insert into K;
 
 They run in rounds over all events of a step. In each round an event reads the table as the writes of the previous round
 left it at its moment. The writes of an event depend only on earlier events, so that each round gives at least one more
@@ -45,6 +45,6 @@ class RoundLimit:
         return self._rest == 0
 
     def took(self, rounds: int, rows: int) -> None:
-        """Note that a step of `rows` rows took `rounds` rounds."""
+        """Record that a step of `rows` rows took `rounds` rounds."""
         if rounds > 2 + rows // ROUND_MIN_ROWS:
             self._rest = ROUND_PAUSE_STEPS

@@ -1,6 +1,6 @@
 """Routes of events through the graph of an app.
 
-A route tells which stages have work, and whether a faster path is possible.
+A route contains the stages with work, and whether a faster path is possible.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from siddhi.engine.tuning import MAX_PLAIN_ROUTE_ROWS
 
 @dataclass(frozen=True, slots=True)
 class SingleStageRoute:
-    """A stage that is the only one with work when events arrive from outside on the stream `source`.
+    """A stage that alone has work when events arrive from outside on the stream `source`.
 
     No other stage feeds that stream. The stage reads the events between the (empty) batches `before` and `behind` of
     its other sources.
@@ -43,7 +43,7 @@ class SingleStageRoute:
 
 
 Route = list[tuple[int, ScheduledNode | RuleSet | Rounds]]
-"""The stages that may have something to do in a step, with their numbers and in the order in which they run.
+"""The stages that may have work in a step, with their numbers and in the order in which they run.
 
 A rule set, and queries that run in rounds, replace their members.
 """
@@ -78,7 +78,7 @@ class Routes:
             return found[0]
 
     def sessions(self, roots: tuple[str, ...], *, alone: bool) -> list[WriteSession]:
-        """Return the tables with which several stages of the route have to do, which must be known."""
+        """Return the tables that several stages of the route use; they must be known."""
         return self._routes[roots, alone][1]
 
     def _found(self, roots: tuple[str, ...], *, alone: bool) -> tuple[Route | None, list[WriteSession]]:
@@ -94,9 +94,9 @@ class Routes:
         return route, [session for session in sessions if session is not None]
 
     def _session(self, table: str, ranks: Mapping[int, int]) -> WriteSession | None:
-        """Return what gathers the writes to `table`, which stages with these ranks use.
+        """Return the session of writes to `table`, which stages with these ranks use.
 
-        None when these find rows in several ways. A stage that reads `table` may write another one.
+        Return None when these find rows in several ways. A stage that reads `table` may write another one.
         """
         nodes = {number: self._stages[number].node for number in ranks}
         writers = {
@@ -129,7 +129,7 @@ class Routes:
         return route
 
     def explain(self) -> Iterator[tuple[QueryNode, dict[str, str], str]]:
-        """Yield for each query why events from outside come one by one, by stream, and with whom it shares work."""
+        """Yield for each query why events are processed one by one, by stream, and which queries share its work."""
         graph, everywhere = self._graph, set(range(len(self._stages)))
         inside = self.fed if graph.acyclic else frozenset[str]()
         outside = [key for key in self._junctions if key not in inside and graph.readers.get(key)]
@@ -147,19 +147,19 @@ class Routes:
                 yield stage.node, obstacles, shared.get(number, "")
 
     def _obstacle(self, key: str) -> str | None:
-        """Return why events on the stream `key` go one by one, None when they do not."""
+        """Return why events on the stream `key` are processed one by one, None when they are not."""
         reason = self._graph.obstacle([key])
         if reason is None and self.of((key,), alone=True) is None:
             return "a query with state writes a table by what is in it, or several write it by different keys"
         return reason
 
     def flush_rules(self, clock: int) -> None:
-        """Pass events that do not concern them to all queries, as before a snapshot."""
+        """Pass events that were filtered out by the index to all queries, as before a snapshot."""
         for rules in (self._rule_sets or {}).values():
             rules.catch_up(clock)
 
     def shared_heads(self) -> list[ChainOperator]:
-        """Return the operators that patterns share now."""
+        """Return the operators that patterns share."""
         return [head for rules in (self._rule_sets or {}).values() for head in rules.heads]
 
     def rebuild_rules(self, clock: int, *, share: bool = True) -> None:
@@ -174,7 +174,7 @@ class Routes:
         self._alone.clear()
 
     def alone(self, key: str) -> SingleStageRoute | None:
-        """Return the only stage that processes events from outside on the stream `key`, None when there are others."""
+        """Return the stage that alone processes events from outside on the stream `key`, None when there are others."""
         try:
             return self._alone[key]
         except KeyError:
@@ -211,7 +211,7 @@ class Routes:
         plain = [stage.node for stage in stages if stage.node.plain is not None and stage.node.sources == (stream,)]
         targets = [node.target for node in plain if node.target is not None]
         if len(set(targets)) < len(stages) or not self.shared.isdisjoint(targets):
-            return None  # streams that several feed have an order of their own
+            return None  # streams with several producers have an order of their own
         positions: Int64Array = np.empty(MAX_PLAIN_ROUTE_ROWS, dtype=np.int64)
         fed = [self._junctions[target] for target in targets]
         loops = [

@@ -1,7 +1,4 @@
-"""One step through the graph of an app.
-
-It runs column by column if that keeps the order, otherwise chunk by chunk, depth first.
-"""
+"""Run one step through the graph of an app: column by column if that keeps the order, otherwise chunk by chunk."""
 
 from __future__ import annotations
 
@@ -33,9 +30,9 @@ from siddhi.engine.streams.scheduled_node import ScheduledNode
 from siddhi.explanation import ExplainedQuery
 
 _Sent = dict[str, list[tuple[int | Int64Array, EventBatch]]]
-"""What each stream was sent in a step: (producer, batch), producer -1 being the outside.
+"""The batches sent to each stream in a step: (producer, batch), where producer -1 is outside.
 
-Where rules have made a batch together, the producer of each row.
+If several rules have produced a batch, the producer of each row.
 """
 
 
@@ -108,11 +105,11 @@ class StepRunner:
         return self._routes.shared_heads()
 
     def unshare(self, clock: int) -> None:
-        """Give each query its own state, until the next step."""
+        """Give each query separate state, until the next step."""
         self._routes.rebuild_rules(clock)
 
     def settle(self, clock: int) -> None:
-        """Bring all queries up to date with all events, as before a snapshot."""
+        """Let all queries process all events, as before a snapshot."""
         self._routes.flush_rules(clock)
 
     def next_deadline_ms(self) -> int | None:
@@ -206,7 +203,7 @@ class StepRunner:
         self._tell(sent, arrived, bundled=bundled)
 
     def _run_rules(self, rules: RuleSet, step: Step, sent: _Sent, arrived: dict[str, EventBatch]) -> None:
-        """Give the members of `rules` the events that concern them, and pass on what they send."""
+        """Pass the members of `rules` the events that match them, and pass on their output."""
         key, concerned = rules.source.key, dict[int, tuple[ScheduledNode, EventBatch, EventBatch]]()
         batch = arrived.get(key) or self._arrived(key, sent, arrived)
         if batch.size:
@@ -272,14 +269,14 @@ class StepRunner:
                 stage.tell(out)
 
     def _processed(self, node: AppNode, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
-        """Return what a node that never fails sends."""
+        """Return the output of a node that never fails."""
         inputs = [batch if batch.units is None else batch.with_units(None) for batch in inputs]
         with np.errstate(all="ignore"):  # Java's numbers overflow in silence
             out = node.process(inputs, step)
         return _not_before(out, step.shown) if step.shown > step.floor and out.size else out
 
     def _report(self, projected: Sequence[Projected], watch: QueryWatch, length_ns: int) -> None:
-        """Report how long rules that were processed together worked: each for its share of the results."""
+        """Report the working time of rules that were processed together: each gets its share of the results."""
         results = sum(batch.size for _, _, batch in projected)
         for _, producers, _ in projected:
             for number, count in zip(*np.unique(producers, return_counts=True), strict=True):
@@ -311,7 +308,7 @@ class StepRunner:
                 arrived[target] = stage.deliver(out)
 
     def _tell(self, sent: _Sent, arrived: dict[str, EventBatch], *, bundled: bool = False) -> None:
-        """Give listeners the events that their streams carry in this step, in the order in which streams are fed.
+        """Notify listeners of the events of their streams in this step, in the order in which streams are fed.
 
         Rules that were `bundled` have run already.
         """
@@ -327,7 +324,7 @@ class StepRunner:
     def _entered(self, roots: Mapping[str, list[EventBatch]]) -> tuple[_Sent, dict[str, EventBatch]]:
         """Return the events from outside, split by whether stages feed their streams, too.
 
-        The first part holds those of streams that stages feed as well, the second those of all other streams.
+        The first part contains those of streams that stages feed as well, the second those of all other streams.
         """
         sent: _Sent = {}
         arrived: dict[str, EventBatch] = {}
@@ -339,7 +336,7 @@ class StepRunner:
         return sent, arrived
 
     def _arrived(self, key: str, sent: _Sent, arrived: dict[str, EventBatch]) -> EventBatch:
-        """Return what stream `key` carries in this step, merged once all its producers have run."""
+        """Return the events of stream `key` in this step, merged after all its producers have run."""
         batch = arrived.get(key)
         if batch is not None:
             return batch
@@ -350,7 +347,7 @@ class StepRunner:
         return batch
 
     def _merged(self, key: str, parts: Sequence[tuple[int | Int64Array, EventBatch]]) -> EventBatch:
-        """Return what several producers sent to stream `key`."""
+        """Return the merged events that several producers sent to stream `key`."""
         ranks, of_timers = self._ranks[key], self._timer_ranks.get(key)
         batches = [batch for _, batch in parts]
         if of_timers is None and all(isinstance(producer, int) for producer, _ in parts):
@@ -365,7 +362,10 @@ class StepRunner:
     def _ranks_of_rows(
         self, name: str, ranks: Mapping[int, int], parts: Sequence[tuple[int | Int64Array, EventBatch]]
     ) -> Int64Array:
-        """Return the rank of the producer of each row of `parts`; what `ranks` says is kept under `name`."""
+        """Return the rank of the producer of each row of `parts`.
+
+        The lookup table for `ranks` is cached under `name`.
+        """
         line = self._rank_lines.get(name)
         if line is None:
             line = self._rank_lines[name] = _line(ranks)
@@ -375,7 +375,10 @@ class StepRunner:
         ])  # fmt: skip
 
     def _run_in_turns(self, stage: ScheduledNode, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
-        """Run the stage as `_run_stage` does; its own timers of one time fire before the output of other timers."""
+        """Run the stage as `_run_stage` does.
+
+        Its own timers of one time fire before the output of other timers arrives.
+        """
         outs = [
             self._run_stage(stage, piece, step if place is None else step.until(*place))
             for place, piece in cut_at_timers(inputs)
@@ -383,7 +386,7 @@ class StepRunner:
         return EventBatch.concat([out for out in outs if out.size] or outs[-1:])
 
     def _run_stage(self, stage: ScheduledNode, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
-        """Return what the stage sends; its listeners and its table have it."""
+        """Return the output of the stage, after passing it to its listeners and its table."""
         if not stage.node.computes:
             return self._work(stage, inputs, step)
         with np.errstate(all="ignore"):  # Java's numbers overflow in silence
@@ -420,7 +423,7 @@ def _has_rows(batches: Sequence[EventBatch]) -> bool:
 
 
 def _not_before(out: EventBatch, shown: int) -> EventBatch:
-    """Return `out` with the time `shown` where a timer has given its own time, and that is earlier."""
+    """Return `out` with times raised to `shown` where a timer used an earlier time of its own."""
     early = (out.orders & 1 == 0) & (out.timestamps == out.clocks) & (out.timestamps < shown)
     return out.with_timestamps(np.where(early, shown, out.timestamps)) if early.any() else out
 

@@ -1,4 +1,4 @@
-"""The rows of a step cut where timers sent some of them."""
+"""Split the rows of a step where timers sent some of them."""
 
 from __future__ import annotations
 

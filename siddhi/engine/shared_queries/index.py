@@ -1,4 +1,4 @@
-"""An index over the conditions of many rules on one stream: which rules an event concerns."""
+"""An index over the conditions of many rules on one stream: it finds the rules that match an event."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Conditions = Sequence[Sequence[PlainTest]]
 
 @dataclass(frozen=True, slots=True)
 class _IndexKey:
-    """The tests that find a rule: equality with `text`, or an interval, of the attribute `column`."""
+    """The test by which a rule is found: equality with `text`, or an interval, of the attribute `column`."""
 
     column: tuple[str, bool]
     text: str | None = None
@@ -32,7 +32,7 @@ class _IndexKey:
 
 
 class RuleIndex:
-    """An index that finds which of `conditions` the rows of batches meet.
+    """Finds which of `conditions` the rows of batches meet.
 
     Building it costs microseconds a rule; codes of strings are looked up again when the pool has assigned new ones.
     """
@@ -120,7 +120,7 @@ class RuleIndex:
         self._real_nulls: AnyArray = np.zeros(self._real_values.shape, np.bool_)
 
     def find(self, batch: EventBatch) -> tuple[Int64Array, Int64Array]:
-        """Return (rows, rules): which rows of `batch` satisfy the conditions of which rules, by row, then by rule.
+        """Return (rows, rules): the rows of `batch` and the rules whose conditions they meet, by row, then by rule.
 
         The arrays are valid until the next call.
         """
@@ -151,7 +151,7 @@ class RuleIndex:
         for name, number in columns.items():
             column = batch.columns[name]
             values[number, :size] = column.values
-            if column.type is AttributeType.STRING:  # codes tell by themselves
+            if column.type is AttributeType.STRING:  # codes mark nulls themselves
                 nulls[number, :size] = column.values < 0
                 continue
             valid = column.valid
@@ -159,9 +159,9 @@ class RuleIndex:
 
 
 def _key_of(tests: Iterable[PlainTest]) -> _IndexKey | None:
-    """Return the key that finds a rule.
+    """Return the test by which a rule is found.
 
-    Preferably a string, then the interval of a number with both ends, then any interval.
+    A string is preferred, then the interval of a number with both ends, then any interval.
     """
     intervals: dict[tuple[str, bool], _IndexKey] = {}
     for test in tests:

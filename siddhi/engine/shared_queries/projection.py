@@ -1,4 +1,4 @@
-"""Rules that pass events on unchanged: all that feed one stream in the same way are evaluated together."""
+"""Rules that pass events on unchanged; those that feed one stream in the same way are evaluated together."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from siddhi.engine.operators.selection.plain_query import PlainTest, arranges, p
 from siddhi.language.ast import AttributeType, EventType
 
 Constants = tuple[bool | int | float | str | None, ...]
-"""What a rule selects besides attributes, with None in place of each attribute."""
+"""The constants that a rule selects, with None in place of each attribute."""
 Outputs = tuple[tuple[str, AttributeType, str | None], ...]
-"""Each output with its type and the column that it is, None for a constant."""
+"""Each output with its type and column, None for a constant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
     """The output of a rule for the events that pass `tests`.
 
-    Rules with the same `outputs` differ in tests and constants alone.
+    Rules with the same `outputs` differ only in tests and constants.
     """
 
     tests: tuple[PlainTest, ...]
@@ -31,9 +31,9 @@ class Projection:
 
 
 def projection_of(query: model.AnalysedQuery) -> Projection | None:
-    """Return `query` as a projection, None if it is none.
+    """Return `query` as a projection, None if it is not one.
 
-    Its events must be filtered by plain tests alone, and it must select only attributes and constants.
+    Its events must be filtered by plain tests only, and it must select only attributes and constants.
     """
     source, selected = query.input, outputs_of(query)
     if not isinstance(source, model.SourceInput) or source.window is not None or selected is None:
@@ -46,9 +46,9 @@ def projection_of(query: model.AnalysedQuery) -> Projection | None:
 def outputs_of(
     query: model.AnalysedQuery,
 ) -> tuple[tuple[tuple[str, AttributeType, model.AttributeValue | None], ...], Constants] | None:
-    """Return the attribute that each output is, None for a constant, and the constants.
+    """Return the attribute of each output, None for a constant, and the constants.
 
-    Return None when a value is computed, or when rows are not inserted into a stream as they come, one by one.
+    Return None when a value is computed, or when rows are not inserted into a stream unchanged, one by one.
     """
     output, outputs, constants = query.output, list[tuple[str, AttributeType, model.AttributeValue | None]](), []
     if output.kind is not model.TargetKind.STREAM or output.events is EventType.EXPIRED:
@@ -76,7 +76,7 @@ class Projections:
         self._constants: dict[str, Column] = {}
 
     def project(self, batch: EventBatch, rows: Int64Array, members: Int64Array) -> EventBatch:
-        """Return what the rules `members` make of `rows` of `batch`, one each."""
+        """Return the output of the rules `members` for `rows` of `batch`, one each."""
         if self._generation != self._pool.generation:
             self._take_constants()
         columns = {}

@@ -1,4 +1,4 @@
-"""Queries over one stream, each of which is concerned by few events.
+"""Queries over one stream, each of which matches few events.
 
 events ──RuleIndex──▶ (row, rule) ─┬─ rules that let events pass ──Projections──▶ their results, all at once
                                    └─ other queries: each with the events that it may want
@@ -34,7 +34,7 @@ from siddhi.engine.streams.scheduled_node import ScheduledNode
 from siddhi.engine.tuning import MIN_SHARED_QUERIES
 
 OWN, GONE = -1, -2
-"""In place of a group: of a query that is evaluated separately, of an event that has been processed."""
+"""Replaces a group: for a query that is evaluated separately, and for an event that has been processed."""
 Numbered = tuple[int, ScheduledNode]
 
 
@@ -48,7 +48,7 @@ class Projected(NamedTuple):
 
 @dataclass(slots=True)
 class FilteredEvents:
-    """The effect of a batch: the results of rules that pass events on, and the other queries, each with its events."""
+    """The result for a batch: the results of rules that pass events on, and the other queries, each with its events."""
 
     projected: list[Projected] = field(default_factory=list)
     concerned: list[tuple[int, ScheduledNode, EventBatch]] = field(default_factory=list)
@@ -61,12 +61,12 @@ class _RuleMember:
     query: QueryNode
     wanted: Wanted
     group: Hashable | None
-    """What members that are evaluated together have in common, None for one that is evaluated separately."""
+    """The common part of members that are evaluated together, None for one that is evaluated separately."""
     how: Projection | Constants | None
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it depends on how late events are."""
+        """Whether it depends on the lateness of events."""
         return self.query.head is not None
 
 
@@ -86,7 +86,7 @@ class RuleSet:
         self._projections: list[Projections] = []
         self._shared: list[SharedPattern] = []
         self._group_of: Int64Array = np.full(len(members), OWN, INT64)
-        """The number of the projections, or, behind these, of the shared pattern."""
+        """The number of the projections or, after these, of the shared pattern."""
         self._place_in_group: Int64Array = np.zeros(len(members), INT64)
         self._make_groups(pool)
         own: BoolArray = self._group_of == OWN
@@ -94,7 +94,7 @@ class RuleSet:
         self._patterns = np.flatnonzero(self._is_pattern).tolist()
         self._latest = NEVER_BEFORE
         self._had_last: frozenset[int] = frozenset()
-        """The patterns that are evaluated separately and had the last event."""
+        """The separate patterns that had the last event."""
 
     def _make_groups(self, pool: StringPool) -> None:
         groups: dict[Hashable, list[int]] = {}
@@ -134,7 +134,7 @@ class RuleSet:
         return any(shared.is_full for shared in self._shared)
 
     def hand_back(self, clock: int) -> None:
-        """Bring all queries up to date with all events, and give each its own state."""
+        """Let all queries process all events, and give each separate state."""
         self.catch_up(clock)
         for shared in self._shared:
             shared.hand_back()
@@ -201,9 +201,9 @@ class RuleSet:
     def _note_times(self, batch: EventBatch, rows: Int64Array, members: Int64Array, step: Step) -> bool:
         """Return whether some event of `batch` is earlier than one before it.
 
-        A pattern compares an event with its latest one to see how late it is, and whether any came between them: as
-        long as all come in order, the events that it does not want make no difference. As soon as one is late, all
-        patterns get the latest time, and then every event.
+        A pattern compares an event with its latest one to determine its lateness, and whether other events came
+        between. As long as all events come in order, events that do not match make no difference. As soon as one is
+        late, all patterns get the latest time, and then every event.
         """
         stamps = batch.timestamps
         late = stamps.item(0) < self._latest or bool((stamps[1:] < stamps[:-1]).any())
@@ -216,9 +216,9 @@ class RuleSet:
         return late
 
     def catch_up(self, clock: int) -> None:
-        """Advance every pattern to the last event that it does not want.
+        """Advance every pattern to the last event that does not match it.
 
-        It is given as an event that has only the last time.
+        The pattern gets it as an event that has only the latest time.
         """
         for shared in self._shared:
             shared.catch_up(clock, self._latest)
@@ -233,7 +233,7 @@ class RuleSet:
         self._had_last = frozenset(self._patterns)
 
     def _nothing(self) -> EventBatch:
-        """Return an event of which every attribute is null, which meets no condition."""
+        """Return an event with null attributes, which meets no condition."""
         columns = {name: Column.nulls(type_, self.source.pool, 1) for name, type_ in self.source.types.items()}
         one = filled(1, 1)
         return EventBatch(filled(1, self._latest), None, one, filled(1, self._latest), columns, only_current=True)
@@ -243,7 +243,7 @@ class RuleSet:
 
 
 def _each_by_itself(batch: EventBatch) -> bool:
-    """Return whether rows are events that are chunks of their own, each caused by another event."""
+    """Return whether rows are events that are separate chunks, each with its own cause."""
     if not batch.only_current or batch.chunks is not None or batch.deliveries is not None:
         return False
     if batch.units is not None or batch.partitions is not None:
@@ -274,7 +274,7 @@ def rules_by_stream(stages: Sequence[ScheduledNode]) -> dict[str, list[_RuleMemb
 
 
 def _member(number: int, stage: ScheduledNode) -> _RuleMember | None:
-    """Return the stage as a rule, None when it has to see every event."""
+    """Return the stage as a rule, None when it has to process every event."""
     node = stage.node
     if not isinstance(node, QueryNode) or node.partition is not None or len(node.sources) != 1:
         return None

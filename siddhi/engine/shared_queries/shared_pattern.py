@@ -1,7 +1,7 @@
-"""Patterns over one stream that differ only in what they ask of single events: one operator for all of them.
+"""Run patterns over one stream that differ only in the conditions on single events in one operator.
 
-Each pattern is an instance of the operator, as a key is in a partition. The index says which events a pattern may want,
-and as which element; so the operator itself knows no constants:
+Each pattern is an instance of the operator, as a key is in a partition. The index finds the events that a pattern may
+match, and as which element; so the operator itself has no constants:
 
     events ──RuleIndex──▶ (row, pattern, element) ──▶ rows with an instance, and for each element whether it is met
 """
@@ -42,8 +42,8 @@ _TRUE = model.ConstantValue(value=True, type=AttributeType.BOOL)
 class PatternShape:
     """The common parts of patterns that share an operator.
 
-    These are the pattern, which tests of an event only whether it met the plain tests of an element, and the source
-    of each output.
+    These are the pattern, whose conditions on an event only test whether it met the plain tests of an element, and the
+    source of each output.
     """
 
     machine: model.StateMachine
@@ -90,12 +90,12 @@ def _with_slots(step: model.PatternStep, slots: Sequence[model.PatternElement]) 
 
 
 def met_column(slot: int) -> str:
-    """Return the column that holds whether an event met the plain tests of the element in `slot`."""
+    """Return the column that contains whether an event met the plain tests of the element in `slot`."""
     return f"@met{slot}"
 
 
 class PatternMatches(NamedTuple):
-    """The rows of `batch` that patterns may want: row by row, pattern by pattern, and in which element."""
+    """The rows of `batch` that patterns may match: row by row, pattern by pattern, with the element."""
 
     batch: EventBatch
     rows: Int64Array
@@ -104,7 +104,7 @@ class PatternMatches(NamedTuple):
 
 
 class SharedPattern:
-    """The patterns `members` of one shape, each the instance of its place."""
+    """The patterns `members` of one shape; the index of each is its instance."""
 
     def __init__(
         self, shape: PatternShape, members: Sequence[QueryNode], constants: Sequence[Constants], numbers: Int64Array
@@ -147,7 +147,7 @@ class SharedPattern:
     def take(
         self, found: PatternMatches, step: Step, latest: int, *, late: bool
     ) -> tuple[Int64Array, EventBatch] | None:
-        """Process the rows that were `found`; return the number of the node that sends each result, and the results.
+        """Process the rows that were `found`; return the node number of each result, and the results.
 
         Return None when there are none. The latest event before them had the time `latest`; with `late` some rows are
         late.
@@ -185,15 +185,15 @@ class SharedPattern:
             pairs = pairs.with_timestamps(times)
         if not self.head.reader.computed:
             return self.head.process(MergedRows([pairs], (0,)), step)
-        with np.errstate(all="ignore"):  # Java's numbers overflow in silence
+        with np.errstate(all="ignore"):  # numbers overflow silently, as in Java
             return self.head.process(MergedRows([pairs], (0,)), step)
 
     def _with_missed(
         self, stamps: Int64Array, latest: int, pairs: tuple[Int64Array, Int64Array, BoolArray]
     ) -> tuple[Int64Array, Int64Array, BoolArray, Int64Array]:
-        """Return the rows of a batch in which events are late, with added rows for missed events.
+        """Return the rows of a batch with late events, with added rows for missed events.
 
-        Such a row precedes a row of the pattern that missed events: it meets nothing and has the latest of their
+        Such a row precedes a row of the pattern that missed events: it matches nothing and has the latest of their
         times. All rows are returned with their times.
         """
         rows, members, met = pairs
@@ -248,13 +248,13 @@ class SharedPattern:
 
     @property
     def is_full(self) -> bool:
-        """Return whether one of the patterns may hold more partial matches than it is allowed."""
+        """Return whether one of the patterns may exceed its limit of partial matches."""
         return self.head.live > self._most
 
     def catch_up(self, clock: int, latest: int) -> None:
-        """Advance every pattern to the latest event that it does not want, at `latest`.
+        """Advance every pattern to the latest event that does not match it, at `latest`.
 
-        It is given as an event that has only this time.
+        The pattern gets it as an event that has only this time.
         """
         if latest == NEVER_BEFORE or self._had_last.all():
             return
@@ -269,7 +269,7 @@ class SharedPattern:
         self._pieces = self._sizes = None
 
     def hand_back(self) -> None:
-        """Give every pattern its own part of the state, for good if these are too large together."""
+        """Give every pattern its part of the state, permanently if they are too large together."""
         for member in self._members:
             member.share_head(None)
             if self.is_full and isinstance(member.head, ChainOperator):
@@ -277,13 +277,13 @@ class SharedPattern:
                 member.head.keep_to_limit()
 
     def piece(self, place: int) -> State:
-        """Return the state of one pattern, as its own operator would save it."""
+        """Return the state of one pattern in the form in which its own operator would save it."""
         if self._pieces is None:
             self._pieces = self.head.apart(len(self._members))
         return self._pieces[place]
 
     def size(self, place: int) -> StateSize:
-        """Return the size of one pattern; of the memory, its share by number."""
+        """Return the size of one pattern; memory is divided equally."""
         if self._sizes is None:
             self._sizes = self.head.live_by_instance(len(self._members))
         whole = self.head.state_size()
@@ -292,7 +292,7 @@ class SharedPattern:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The part of one pattern in the state of all."""
+    """The part of one pattern in the common state."""
 
     shared: SharedPattern
     place: int

@@ -1,4 +1,4 @@
-"""Which events of a stream a query can want, according to plain tests of its filters."""
+"""Find the events of a stream that can match a query, according to plain tests of its filters."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from siddhi.analysis.parts import parts_of
 from siddhi.engine.operators.selection.plain_query import PlainTest, plain_test
 
 Wanted = tuple[tuple[PlainTest, ...], ...]
-"""An event is wanted if it passes all tests of at least one line; there is at least one test in each."""
+"""An event matches if it passes all tests of at least one line; each has at least one test."""
 _MAY_KEEP_STATE = (model.Aggregate, model.Call, model.InTable)
 
 
 def wanted_events(query: model.AnalysedQuery) -> Wanted | None:
-    """Return the events that `query` can want of the one stream that it reads; None when it may want any.
+    """Return the tests for events that can affect `query`, which reads one stream; None when any event can.
 
-    An event that is not wanted changes nothing but the time that a pattern has seen.
+    Other events only advance the time that a pattern has seen.
     """
     source = query.input
     if isinstance(source, model.SourceInput):
@@ -38,7 +38,7 @@ def _wanted_of_pattern(machine: model.StateMachine) -> Wanted | None:
         if not all(isinstance(step, model.FilterStep) and _keeps_nothing(step) for step in handlers):
             return None
         tests = (*_tests(handlers, element.slot), *_implied(handlers, element.slot, lines))
-        # A row of nulls tells a pattern how late it is: it must fail everywhere.
+        # A row of nulls only advances the time of a pattern, so it must fail all tests.
         if all(test.operator == "!=" for test in tests):
             return None
         lines.append(tests)
@@ -46,7 +46,7 @@ def _wanted_of_pattern(machine: model.StateMachine) -> Wanted | None:
 
 
 def _is_plain(step: model.PatternStep) -> bool:
-    """Return whether nothing but a wanted event moves `step`, and nothing that it loses makes it start again."""
+    """Return whether only a matching event affects `step`, and nothing that it loses makes it restart."""
     if isinstance(step, model.EveryScope):
         return step.within_ms is None and len(step.steps) == 1 and _is_plain(step.steps[0])
     return isinstance(step, model.PatternElement) and not step.absent and step.minimum > 0
@@ -57,7 +57,7 @@ def _keeps_nothing(step: model.FilterStep) -> bool:
 
 
 def _tests(steps: Sequence[model.FilterStep | model.HandlerCall], slot: int) -> Iterator[PlainTest]:
-    """Yield the plain tests that every event passes before anything is reached that may keep what it sees."""
+    """Yield the plain tests that every event passes before it reaches anything that may store it."""
     for step in steps:
         if not isinstance(step, model.FilterStep):
             return
@@ -70,7 +70,7 @@ def _tests(steps: Sequence[model.FilterStep | model.HandlerCall], slot: int) -> 
 
 
 def is_plain_test(part: model.TypedExpression, slot: int) -> bool:
-    """Return whether `part` is one of the tests by which events are wanted in `slot`."""
+    """Return whether `part` is a plain test of events for `slot`."""
     return _plain_test(part, slot) is not None
 
 
@@ -81,7 +81,7 @@ def _plain_test(part: model.TypedExpression, slot: int) -> PlainTest | None:
 def _implied(
     steps: Sequence[model.FilterStep | model.HandlerCall], slot: int, former: Sequence[Sequence[PlainTest]]
 ) -> Iterator[PlainTest]:
-    """Yield tests that follow from `attribute == e1.attribute` where `e1` has passed a test of equality."""
+    """Yield tests that follow from `attribute == e1.attribute` if `e1` has passed a test of equality."""
     for step in steps:
         if not isinstance(step, model.FilterStep):
             continue

@@ -1,4 +1,4 @@
-"""The state of a running app, part by part: how it is saved, and how an app continues with it."""
+"""The state of a running app by parts: save it, and continue with it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from siddhi.engine.streams.clock import ClockState
 
 
 class AppState:
-    """Everything of an app that a snapshot holds."""
+    """All parts of an app that a snapshot contains."""
 
     def __init__(
         self,
@@ -68,18 +68,18 @@ class AppState:
 
     @cached_property
     def parts(self) -> tuple[AppPart, ...]:
-        """What holds state, with its definition."""
+        """The parts with state, each with its definition."""
         app = self._app
         places = (AppPart(partition_definition(app, place.analysed), place.instances) for place in self.places)
         return (*_tables(app, self._tables), *places, *_nodes(app, self._nodes))
 
     def saved(self, app: bytes, clock: ClockState | None, *, waits: bool) -> SavedApp:
-        """Return the current state, of the app with the fingerprint `app` at `clock`.
+        """Return the current state of the app with the fingerprint `app` at `clock`.
 
         The app may still wait for its first event.
         """
         parts = tuple(SavedPart(part.definition, part.holder.snapshot()) for part in self.parts)
-        strings = self.pool.snapshot()  # the last: unread columns got their codes only now
+        strings = self.pool.snapshot()  # last, because unread columns have just got their codes
         return SavedApp(app, clock, strings, parts, waits)
 
     def restore(self, saved: SavedApp) -> None:
@@ -91,8 +91,8 @@ class AppState:
     def restore_matching(self, saved: SavedApp, clock: int | None) -> RestoreReport:
         """Restore the parts that are the same in `saved`, whatever their names there, and report which.
 
-        Groups of a query that are defined differently now are computed from the rows that it held. All other parts
-        start at `clock`, or later when that is None.
+        Groups of a query with a changed definition are computed from its stored rows. All other parts start at `clock`,
+        or with the first event when that is None.
         """
         matched = match_parts([one.definition for one in saved.parts], [part.definition for part in self.parts])
         if clock is not None:
@@ -127,7 +127,7 @@ class AppState:
         return report
 
     def _recompute(self, query: QueryNode, former: SavedPart, clock: int, name: PartName) -> list[str]:
-        """Return the attributes that are needed and were not held; then the query begins, with nothing."""
+        """Return the attributes that are needed and were not stored; in that case the query starts without state."""
         assert former.definition.query is not None  # noqa: S101 - matched by it
         rows = former.definition.query.rows
         lacking = missing_columns(query, rows)
@@ -148,7 +148,7 @@ class AppState:
 
 
 def _told_of(names: Mapping[str, str], state: State) -> State:
-    """Return the instances of a partition, whose queries have other names now."""
+    """Return the instances of a partition with the current names of its queries as listeners."""
     untold = {names.get(query, query): count for query, count in state["untold"].items()}
     return {**state, "untold": untold}
 

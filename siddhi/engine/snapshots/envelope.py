@@ -1,4 +1,4 @@
-"""The envelope of a snapshot: what it is, of which version and app, and whether it is whole.
+"""The envelope of a snapshot: magic number, version, app and checksum.
 
 magic   version   app        checksum   length of the body   body
 CEPS    2 bytes   16 bytes   4 bytes    8 bytes              …
@@ -15,11 +15,13 @@ from siddhi.engine.columnar.state_tree import Buffer
 from siddhi.errors import Problem, SnapshotError
 
 FORMAT_VERSION = 19
-"""Must grow with every change of what operators save."""
+"""Must be increased with every change of the state of operators."""
 READABLE = (FORMAT_VERSION,)
-"""Until 13 partitions had a copy of each window for every key, until 14 one of each join and output rate.
-Until 15 `min` and `max` did not count the rows of each value, until 17 windows by an expression had one state for each
-key, until 18 NaN stayed in a sum after its row had left."""
+"""Before 14, partitions had a copy of each window for every key; before 15, one of each join and output rate.
+
+Before 16, `min` and `max` did not count the rows of each value; before 18, expression windows had one state for each
+key; before 19, NaN stayed in a sum after its row had left.
+"""
 
 READABLE_FORMATS = " and ".join(map(str, READABLE))
 
@@ -33,7 +35,7 @@ def fingerprint(text: str) -> bytes:
 
 
 def sealed(body: Sequence[Buffer], app: bytes) -> bytes:
-    """Return the pieces of `body`, one after the other, as the snapshot of the app with the fingerprint `app`."""
+    """Return the pieces of `body`, preceded by the envelope, as the snapshot of the app with the fingerprint `app`."""
     checksum = length = 0
     for piece in body:
         checksum = zlib.crc32(piece, checksum)
@@ -42,7 +44,7 @@ def sealed(body: Sequence[Buffer], app: bytes) -> bytes:
 
 
 def format_of(data: Buffer) -> int:
-    """Return the format in which a snapshot was written, by its first bytes; 0 when they begin no snapshot."""
+    """Return the format in which a snapshot was written, from its first bytes; 0 when they are not from a snapshot."""
     if len(data) < _HEADER.size or bytes(data[: len(_MAGIC)]) != _MAGIC:
         return 0
     version: int = _HEADER.unpack_from(data)[1]
@@ -50,7 +52,7 @@ def format_of(data: Buffer) -> int:
 
 
 def unsealed(data: Buffer) -> tuple[bytes, memoryview]:
-    """Return the fingerprint of the app whose snapshot `data` is, and the body.
+    """Return the fingerprint of the app in the snapshot `data`, and the body.
 
     Raise `SnapshotError`, with the reason, when `data` is not a snapshot.
     """
@@ -78,5 +80,5 @@ _WAYS_OUT = {
 
 
 def unusable(code: str, message: str) -> SnapshotError:
-    """Return the error that a snapshot cannot be restored for the reason `message`."""
+    """Return the error for a snapshot that cannot be restored because of `message`."""
     return SnapshotError(Problem(code, f"the snapshot cannot be restored: {message}", _WAYS_OUT[code]))

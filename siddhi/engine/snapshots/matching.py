@@ -1,4 +1,4 @@
-"""Which parts of a snapshot an edited app can take over: those that are the same, by name and by definition."""
+"""Find the parts of a snapshot that an edited app can continue with: those with the same name and definition."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class LeftReason(str, Enum):
     GONE = "gone"
     """The app has no part of that kind and name."""
     CHANGED = "changed"
-    """The part itself is defined otherwise."""
+    """The definition of the part has changed."""
     DEPENDENCIES_CHANGED = "dependencies-changed"
     """The part is the same, but not the streams, windows, tables, scripts or the clock that it depends on."""
     PARTITION_LEFT = "partition-left"
-    """The query is the same, but not the keys of the partition in which it stands."""
+    """The query is the same, but the keys of its partition have changed."""
     NOT_HELD = "not-held"
-    """The query reads other attributes now, and its window had not held these."""
+    """The query reads attributes that its window did not store."""
 
 
 _WORDS = {
@@ -35,7 +35,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class PartName:
-    """A part of an app, as people know it."""
+    """A part of an app, by kind and name."""
 
     kind: PartKind
     name: str
@@ -58,7 +58,7 @@ class LeftPart:
         return f"{self.part}: {self.why()}"
 
     def why(self) -> str:
-        """Return the reason, for people."""
+        """Return the reason, as text for messages."""
         more = f" ({', '.join(self.attributes)})" if self.attributes else ""
         return f"{_WORDS[self.reason]}{more}"
 
@@ -67,8 +67,8 @@ class LeftPart:
 class RestoreReport:
     """The parts of a snapshot that were restored, lost or started.
 
-    `taken` parts continue with their state, `left` ones are lost, and `begun` are the parts of the app that hold
-    nothing yet. Of the taken parts, `recomputed` ones have groups and aggregates computed from the rows of their
+    `taken` parts continue with their state, `left` ones are lost, and `begun` are the parts of the app that start
+    without state. Of the taken parts, `recomputed` ones have groups and aggregates computed from the rows of their
     windows.
     """
 
@@ -77,7 +77,7 @@ class RestoreReport:
     begun: tuple[PartName, ...]
     recomputed: tuple[PartName, ...] = ()
     formers: tuple[tuple[PartName, PartName], ...] = ()
-    """For each part that is taken, of which of the snapshot."""
+    """For each part that is taken, the part of the snapshot."""
 
     @property
     def complete(self) -> bool:
@@ -86,24 +86,24 @@ class RestoreReport:
 
 
 class PartMatch(Enum):
-    """How a part takes over the state of one of the snapshot."""
+    """How a part takes over the state of a part in the snapshot."""
 
     SAME = "same"
     BUT_RATE = "but rate"
-    """All but what waits for its output rate, which is another one now."""
+    """Everything except rows that wait for an output rate, which has changed."""
     ROWS = "rows"
-    """The rows that it held; groups and aggregates are computed from them."""
+    """Its stored rows; groups and aggregates are computed from them."""
 
 
 Matches = dict[PartName, tuple[PartName, PartMatch]]
-"""For each part that takes something over: of which part of the snapshot, and how."""
+"""For each part that takes state over: the part of the snapshot, and how."""
 
 
 def match_parts(saved: Sequence[PartDefinition], present: Sequence[PartDefinition]) -> Matches:
-    """Return what an app with the parts `present` can take over of a snapshot with the parts `saved`.
+    """Return what an app with the parts `present` can take over from a snapshot with the parts `saved`.
 
-    A part is known by its name where that still means the same, else by what defines its state: queries that come in
-    front, or have other names, change nothing. Of several that are alike the first goes to the first.
+    A part is identified by its name if that still means the same, else by the definition of its state: queries added
+    before it, or with other names, make no difference. Among equal parts the first matches the first.
     """
     matches: Matches = {}
     partitions = _by_likeness(_of_kind(saved, PartKind.PARTITION), _of_kind(present, PartKind.PARTITION), _as_defined)
@@ -138,7 +138,10 @@ def report_of(
     saved: Sequence[PartDefinition],
     present: Sequence[PartDefinition],
 ) -> RestoreReport:
-    """Return a report on the parts `before`; rows of those in `lacking` had not the attributes that are needed now."""
+    """Return a report on the parts `before`.
+
+    The rows of those in `lacking` did not have all attributes that are needed now.
+    """
     taken = tuple(name for name in now if name in matches and name not in lacking)
     formers = {former: name for name, (former, _) in matches.items()}
     definitions, present_by_name = {name_of(one): one for one in saved}, {name_of(one): one for one in present}
@@ -147,7 +150,7 @@ def report_of(
         name = formers.get(former)
         query = definitions[former].query
         if query is not None and not query.held:
-            continue  # a query that holds nothing has nothing to lose
+            continue  # a stateless query has nothing to lose
         if name is None:
             reason = _difference(definitions[former], present_by_name.get(former)) or LeftReason.PARTITION_LEFT
             left.append(LeftPart(former, reason))
@@ -169,7 +172,7 @@ def _by_likeness(
 ) -> dict[PartName, PartName]:
     """Match parts of `present` with equal parts of `saved`, those of the same name first, then in order.
 
-    Queries of a partition match only where the partition takes over its keys: `places` are their former names.
+    Queries of a partition match only if the partition takes over its keys: `places` are their former names.
     """
     waiting: dict[object, list[PartDefinition]] = {}
     for part in saved:

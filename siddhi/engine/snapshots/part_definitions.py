@@ -1,8 +1,8 @@
-"""The parts of an app that hold state, and when two of them are the same: by name and by definition.
+"""The definitions of an app's parts with state, and when two parts are the same: by name and by definition.
 
 A part is a query, a named window, a table, an aggregation, a trigger, or the keys of a partition. Its `text` defines
-the part itself, its `dependencies` what else its state depends on: the attributes of what it reads, the scripts it
-calls, the clock that drives it. Layout, annotations and other parts of the app make no difference.
+the part itself, its `dependencies` what else its state depends on: the attributes that it reads, the scripts it calls,
+the clock that drives it. Layout, annotations and other parts of the app make no difference.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PartDefinition:
     """The definition of one part.
 
     `partition` is the partition that contains a query; `ranges` identify the conditions and labels of a partition.
-    `query` is what defines the state of a query, apart from its name and its output.
+    `query` is the definition of a query's state, apart from its name and its output.
     """
 
     kind: PartKind
@@ -58,13 +58,13 @@ class PartDefinition:
 
     @classmethod
     def of(cls, saved: State) -> PartDefinition:
-        """Return the counterpart of `saved`; `StateError` when it is no definition."""
+        """Return the definition in `saved`; raise `StateError` when it is invalid."""
         try:
             kind, name, text, dependencies, partition, ranges, *query = saved
             state = QueryStateDefinition.of(*query) if query else None
             return cls(PartKind(kind), name, text, dependencies, partition, ranges, state)
         except (TypeError, ValueError) as error:
-            raise StateError(f"this defines no part of an app: {error}") from error
+            raise StateError(f"this is not the definition of a part of an app: {error}") from error
 
 
 def query_definition(app: model.AnalysedApp, query: model.AnalysedQuery, partition: str | None) -> PartDefinition:
@@ -75,9 +75,9 @@ def query_definition(app: model.AnalysedApp, query: model.AnalysedQuery, partiti
 
 
 def state_context(app: model.AnalysedApp, query: model.AnalysedQuery) -> list[str]:
-    """Return what the state of `query` depends on outside of it.
+    """Return the other definitions that the state of `query` depends on.
 
-    Of a stream this is only its name, as attributes that are not read make no difference.
+    Streams contribute only their name, as attributes that are not read make no difference.
     """
     plain = isinstance(query.input, model.SourceInput) and query.input.kind not in (
         model.SourceKind.WINDOW, model.SourceKind.AGGREGATION,
@@ -105,24 +105,24 @@ def partition_definition(app: model.AnalysedApp, partition: model.AnalysedPartit
 
 
 def window_definition(app: model.AnalysedApp, window: model.AnalysedWindow) -> PartDefinition:
-    """Return what defines a named window: state is kept as long as it is the same."""
+    """Return the definition of a named window: state is kept as long as it is the same."""
     dependencies = [*_clock(app), *_mentioned(app, window.window)]
     return _definition(PartKind.WINDOW, window.schema.id, [_plain(window.syntax)], dependencies)
 
 
 def aggregation_definition(app: model.AnalysedApp, aggregation: model.AnalysedAggregation) -> PartDefinition:
-    """Return what defines an aggregation: state is kept as long as it is the same."""
+    """Return the definition of an aggregation: state is kept as long as it is the same."""
     dependencies = [*_clock(app), _source(app, aggregation.input), *_mentioned(app, aggregation)]
     return _definition(PartKind.AGGREGATION, aggregation.schema.id, [_plain(aggregation.syntax)], dependencies)
 
 
 def trigger_definition(app: model.AnalysedApp, trigger: ast.TriggerDefinition) -> PartDefinition:
-    """Return what defines a trigger: state is kept as long as it is the same."""
+    """Return the definition of a trigger: state is kept as long as it is the same."""
     return _definition(PartKind.TRIGGER, trigger.id, [_plain(trigger)], _clock(app))
 
 
 def table_definition(table: model.AnalysedTable) -> PartDefinition:
-    """Return the definition of `table`: its attributes and its primary key, whatever clock drives the app."""
+    """Return the definition of `table`: its attributes and its primary key, independent of the app's clock."""
     text = [_attributes(table.schema), f"key {' '.join(table.primary_key)}"]
     return _definition(PartKind.TABLE, table.schema.id, text, ())
 
@@ -175,7 +175,7 @@ def _source(app: model.AnalysedApp, source: model.SourceInput) -> str:
 
 
 def _mentioned(app: model.AnalysedApp, part: object) -> Iterator[str]:
-    """Yield the tables and scripts that the expressions inside `part` ask."""
+    """Yield the tables and scripts that the expressions inside `part` use."""
     for inside in parts_of(part):
         if isinstance(inside, model.InTable):
             yield _attributes(app.tables[inside.table].schema)

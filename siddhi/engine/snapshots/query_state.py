@@ -1,4 +1,4 @@
-"""What the state of a query follows from, whatever the query is called: so that an edit resets only what it touches.
+"""The definition of a query's state, independent of its name, so that an edit resets only what it affects.
 
 from S[a > 1]#window.time(1 min)[b > 2] select k, sum(v) as v group by k having v > 5 output … insert into Out
      └────────── held rows ──────────┘ └──────────── groups ──────────┘                └ rate ┘
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from siddhi.engine.planner.query import QueryNode
 
 ROW_BY_ROW = frozenset({"length", "time", "timeLength", "externalTime"})
-"""Windows whose rows, run through them once more, leave them and what follows them as they were."""
+"""Windows that have the same state and output after their rows have run through them once more."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryStateDefinition:
     """The definition of a query's state, in layers.
 
-    `held` identifies what defines its held rows or its partial matches; `whole` adds the groups and aggregates behind
-    them, and `rate` the output rate. `rows` lists the columns held of each row, by name and type, and how; None when
-    rows cannot be read.
+    `held` identifies the definition of its stored rows or its partial matches; `whole` adds the groups and aggregates
+    after them, and `rate` the output rate. `rows` lists the columns of each stored row, by name and type, and their
+    storage; None when rows cannot be read.
     """
 
     held: bytes = b""
@@ -52,18 +52,18 @@ class QueryStateDefinition:
 
     @classmethod
     def of(cls, saved: State) -> QueryStateDefinition:
-        """Return the counterpart of `saved`."""
+        """Return the definition in `saved`."""
         held, whole, rate, rows = saved
         return cls(held, whole, rate, rows)
 
 
 def query_state(query: QueryNode, dependencies: Iterable[str]) -> QueryStateDefinition:
-    """Return what defines the state of `query`; `dependencies` identify what it reads, calls and is driven by."""
+    """Return the definition of the state of `query`; `dependencies` identify its inputs, calls and clock."""
     analysed = query.analysed
     source = analysed.input
     windowed = not isinstance(source, model.SourceInput) or source.window is not None
     if not (windowed or analysed.selection.aggregates or query.limiter is not None):
-        return QueryStateDefinition()  # it holds nothing
+        return QueryStateDefinition()  # it is stateless
     held = [*dependencies, _held_text(analysed.input)]
     whole = [*held, _after_text(analysed.input), *_behind(query), *map(_layout, _kept_parts(query))]
     rate = [*whole, repr(analysed.rate), str(analysed.output.events)]
@@ -71,7 +71,7 @@ def query_state(query: QueryNode, dependencies: Iterable[str]) -> QueryStateDefi
 
 
 def _held_text(source: model.QueryInput) -> str:
-    """Return the input without the handlers behind its window."""
+    """Return the input without the handlers after its window."""
     if not isinstance(source, model.SourceInput):
         return repr(source)
     return repr((source.source, source.kind, [*map(_step, source.before)], source.window and _step(source.window)))
@@ -82,14 +82,14 @@ def _after_text(source: model.QueryInput) -> str:
 
 
 def _step(step: model.FilterStep | model.HandlerCall) -> str:
-    """Return the step without the schema around it: unused attributes make no difference."""
+    """Return the step without its schema, since unused attributes make no difference."""
     if isinstance(step, model.FilterStep):
         return repr(step.condition)
     return repr((step.namespace, step.name, step.arguments, step.condition))
 
 
 def _behind(query: QueryNode) -> Iterator[str]:
-    """Yield what groups and aggregates are made of, and how rows reach them."""
+    """Yield the definitions of groups and aggregates, and of the handlers before them."""
     analysed = query.analysed
     selection = analysed.selection
     yield repr(selection.group_by)
@@ -116,7 +116,7 @@ def _kept_parts(query: QueryNode) -> tuple[Stateful, ...]:
 
 
 def _layout(part: Stateful) -> str:
-    """Return which kind of part it is, and what it keeps of each row."""
+    """Return the kind of the part, and the attributes that it stores of each row."""
     if isinstance(part, PerInstance):
         return f"of each instance {_layout(part.template)}"
     columns: object = ()
@@ -133,7 +133,7 @@ def _layout(part: Stateful) -> str:
 
 
 def _lines(part: SlidingSelection) -> State:
-    """Return the attribute and type of each line of held rows.
+    """Return the attribute and type of each line of stored rows.
 
     The name is empty for the time and None for computed values.
     """

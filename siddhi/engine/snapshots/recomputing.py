@@ -1,4 +1,4 @@
-"""Groups and aggregates of an edited query, computed from the rows that its window held before the edit."""
+"""Compute groups and aggregates of an edited query from the rows that its window stored before the edit."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from siddhi.engine.planner.query import QueryNode
 
 Rows = tuple[Int64Array, dict[str, Column]]
-"""The timestamps and columns of held rows, in order."""
+"""The timestamps and columns of stored rows, in order."""
 
 
 def missing_columns(query: QueryNode, rows: State) -> list[str]:
-    """Return the attributes that `query` needs of rows that came before, and that were not held of each, by `rows`."""
+    """Return the attributes of earlier rows that `query` needs but `rows` did not store."""
     held = {(name, type_) for name, type_ in _held(rows) if name}
     read = _read_of_held(query)
     needed = {(name, type_) for name, type_ in _kept(query).items() if name in read} | _read_by_window(query)
@@ -42,7 +42,7 @@ def missing_columns(query: QueryNode, rows: State) -> list[str]:
 
 
 def recompute(query: QueryNode, rows: State, state: State, context: OperatorContext, clock: int) -> None:
-    """Let `query`, which holds nothing, hold what was held in `state` (`rows` says how), and what follows from that."""
+    """Fill the empty `query` with the stored rows in `state` (in the form `rows`) and everything derived from them."""
     stamps, columns = _read(query, rows, state, context, clock)
     count = len(stamps)
     if not count:
@@ -68,7 +68,7 @@ def _held(rows: State) -> list[tuple[str | None, str]]:
 
 
 def _read_by_window(query: QueryNode) -> set[tuple[str, AttributeType]]:
-    """Return the attributes by which rows leave the window: it may keep them in a form of its own."""
+    """Return the attributes by which rows leave the window, which it may store in a form of its own."""
     source = query.analysed.input
     window = source.window if isinstance(source, model.SourceInput) else None
     arguments = () if window is None else window.arguments
@@ -76,9 +76,9 @@ def _read_by_window(query: QueryNode) -> set[tuple[str, AttributeType]]:
 
 
 def _read_of_held(query: QueryNode) -> set[str]:
-    """Return the attributes that are read when a row is held already.
+    """Return the attributes that are read of stored rows.
 
-    These include all selected attributes only where rows are shown again.
+    These include all selected attributes only if rows are emitted again.
     """
     analysed = query.analysed
     source, selection = analysed.input, analysed.selection
@@ -94,7 +94,7 @@ def _read_of_held(query: QueryNode) -> set[str]:
 
 
 def _kept(query: QueryNode) -> Mapping[str, AttributeType]:
-    """Return the attributes that are kept of each row."""
+    """Return the attributes that are stored of each row."""
     if isinstance(query.selector, FusedSelection):
         return query.selector.columns
     window = next(part for part in query.chain if isinstance(part, WindowOperator))
@@ -149,7 +149,7 @@ def _of_keys(groups: State, ids: State, keys: State, pool: StringPool) -> dict[s
         type_ = AttributeType(kind)
         bits = (part.array if isinstance(part, Codes) else part)[rows]
         if type_ is AttributeType.STRING:
-            # Groups have the text "null" in place of null; only a table with one key holds its code as well.
+            # Groups have the text "null" in place of null; only a table with one key contains its code as well.
             values = np.where((bits == null_code.array[0]) | (bits == pool.code(NULL_TEXT)), NULL_CODE, bits)
             columns[name] = Column(type_, pool, values=values)
         else:

@@ -1,4 +1,4 @@
-"""A snapshot: the state of every part of an app, each with its definition, and what they have in common."""
+"""A snapshot: the state and definition of every part of an app, and their common data."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from siddhi.engine.streams.clock import ClockState
 
 
 class HoldsState(Protocol):
-    """The holder of a part's state: a node of the graph, a table, the instances of a partition."""
+    """An object with a part's state: a node of the graph, a table, the instances of a partition."""
 
     def snapshot(self) -> State:
         """Return the whole state."""
 
     def restore(self, state: State) -> None:
-        """Take the place of what `snapshot` was asked of."""
+        """Replace the state by one from `snapshot`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppPart:
-    """A part of a running app and what holds its state."""
+    """A part of a running app and the object with its state."""
 
     definition: PartDefinition
     holder: HoldsState
@@ -63,7 +63,7 @@ def write_snapshot(saved: SavedApp) -> bytes:
 
 
 def read_snapshot(data: Buffer) -> SavedApp:
-    """Return what `write_snapshot` wrote; `SnapshotError` for anything else."""
+    """Return the contents of a snapshot from `write_snapshot`; raise `SnapshotError` for anything else."""
     app, body = unsealed(data)
     try:
         clock, strings, parts, *waits = decode_state(body)

@@ -1,1 +1,1 @@
-"""The streams of a running app: who feeds and reads them, and the clock that their events drive."""
+"""The streams of a running app: their producers and readers, and the clock that their events drive."""

@@ -1,12 +1,12 @@
-"""The shape of an app: which node reads which streams and feeds which, and whether a step may run column by column.
+"""The graph of an app: which node reads and feeds which streams, and whether a step may run column by column.
 
-A node that sees all of a step's rows together must see them in the order of an engine that carries each event through
-everything that follows from it before it continues with the next receiver, and then the next event. In a graph that
-only branches, rows merged by cause and by place have that order. Where branches meet again it may be lost;
+A node that processes all of a step's rows together must get them in the order of an engine that processes events one by
+one: each event goes through everything that follows from it before the next reader, and then the next event. In a graph
+that only branches, rows merged by cause and by place have that order. It may be lost where branches join again;
 `Graph.columnar` checks this.
 
-Timers of one time fire in text order, each with everything that follows from it. Their output has places of its own:
-an event may come to a reader over another route before it comes to the timer's.
+Timers of one time fire in text order, each with everything that follows from it. Their output has separate ranks: an
+event may reach a reader over another route before it reaches the timer's.
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ from typing import TypeAlias, TypeVar
 
 T = TypeVar("T", bound=Hashable)
 _Ranked: TypeAlias = tuple[dict[int, dict[str, int]], dict[str, dict[int, int]]]
-"""The places of the inputs of nodes that have several, and of the producers of streams that have several."""
+"""The ranks of the inputs of nodes that have several, and of the producers of streams that have several."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphPlace:
-    """A node's place in the graph: the streams it reads, those it feeds, and what it shares.
+    """A node's place in the graph: the streams it reads, those it feeds, and the state it shares.
 
-    `splits` says that one chunk coming in may become several going out. `reads` and `writes` name tables and named
-    windows that the node looks into or changes; of those that it `shares` others may change and look at the contents in
-    the same step, whatever it does, and it follows the moves of named windows that it `tracks`. `timed` says that
-    timers may make it send, `splits_chunks` that it splits no more than chunks of several events. What comes in on
-    `silent` inputs makes it send nothing.
+    `splits` means that one incoming chunk may become several. `reads` and `writes` name tables and named windows that
+    the node reads or changes; several nodes may change and read those that it `shares` in the same step, and it follows
+    the changes of named windows that it `tracks`. `timed` means that timers may make it send, `splits_chunks` that it
+    splits only chunks of several events. Events on `silent` inputs make it send nothing.
     """
 
     inputs: tuple[str, ...]
@@ -46,12 +45,12 @@ class GraphPlace:
 
 
 Ranks: TypeAlias = dict[str, dict[int, int]]
-"""By table: the place of each node that has to do with it among those that do so for one event."""
+"""By table: the rank of each node that uses it, among those that do so for one event."""
 
 
 @dataclass(slots=True)
 class _GraphWalk:
-    """One event carried depth first through the graph: who was visited when, over which stream."""
+    """One event on its way through the graph, depth first: the order of visits, and the streams."""
 
     visits: dict[tuple[int, str], list[int]] = field(default_factory=lambda: defaultdict(list))
     deliveries: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -101,14 +100,13 @@ class Graph:
     def columnar(self, roots: Iterable[str], *, alone: bool = False) -> Ranks | None:
         """Return the tables that nodes share in a step, None when the step may not run column by column.
 
-        The step has events on the streams `roots` and timers anywhere. With `alone` every event is a chunk of its
-        own.
+        The step has events on the streams `roots` and timers anywhere. With `alone` every event is a chunk of its own.
         """
         found = self._judge(roots, alone=alone)
         return None if isinstance(found, str) else found
 
     def obstacle(self, roots: Iterable[str]) -> str | None:
-        """Return why such a step, of events that come alone, must run event by event, None when it need not."""
+        """Return why a step of single events must run event by event, None when it need not."""
         found = self._judge(roots, alone=True)
         return found if isinstance(found, str) else None
 
@@ -135,7 +133,7 @@ class Graph:
     def writers_first(self, nodes: list[int], shared: Ranks) -> list[list[int]]:
         """Return `nodes` in an order in which writers of a `shared` table come before its readers.
 
-        Nodes without such an order, as a writer depends on what it or others read, come together in a list, with
+        Nodes without such an order, because a writer depends on its own or others' reads, are together in a list, with
         producers before readers.
         """
         if not shared:
@@ -229,7 +227,7 @@ class Graph:
         return walk
 
     def _deliver(self, walk: _GraphWalk, stream: str, producer: int, stops: Set[int] = frozenset()) -> None:
-        """Carry the walk over `stream`; it goes into the nodes `stops` and no further."""
+        """Continue the walk over `stream`; it enters the nodes `stops` but goes no further."""
         walk.deliveries[stream].append(producer)
         for node in self.readers[stream]:
             walk.time += 1
@@ -240,7 +238,7 @@ class Graph:
                 self._deliver(walk, output, node, stops)
 
     def _meets_badly(self, walk: _GraphWalk, ranked: _Ranked) -> bool:
-        """Return whether branches of the walk meet and their rows cannot simply be merged by cause and place."""
+        """Return whether branches of the walk join and their rows cannot simply be merged by cause and place."""
         visited = {node for node, _ in walk.visits}
         for stream, producers in walk.deliveries.items():
             if len(producers) > 1 and any(self._unordered(walk, producer) for producer in producers):
@@ -284,8 +282,8 @@ class Graph:
     def input_ranks(self, node: int, *, of_timers: bool = False) -> dict[str, int]:
         """Return the rank of each input stream of `node` among rows of one event, or of timers of one time.
 
-        It is that of the visit by the roots that reach several of them. Streams that no root reaches together keep
-        the order in which the node names them.
+        It follows the visits by the roots that reach several of them. Streams that no root reaches together keep the
+        order in which the node names them.
         """
         return self._input_ranks(node, self._timer_ranked if of_timers else self._ranked)
 
@@ -304,12 +302,12 @@ class Graph:
 
     @cached_property
     def _ranked(self) -> _Ranked:
-        """The places of what events cause."""
+        """The ranks for rows caused by events."""
         return self._ranked_by([[stream] for stream in self.readers])
 
     @cached_property
     def _timer_ranked(self) -> _Ranked:
-        """The places of what timers cause: as one of them alone has it, then as all do that fire at one time."""
+        """The ranks for rows caused by timers: for a single timer, then for all that fire at one time."""
         timed = [node for node, place in enumerate(self.places) if place.timed]
         if len(timed) < 2:
             return self._ranked_by([self.places[node].outputs for node in timed])
@@ -322,8 +320,8 @@ class Graph:
     def _ranked_by(self, roots: Sequence[Sequence[str]], otherwise: _GraphWalk | None = None) -> _Ranked:
         """Return the ranks that walks from each of `roots` give to inputs of nodes and to producers of streams.
 
-        Only nodes with several inputs and streams with several producers count. The walk `otherwise` decides what
-        these leave open; a graph with cycles has no ranks.
+        Only nodes with several inputs and streams with several producers count. The walk `otherwise` decides the
+        remaining cases; a graph with cycles has no ranks.
         """
         meeting = {node: _once(place.inputs) for node, place in enumerate(self.places)}
         visited: dict[int, set[tuple[str, ...]]] = {node: set() for node, inputs in meeting.items() if inputs[1:]}
@@ -346,7 +344,7 @@ class Graph:
 
 
 def _first_circle(waiting: Sequence[int], before: Mapping[int, Set[int]]) -> list[int]:
-    """Return nodes of `waiting` that wait for each other and for no other ones."""
+    """Return nodes of `waiting` that wait only for each other."""
     known = set(waiting)
     needed = {node: _all_before(node, before, known) for node in waiting}
     first = min((node for node in waiting if node in needed[node]), key=lambda node: len(needed[node]))
@@ -354,7 +352,7 @@ def _first_circle(waiting: Sequence[int], before: Mapping[int, Set[int]]) -> lis
 
 
 def _all_before(node: int, before: Mapping[int, Set[int]], known: Set[int]) -> set[int]:
-    """Return the nodes of `known` that `node` waits for, and those that they wait for; with a circle also itself."""
+    """Return the nodes of `known` that `node` waits for, directly or indirectly; in a cycle also itself."""
     found: set[int] = set()
     waiting = [node]
     while waiting:
@@ -369,7 +367,7 @@ def _once(items: Iterable[T]) -> list[T]:
 
 
 def _by_visit(walk: _GraphWalk, node: int, inputs: Iterable[str]) -> tuple[str, ...]:
-    """Return those of `inputs` over which the walk comes to `node`, in the order in which it does so."""
+    """Return those of `inputs` over which the walk reaches `node`, in the order of the visits."""
     visited = [stream for stream in inputs if (node, stream) in walk.visits]
     return tuple(sorted(visited, key=lambda stream: walk.visits[node, stream][0]))
 
@@ -377,8 +375,8 @@ def _by_visit(walk: _GraphWalk, node: int, inputs: Iterable[str]) -> tuple[str, 
 def _ranks(items: Sequence[T], orders: Collection[Sequence[T]], wish: Sequence[T] = ()) -> dict[T, int]:
     """Return the rank of each of `items`.
 
-    It follows each of `orders` as far as these go, then `wish` where it contradicts none of them; otherwise items
-    keep their order. Of orders that contradict each other some are not kept: `Graph.columnar` checks for this.
+    They follow each of `orders` as far as it goes, then `wish` if it contradicts none of them; otherwise items keep
+    their order. Of contradictory orders some are not followed: `Graph.columnar` checks for this.
     """
     if wish:
         wished = _ranks(items, [*orders, wish])
@@ -396,6 +394,6 @@ def _ranks(items: Sequence[T], orders: Collection[Sequence[T]], wish: Sequence[T
 
 
 def _rise(ranks: Mapping[T, int], items: Iterable[T]) -> bool:
-    """Return whether `items` come in the order of their ranks."""
+    """Return whether `items` are in the order of their ranks."""
     places = [ranks[item] for item in items]
     return places == sorted(places)

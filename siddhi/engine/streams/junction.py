@@ -1,4 +1,4 @@
-"""A stream inside a running app: its schema, who listens, and what happens to events whose reader failed."""
+"""A stream inside a running app: its schema, its listeners, and the handling of failed events."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Junction:
             self.empty = self.empty.with_partitions(np.zeros(0, dtype=np.int64))
 
     def tell_written(self, records: pa.RecordBatch) -> None:
-        """Pass on a batch as `tell` does, where it is written, and counted, already."""
+        """Notify listeners as `tell` does, of a batch that is counted and converted already."""
         for listener in self.listeners:
             listener(records)
 
     def tell(self, batch: EventBatch) -> None:
-        """Count the events of `batch` and hands them to the listeners."""
+        """Count the events of `batch` and pass them to the listeners."""
         self.events += batch.size
         if self.listeners:
             records = self._outlet.records(batch)
@@ -89,7 +89,7 @@ def merge_producers(batches: list[EventBatch], ranks: Int64Array | None = None) 
 
 
 def _order(whole: EventBatch, ranks: Int64Array | None) -> Int64Array:
-    """Return the places of the rows of `whole` in their common order."""
+    """Return the positions of the rows of `whole` in their common order."""
     orders = whole.orders
     if ranks is not None and (orders & 1).all():  # what events cause has the clocks of these
         place: Int64Array = np.argsort(orders * (int(ranks.max()) + 1) + ranks, kind="stable")  # merges lines in order

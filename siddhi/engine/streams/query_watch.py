@@ -1,4 +1,4 @@
-"""Who measures how long queries work."""
+"""The interface for measuring the working time of queries."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Protocol
 
 
 class QueryWatch(Protocol):
-    """A record of how long each query, or other node of the graph, works.
+    """Records the working time of each query, or other node of the graph.
 
     The engine reads no clock of its own.
     """
 
     def now_ns(self) -> int:
-        """Return the time, in nanoseconds since whenever."""
+        """Return the time in nanoseconds, from any origin."""
 
     def worked(self, name: str, events: int, length_ns: int) -> None:
-        """Record that the node worked this long on a piece of `events`; 0 when only time had passed."""
+        """Record the working time of a node for `events`; 0 when only time had advanced."""

@@ -1,4 +1,4 @@
-"""A node of an app's graph in its place, and who listens to it."""
+"""A node of an app's graph in its place, with its listeners."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from siddhi.engine.streams.junction import Listener, as_inserted
 
 
 class ScheduledNode:
-    """A node in its place, and who listens to what it sends."""
+    """A node in its place, with the listeners to its output."""
 
     def __init__(self, node: AppNode) -> None:
         """Create the schedule of a node.
@@ -26,7 +26,7 @@ class ScheduledNode:
         self.tells_apart = False
         """Whether rows caused by the same root must be distinguished, as only some of them may fail."""
         self.keyed: list[bool] = []
-        """Of each source of the node, whether events come into a partition on it."""
+        """For each source of the node, whether events enter a partition on it."""
         self._inside = node.target is not None and "#" in node.target
         self._listeners: list[Listener] = []
         self._outlet: BatchWriter | None = None
@@ -49,20 +49,20 @@ class ScheduledNode:
         )
 
     def tell(self, batch: EventBatch) -> None:
-        """Hand what the node sent to its listeners."""
+        """Pass the node's output to its listeners."""
         if self._outlet is not None:
             records = self._outlet.records(batch)
             for listener in self._listeners:
                 listener(records)
 
     def add_listener(self, listener: Listener, outlet: BatchWriter) -> None:
-        """Call `listener` with what the node sends, as `outlet` makes it."""
+        """Call `listener` with the node's output, in the form of `outlet`."""
         self._listeners.append(listener)
         self._outlet = outlet
         self.is_heard = True
 
     def deliver(self, out: EventBatch) -> EventBatch:
-        """Return what the node sent as it arrives in the stream that it feeds."""
+        """Return the node's output in the form in which it arrives in the stream that it feeds."""
         if not self.node.inserts:
             return out
         inserted = as_inserted(out)

@@ -1,6 +1,7 @@
-"""`json:` functions over the values of a row. A null JSON or path fails, and so does a text that is not JSON.
+"""`json:` functions over the values of a row.
 
-What is at a path and cannot be read as the type asked for is null, and so are several values where one is asked for.
+A null JSON or path fails, and so does a text that is not JSON. The result is null if the value at a path cannot be
+converted, or if there are several values for a single result.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def _read(text: str) -> object:
 
 
 def written(value: object) -> str:
-    """Return the JSON text of a value; `RowError` when it has none."""
+    """Return the JSON text of a value; raise `RowError` if it has none."""
     try:
         return write_object(value).decode()
     except (TypeError, ValueError) as error:
@@ -47,7 +48,7 @@ def written(value: object) -> str:
 
 
 def compiled(text: str) -> JsonPath:
-    """Return the compiled path; `RowError` when it is none."""
+    """Return the compiled path; raise `RowError` for an invalid one."""
     try:
         return json_path(text)
     except PathError as error:
@@ -55,12 +56,15 @@ def compiled(text: str) -> JsonPath:
 
 
 def plain(value: object) -> str:
-    """Return a text as it is, anything else as JSON."""
+    """Return a text unchanged, anything else as JSON."""
     return value if isinstance(value, str) else written(value)
 
 
 def at_path(value: object, text: str) -> object:
-    """Return what is at a path, `MISSING` when nothing is; a path that may lead to many values has a list of them."""
+    """Return the value at a path, `MISSING` if there is none.
+
+    A path that may lead to many values returns a list of them.
+    """
     return compiled(text).read(parsed(value))
 
 
@@ -73,7 +77,7 @@ def _get(read: Callable[[object], object]) -> Callable[..., object]:
 
 
 def _alone(found: object) -> object:
-    """Return the only value of a list; anything else itself."""
+    """Return the only value of a list; anything else unchanged."""
     return found[0] if isinstance(found, list) and len(found) == 1 else found
 
 
@@ -115,7 +119,7 @@ def _set_element(value: object, text: str | None, element: object, *keys: str | 
 
 
 def _element(element: object) -> object:
-    """Return a text of a map or a list as that object, with its numbers as doubles."""
+    """Return the object in a text with a map or a list, with its numbers as doubles."""
     if element is None:
         raise RowError("the element must not be null")
     if not isinstance(element, str):
@@ -141,7 +145,7 @@ def _with_doubles(value: object) -> object:
 
 
 def _to_object(text: str) -> object:
-    """Return the value of a text, null when it has none; a text with more than may be held fails."""
+    """Return the value of a text, null when it has none; raise `RowError` for a text that nests too deeply."""
     try:
         return _read(text)
     except TooDeepError as error:

@@ -12,10 +12,9 @@ from siddhi.nesting import ObjectError, read_object, write_object
 
 @AGGREGATORS.register("groupAsObject", "json")
 class JsonGroupAsObject(RowAggregator[list[object]]):
-    """The values of the group, in an object around them if it has a name.
+    """The values of the group, inside an object if it has a name.
 
-    Equal values are side by side, in the order in which the first of each came. A text that is not an object stays a
-    text.
+    Equal values are adjacent, in the order of their first arrival. A text that is not an object stays a text.
     """
 
     def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:

@@ -76,7 +76,7 @@ def _list(text: str, place: int, depth: int) -> tuple[object, int]:
 
 
 def _after(pattern: re.Pattern[str], text: str, place: int) -> int:
-    """Return where the text continues behind what the pattern takes; it may take nothing."""
+    """Return the position after the pattern's match, which may be empty."""
     match = pattern.match(text, place)
     return place if match is None else match.end()
 

@@ -38,7 +38,7 @@ _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 MISSING = object()
-"""Result of a path that leads nowhere."""
+"""The result of a path without a value."""
 
 
 class PathError(ValueError):
@@ -153,7 +153,7 @@ class JsonPath:
 
 @functools.lru_cache(maxsize=256)
 def json_path(text: str) -> JsonPath:
-    """Return the compiled path; the leading `$` may be missing. `PathError` when it is none."""
+    """Return the compiled path; the leading `$` may be missing. Raise `PathError` for an invalid path."""
     if not text.strip():
         raise PathError("a JSON path cannot be empty")
     text = text.strip()

@@ -14,7 +14,7 @@ from siddhi.extensions.tokens import Tokens
 
 @STREAM_FUNCTIONS.register("tokenizeAsObject", "json")
 class JsonTokenizeAsObject(Tokens):
-    """A list at the path gives an event for each of its elements, an object or a text one event, anything else none."""
+    """Emits an event for each element of a list at the path, one for an object or text, none for anything else."""
 
     def width(self) -> int:
         return 1
@@ -34,7 +34,7 @@ class JsonTokenizeAsObject(Tokens):
             yield (found,)
 
     def shown(self, element: object) -> object:
-        """Return the element as the attribute has it."""
+        """Return the element in the form of the output attribute."""
         return element
 
 

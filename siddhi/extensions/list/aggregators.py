@@ -15,7 +15,7 @@ from siddhi.extensions.list.functions import holds, place_of
 
 @AGGREGATORS.register("collect", "list")
 class ListCollect(RowAggregator[list[object]]):
-    """The values of the group, nulls included, in the order in which they came.
+    """The values of the group, including nulls, in the order of arrival.
 
     A distinct value is removed with the first of its events that leaves.
     """
@@ -28,7 +28,7 @@ class ListCollect(RowAggregator[list[object]]):
         return []
 
     def items(self, item: Any) -> list[object]:
-        """Return what one event brings."""
+        """Return the items of one event."""
         return [item]
 
     def add(self, group: list[object], item: object) -> None:
@@ -61,7 +61,10 @@ class ListCollect(RowAggregator[list[object]]):
 
 @AGGREGATORS.register("merge", "list")
 class ListMerge(ListCollect):
-    """The values of the lists held; what is not a list fails. With a list all that equals one of its values goes."""
+    """The values of the group's lists; a row whose argument is not a list fails.
+
+    A list that leaves removes all equal values.
+    """
 
     def refused(self, item: object) -> str | None:
         return None if isinstance(item, list) else "a list was expected"
@@ -71,7 +74,7 @@ class ListMerge(ListCollect):
 
     def remove(self, group: list[object], item: Any) -> None:
         try:
-            alike = set(item)  # equal as Python has it, which takes 1 and true for one
+            alike = set(item)  # equality as in Python, where 1 equals true
             group[:] = [held for held in group if held not in alike or not holds(item, held)]
-        except TypeError:  # lists and maps have no hash
+        except TypeError:  # lists and maps are not hashable
             group[:] = [held for held in group if not holds(item, held)]

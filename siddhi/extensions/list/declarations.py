@@ -1,4 +1,4 @@
-"""`list:` functions. A list is a value: what changes one gives another."""
+"""`list:` functions. Lists are immutable: functions that change one return a new list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INDEX = value("index", INT)
 _DISTINCT = constant("is.distinct", BOOL, "true: every value once")
 _OBJECT, _BOOL, _INT = AttributeType.OBJECT, AttributeType.BOOL, AttributeType.INT
 ORDERS = ("asc", "desc", "rev")
-"""How a list can be sorted: upwards, downwards, or just turned round."""
+"""The orders in which a list can be sorted: ascending, descending, or reversed."""
 
 
 def _check_order(arguments: Arguments) -> None:

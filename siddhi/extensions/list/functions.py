@@ -1,6 +1,6 @@
 """`list:` functions over the values of a row, and `#list:tokenize`.
 
-A row fails when an argument that should be a list is none.
+A row fails when an argument that should be a list is not one.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _NO_LIST = "a list was expected"
 
 
 def checked(value: object) -> List:
-    """Return the list itself; `RowError` when it is none."""
+    """Return the list unchanged; raise `RowError` for anything else."""
     if not isinstance(value, list):
         raise RowError(_NO_LIST)
     return value
 
 
 def same(one: object, other: object) -> bool:
-    """Return whether two values of lists are equal as in Java: Python takes 1, 1.0 and true for one."""
+    """Return whether two values of lists are equal as in Java; in Python 1, 1.0 and true are equal."""
     if type(one) is not type(other):
         return False
     if isinstance(one, list) and isinstance(other, list):
@@ -35,7 +35,7 @@ def same(one: object, other: object) -> bool:
 
 
 def place_of(items: List, item: object) -> int:
-    """Return the place of the first value equal to `item`; -1 when there is none."""
+    """Return the index of the first value equal to `item`; -1 when there is none."""
     try:
         place = items.index(item)
         while not same(items[place], item):
@@ -149,7 +149,7 @@ def _create_all(*columns: list[object]) -> list[List]:
 
 
 def _get_all(lists: list[Any], indexes: list[Any]) -> list[object] | None:
-    """Return the values at the one index that all rows have, and all lists."""
+    """Return the values of all lists at an index, if it is the same for all rows."""
     index = indexes[0] if indexes else None
     if type(index) is not int or indexes.count(index) < len(indexes) or not _are_lists(lists):
         return None
@@ -180,7 +180,7 @@ row_function("list", "isList", lambda value: isinstance(value, list), Nulls.PASS
 class ListTokenize(Tokens):
     """The values of a list, in order, with their indexes from 0.
 
-    For several lists, a list of their values at each index, with null behind the end of a shorter one.
+    For several lists, a list of their values at each index, with null after the end of a shorter one.
     """
 
     together = True

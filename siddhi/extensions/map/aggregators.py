@@ -12,7 +12,7 @@ Entries = dict[Any, object]
 
 
 class _Entries(RowAggregator[Entries]):
-    """For each key the last value; the key is gone with the first event of its own that leaves."""
+    """The last value of each key; a key is removed with the first of its events that leaves."""
 
     def empty(self) -> Entries:
         return {}
@@ -46,7 +46,7 @@ class MapCollect(_Entries):
 
 @AGGREGATORS.register("merge", "map")
 class MapMerge(_Entries):
-    """The entries of maps; what is not a map fails."""
+    """The entries of maps; a row whose argument is not a map fails."""
 
     def refused(self, item: object) -> str | None:
         return None if isinstance(item, dict) else "a map was expected"

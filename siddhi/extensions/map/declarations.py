@@ -1,4 +1,4 @@
-"""`map:` functions. A map is a value: what changes one gives another."""
+"""`map:` functions. Maps are immutable: functions that change one return a new map."""
 
 from __future__ import annotations
 

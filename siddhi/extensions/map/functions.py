@@ -1,6 +1,6 @@
 """`map:` functions over the values of a row, and `#map:tokenize`.
 
-A row fails when an argument that should be a map is none.
+A row fails when an argument that should be a map is not one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _NO_KEY = "a map, list or set cannot be a key"
 
 
 def checked(value: object) -> Map:
-    """Return the map itself; `RowError` when it is none."""
+    """Return the map unchanged; raise `RowError` for anything else."""
     if not isinstance(value, dict):
         raise RowError(_NO_MAP)
     return value
 
 
 def _key(key: object) -> object:
-    """Return the key itself; `RowError` for one that none can be."""
+    """Return the key unchanged; raise `RowError` for an invalid one."""
     if isinstance(key, dict | list | set):
         raise RowError(_NO_KEY)
     return key
@@ -43,7 +43,7 @@ def _pairs(items: tuple[object, ...]) -> Map:
 
 
 def _combined(*maps: object) -> Map:
-    """Return all keys of the maps, each with the list of its values, null where one lacks the key."""
+    """Return all keys of the maps, each with the list of its values, null for maps without it."""
     given = [checked(one) for one in maps]
     return {key: [one.get(key) for one in given] for key in dict.fromkeys(key for one in given for key in one)}
 

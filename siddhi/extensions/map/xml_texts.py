@@ -1,6 +1,6 @@
-"""Maps from XML texts, and XML texts from maps.
+"""Convert XML texts to maps, and maps to XML texts.
 
-    <order><id>7</id><to><city>Oslo</city></to></order>        {"id": 7, "to": {"city": "Oslo"}}
+<order><id>7</id><to><city>Oslo</city></to></order>        {"id": 7, "to": {"city": "Oslo"}}
 
 The outermost element only holds the others. Attributes, and texts beside elements, are left out; of several elements of
 one name the last counts.
@@ -20,7 +20,7 @@ from siddhi.nesting import TOO_DEEP, nests_too_deeply
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdDlL]?")
 _NO_OCTAL = re.compile(r"-?0\d*[89]\d*[fFdDlL]?")
 _READ = re.compile(r"-?\d*\.?\d*(?:E-?\d+)?")
-"""What Java's NumberFormat reads of a number."""
+"""The part of a text that Java's NumberFormat parses as a number."""
 _LARGEST_LONG = 2**63 - 1
 
 
@@ -37,11 +37,12 @@ class _Element:
 def from_xml(text: str) -> dict[str, object]:
     """Return the map of the elements inside the outermost one.
 
-    Raise `RowError` for a text that is not XML, nests too deeply, or declares a document type, as its entities could
+    Raise `RowError` for a text that is not XML, nests too deeply, or declares a document type, whose entities could
     expand without end.
     """
     open_elements = [_Element("")]
-    parser = expat.ParserCreate("utf-8", namespace_separator="}")  # whatever the text declares: it is no bytes any more
+    # The text is decoded already, whatever encoding it declares.
+    parser = expat.ParserCreate("utf-8", namespace_separator="}")
 
     def start(name: str, _attributes: object) -> None:
         open_elements.append(_Element(f"{{{name}" if "}" in name else name))
@@ -91,7 +92,7 @@ def _value(text: str) -> object:
 
 
 def to_xml(items: dict[object, object], root: str | None = None) -> str:
-    """Return the map's entries as elements, inside one called `root` if that is given.
+    """Return the map's entries as elements, inside one called `root` if given.
 
     Texts are not escaped, as in Siddhi. Raise `RowError` for a value that is null.
     """

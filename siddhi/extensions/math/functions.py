@@ -37,7 +37,7 @@ def _atan(y: AnyArray, x: AnyArray | None = None) -> AnyArray:
 
 
 def _power(value: AnyArray, exponent: AnyArray) -> AnyArray:
-    """Return where C gives 1 for 1 to any power and for -1 to an infinite one, Java's pow is NaN."""
+    """Return where Java's pow is NaN but C's is 1: 1 to any power, and -1 to an infinite one."""
     unknown = np.isnan(exponent) | ((np.abs(value) == 1) & np.isinf(exponent))
     result: AnyArray = np.where(unknown, np.nan, np.power(value, exponent))
     return result
@@ -54,7 +54,7 @@ def _exponent(values: AnyArray) -> AnyArray:
 
 
 def _round(values: AnyArray) -> AnyArray:
-    """Half upwards, NaN to 0, saturating."""
+    """Round half up, NaN to 0, with saturation."""
     target = AttributeType.INT if values.dtype == np.float32 else AttributeType.LONG
     wide = values.astype(np.float64)
     floor = np.floor(wide)
@@ -104,7 +104,7 @@ constant_function("math", "pi", math.pi)
 
 @FUNCTIONS.register("log", "math")
 class Logarithm(CallNode):
-    """The logarithm in a base; there is none in base 1, with which the row fails."""
+    """The logarithm in a base; a row with base 1 fails."""
 
     def __init__(self, call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> None:
         super().__init__(call, arguments, pool)
@@ -128,7 +128,7 @@ def _in_base(number: int, base: int) -> str:
 
 
 def _unsigned(base: int) -> Any:
-    """Write ints as 32 bits and longs as 64."""
+    """Return integers as unsigned: ints in 32 bits, longs in 64."""
 
     def make(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> ExpressionNode:
         bits = 32 if arguments[0].type is AttributeType.INT else 64
@@ -158,7 +158,7 @@ def _hexadecimal_fraction(number: float, *, single: bool) -> str:
 
 
 def _convert_base(text: str, source: int, target: int) -> str:
-    """Return the int written in another base; one that there is not is 10, as for Java's Integer.toString."""
+    """Return the int written in another base; an invalid base counts as 10, as in Java's Integer.toString."""
     if not 2 <= source <= 36:
         raise RowError("the base of a text must be from 2 to 36")
     number = int(text, source) if _is_number(text, source) else None

@@ -1,4 +1,7 @@
-"""`regex:` functions over the values of a row. A null pattern fails; a null text matches nothing, and `group` fails."""
+"""`regex:` functions over the values of a row.
+
+A null pattern fails; a null text matches nothing, and `group` fails.
+"""
 
 from __future__ import annotations
 

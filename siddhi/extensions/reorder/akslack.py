@@ -1,8 +1,8 @@
-"""`#reorder:akslack(attribute, value)`: k-slack that trades lateness for the accuracy of what is summed over `value`.
+"""`#reorder:akslack(attribute, value)`: k-slack that trades lateness for the accuracy of aggregates over `value`.
 
-K is what k-slack would take, times α. After each batch of events a controller moves α by how far the coverage, the
-share of events that came in time, lies from the least share that keeps a mean over `value` within the error threshold
-at the confidence level:
+K is that of k-slack, multiplied by α. After each batch of events a controller adapts α to the difference between the
+coverage, the share of events that came in time, and the least share that keeps a mean over `value` within the error
+threshold at the confidence level:
 
     error ε = threshold - coverage        α ← |α + 0.5 ε + 0.8 (ε - ε before)|
 
@@ -31,11 +31,11 @@ _PROPORTIONAL, _DERIVATIVE = 0.5, 0.8
 
 
 class AlphaKSlack(KSlack):
-    """The AlphaKSlack algorithm, which adapts its delay to the late events that it sees.
+    """The AlphaKSlack algorithm, which adapts its delay to late events.
 
-    `seen` are the times of the last two batches of events in the order in which they came, `sample` the values of the
-    batch in progress. `span`, α of K, is by how much the windows whose coverage is measured end before the newest
-    event; 0 before the first batch.
+    `seen` are the times of the last two batches of events in order of arrival, `sample` the values of the batch in
+    progress. `span`, α of K, is how far before the newest event the windows whose coverage is measured end; 0 before
+    the first batch.
     """
 
     def __init__(self, call: model.HandlerCall, compiler: ExpressionCompiler) -> None:
@@ -101,9 +101,9 @@ class AlphaKSlack(KSlack):
 
 
 def covered(times: deque[int], end: int) -> float:
-    """Return the share of the `times` up to `end` that came before the first one at or behind it.
+    """Return the share of the `times` up to `end` that arrived before the first one at or after it.
 
-    Return 1 when there are none. The times are in the order in which they came.
+    Return 1 when there are none. The times are in order of arrival.
     """
     in_time = total = 0
     closed = False

@@ -62,7 +62,7 @@ class KSlack(RowWindow):
     def options(self, context: WindowContext) -> list[object]:
         """Return the constants for timeout, greatest K and whether late events are dropped, as far as they are given.
 
-        The last one is recognised by its type, so that it may follow any of the others.
+        The last one is recognised by its type, so it may follow any of the others.
         """
         return context.constants()[1:]
 
@@ -92,7 +92,7 @@ class KSlack(RowWindow):
         self._arm(out.clock)
 
     def slack_for(self, behind: int) -> int:
-        """Return K when an event came `behind` the greatest."""
+        """Return K after an event arrived `behind` the greatest."""
         return max(self.slack, min(behind, self.maximum))
 
     def fire(self, due: int, out: Emission) -> None:
@@ -132,7 +132,7 @@ class KSlack(RowWindow):
 
 
 def _given(constant: object) -> int | None:
-    """Return the number, or None when none or -1 is given, which means no limit."""
+    """Return the number, or None for none or -1, which means no limit."""
     number = -1 if constant is None else int(str(constant))
     return None if number < 0 else number
 

@@ -38,7 +38,7 @@ _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2})*")
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """Return the compiled pattern; `RowError` when it is none."""
+    """Return the compiled pattern; raise `RowError` for an invalid one."""
     try:
         return java_regex.compile_pattern(text)
     except java_regex.PatternError as error:
@@ -46,7 +46,7 @@ def pattern(text: str) -> re.Pattern[str]:
 
 
 def group(match: re.Match[str], number: int) -> str | None:
-    """Return the group of a match; `RowError` when the pattern has no such group."""
+    """Return the group of a match; raise `RowError` when the pattern has no such group."""
     try:
         found: str | None = match[number]
     except IndexError as error:
@@ -55,7 +55,7 @@ def group(match: re.Match[str], number: int) -> str | None:
 
 
 def _filled(places: re.Pattern[str], fill: Callable[[re.Match[str]], str], text: str, limit: int = 0) -> str:
-    """Return `text` with the first `limit` (0: all) places replaced by what `fill` gives.
+    """Return `text` with the first `limit` (0: all) matches replaced by the result of `fill`.
 
     Raise TextTooLongError before the result takes too much memory.
     """
@@ -103,7 +103,10 @@ def _folded(text: str) -> str:
 
 
 def _fill_template(template: str | None, *texts: str | None) -> str:
-    """Return the template with the texts by their numbers from 1; the place of a null keeps its number."""
+    """Return the template with the texts filled in by their numbers from 1.
+
+    The placeholder of a null keeps its number.
+    """
     if template is None:
         raise RowError("argument 1 is null")
 
@@ -120,7 +123,7 @@ def _fill_template(template: str | None, *texts: str | None) -> str:
 def _fill_template_by_key(template: str | None, values: object) -> str:
     """Return the template filled with the values of a map by their keys.
 
-    The place of a value that is missing keeps its key.
+    The placeholder of a missing value keeps its key.
     """
     if template is None or not isinstance(values, dict):
         raise RowError("a template and a map are needed")
@@ -133,7 +136,10 @@ def _fill_template_by_key(template: str | None, values: object) -> str:
 
 
 class _Joined(RowFunction):
-    """A text joined of pieces, for whole columns; by row where a row could fail or there are objects or few rows."""
+    """A text joined from pieces.
+
+    It is computed for whole columns, or by row if a row could fail or there are objects or few rows.
+    """
 
     def __init__(self, call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> None:
         super().__init__(call, arguments, pool, compute=self.of_row, nulls=Nulls.PASS, texts=True)
@@ -142,7 +148,7 @@ class _Joined(RowFunction):
         varied = {node.column: node.type for node in arguments if isinstance(node, ColumnNode)}
         constant = all(isinstance(node, ColumnNode | ConstantNode | StringConstantNode) for node in arguments)
         self._of_one_text = constant and list(varied.values()) == [AttributeType.STRING]
-        """Whether the result depends on one text alone, for which it is remembered."""
+        """Whether the result depends on a single text, for which it is cached."""
 
     @staticmethod
     @abstractmethod
@@ -151,7 +157,7 @@ class _Joined(RowFunction):
 
     @abstractmethod
     def pieces(self, evaluation: Evaluation) -> list[pa.StringArray | str] | None:
-        """Return the pieces to join, in order, where a null is left out; None where rows could fail."""
+        """Return the pieces to join, in order, if nulls are left out; None if rows could fail."""
 
     def evaluate(self, evaluation: Evaluation) -> Value:
         whole = self._columnar and evaluation.size > MAX_SINGLE_CALLS and not (self._of_one_text and self.remembers)
@@ -174,7 +180,7 @@ class _Joined(RowFunction):
 
 
 def _longest(piece: pa.StringArray | str) -> int:
-    """Return how many bytes the longest text of a piece has."""
+    """Return the size of the longest text of a piece in bytes."""
     return len(piece.encode()) if isinstance(piece, str) else pc.max(pc.binary_length(piece)).as_py() or 0
 
 
@@ -212,9 +218,9 @@ class FilledTemplate(_Joined):
 
 @functools.lru_cache(maxsize=256)
 def _parts(template: str, count: int) -> tuple[tuple[int | None, str], ...] | None:
-    """Return the texts of a template, each with None, and its places, each with its number.
+    """Return the parts of a template: texts, each with None, and placeholders, each with its number.
 
-    None where a place has no value among `count`.
+    Return None if a placeholder has no value among `count`.
     """
     parts: list[tuple[int | None, str]] = []
     end = 0
@@ -235,7 +241,7 @@ def _template(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: Str
 
 
 def _locate(part: str, text: str, start: int = 0) -> int:
-    """Return the index of `part` from `start` on; one below `start`, as in Siddhi, when it is not there."""
+    """Return the index of `part` from `start` on; if it is missing, an index below `start`, as in Siddhi."""
     if not 0 <= start <= len(text):
         raise RowError(f"'{text}' has no character {start}")
     return text[start:].find(part) + start

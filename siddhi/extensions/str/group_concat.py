@@ -15,9 +15,9 @@ from siddhi.extensions.groups import RowAggregator
 
 @AGGREGATORS.register("groupConcat", "str")
 class GroupConcat(RowAggregator[Counter[str]]):
-    """The texts held, equal ones side by side in the place of the first; empty without texts. Nulls are ignored.
+    """The joined texts of the group, equal ones adjacent at the position of the first; empty without texts.
 
-    A group counts each of its texts.
+    Nulls are ignored. A group counts each of its texts.
     """
 
     def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:

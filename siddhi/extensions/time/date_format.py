@@ -1,4 +1,4 @@
-"""Dates as texts in Java's patterns (`yyyy-MM-dd HH:mm:ss.SSS`), read and written. Names are English."""
+"""Format and parse dates with Java's patterns (`yyyy-MM-dd HH:mm:ss.SSS`). Names are English."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _STEPS = {
     "h": 3_600_000,
     "a": 3_600_000,
 }
-"""Milliseconds in which the text of a field stays the same; those of other fields do so for a day."""
+"""The milliseconds during which the text of a field stays the same; other fields change at most daily."""
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 _SHORT_ZONES = {
     "ACT": "Australia/Darwin",
@@ -74,7 +74,7 @@ _NAMED_ZONE = r"[a-z][a-z/_+\-:0-9]*"
 
 
 class DateError(ValueError):
-    """A text that is not a date, pattern or zone; the message says which."""
+    """A text that is not a date, pattern or zone, with the reason."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -96,7 +96,7 @@ def zone(name: str) -> tzinfo:
 
 
 def from_milliseconds(milliseconds: int, at: tzinfo = UTC) -> datetime:
-    """Return the moment so many milliseconds after 1970, as seen in a zone; `DateError` outside the years 1 to 9999."""
+    """Return the time of milliseconds since 1970 in a zone; raise `DateError` outside the years 1 to 9999."""
     try:
         return (EPOCH + milliseconds * _MILLISECOND).astimezone(at)
     except OverflowError as error:
@@ -125,7 +125,7 @@ def _week_of_month(moment: datetime) -> int:
 
 
 def _from_sunday(moment: datetime) -> int:
-    """Return how many days the moment's day lies behind a Sunday."""
+    """Return the number of days since the last Sunday."""
     return (moment.weekday() + 1) % 7
 
 
@@ -133,8 +133,8 @@ def _from_sunday(moment: datetime) -> int:
 class DateFormat:
     """A compiled pattern: runs of one letter are fields, all other characters are literal.
 
-    `reader` takes what begins with a date; `strict_reader` a date and nothing else, with as many digits as the pattern
-    has letters.
+    `reader` matches texts that begin with a date; `strict_reader` only a date with as many digits as the pattern has
+    letters.
     """
 
     pattern: str
@@ -148,13 +148,13 @@ class DateFormat:
 
     @property
     def step(self) -> int:
-        """Milliseconds, from a multiple of which on all moments in UTC have the same text."""
+        """The milliseconds from one change of the text to the next, for times in UTC."""
         return _step(letter for letter, _ in self.runs)
 
     def format_all(self, milliseconds: Int64Array) -> pa.StringArray:
-        """Return the texts of moments in UTC, all of them `in_calendar`.
+        """Return the texts of times in UTC, all of them `in_calendar`.
 
-        What is between the milliseconds is formatted once for all moments that have it in common.
+        The part without milliseconds is formatted once for all times that share it.
         """
         step = _step(letter for letter, _ in self.runs if letter != "S")
         starts, places = np.unique(milliseconds // step, return_inverse=True)
@@ -172,7 +172,7 @@ class DateFormat:
         return pieces[0] if len(pieces) == 1 else pc.binary_join_element_wise(*pieces, "")
 
     def parse(self, text: str, at: tzinfo = UTC) -> datetime:
-        """Return the moment that a text names, in zone `at` unless the text names one.
+        """Return the time in a text, in zone `at` unless the text names one.
 
         Missing fields are as in 1970, and excess values carry over, so that February 30th is in March. Raise
         `DateError` when the text is not a date.
@@ -184,7 +184,7 @@ class DateFormat:
         return self._moment(text, fields, at, lenient=True)
 
     def parse_strictly(self, text: str, at: tzinfo) -> datetime:
-        """Return the moment that a text names, as Java's DateTimeFormatter reads it.
+        """Return the time in a text, parsed as by Java's DateTimeFormatter.
 
         The numbers of digits must match, a day and an hour are required, and excess values are errors, except that a
         day up to the 31st becomes the last of its month.
@@ -214,7 +214,7 @@ def _written(runs: Iterable[tuple[str, str]], moment: datetime) -> str:
 
 @functools.lru_cache(maxsize=256)
 def date_format(pattern: str) -> DateFormat:
-    """Return the compiled pattern; `DateError` when it has a letter that means nothing."""
+    """Return the compiled pattern; raise `DateError` for an unknown letter."""
     runs: list[tuple[str, str]] = []
     place = 0
     while place < len(pattern):
@@ -248,7 +248,7 @@ def _field(letter: str, width: int, seen: set[str], *, exactly: bool) -> str:
     elif letter in _NUMBERS:
         body = rf"\d{{{width}}}" if exactly else r"\d+"
     else:
-        # what is written by `z` and `Z` differs; Siddhi reads a name or an offset for either
+        # `z` and `Z` format differently; Siddhi parses a name or an offset for either
         zone_name = "z" if letter == "X" else _NAMED_ZONE
         body = {"a": "am|pm", "E": "[a-z]+", "G": "[a-z]+"}.get(letter, f"{zone_name}|{_WRITTEN_OFFSET}")
     if letter in seen:
@@ -260,7 +260,7 @@ def _field(letter: str, width: int, seen: set[str], *, exactly: bool) -> str:
 def _fields(match: re.Match[str], century: int) -> dict[str, str]:
     """Return the fields of a text by their letters.
 
-    A year of one or two digits that lies behind the pivot is of `century`.
+    A year of one or two digits after the pivot is in `century`.
     """
     fields = {name[0]: value for name, value in match.groupdict().items() if value is not None}
     if ("y1" in match.groupdict() or "y2" in match.groupdict()) and len(fields["y"]) <= 2:

@@ -9,7 +9,7 @@ from siddhi.plugins.extension import Extension
 from siddhi.registry import Declaration, Overload
 
 UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
-"""The units that can be extracted, added and taken away."""
+"""The units that can be extracted, added and subtracted."""
 
 _DATE = value("date.value", STRING, "a date as text")
 _FORMAT = value("date.format", STRING, "its format, yyyy-MM-dd HH:mm:ss.SSS unless given")

@@ -37,11 +37,11 @@ from siddhi.language.ast import AttributeType
 _SECONDS = {"WEEK": 7 * 86400, "DAY": 86400, "HOUR": 3600, "MINUTE": 60, "SECOND": 1}
 _MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 _SUNDAY_FIRST = frozenset({"US", "CA", "IN", "JP", "KR", "BR", "MX", "ZA", "PH", "TH", "TW", "IL", "CO", "PE"})
-"""Countries whose first week holds January 1st and whose weeks start on Sunday; others count as ISO 8601 does."""
+"""Countries whose first week contains January 1st and whose weeks start on Sunday; others follow ISO 8601."""
 
 
 def _row(compute: Callable[..., object]) -> Callable[..., object]:
-    """Return `compute` with errors of dates as errors of the row."""
+    """Return `compute` with errors of dates converted to errors of the row."""
 
     @wraps(compute, assigned=())
     def guarded(*values: Any) -> object:
@@ -58,7 +58,7 @@ def _parse(text: str, pattern: str = DEFAULT_FORMAT) -> datetime:
 
 
 def _shifted(moment: datetime, amount: int, unit: str) -> datetime:
-    """Return the moment so many units later; a unit that there is not is none at all."""
+    """Return the time so many units later; an unknown unit adds nothing."""
     if unit in _SECONDS:
         return moment + timedelta(seconds=amount * _SECONDS[unit])
     if unit not in _MONTHS:
@@ -74,7 +74,7 @@ def _shifted(moment: datetime, amount: int, unit: str) -> datetime:
 def _shift(sign: int) -> Callable[..., object]:
     def shift(date: str | int, amount: int, unit: str, pattern: str = DEFAULT_FORMAT) -> str:
         if isinstance(date, int):
-            known = unit if sign > 0 else unit.upper()  # only when it adds milliseconds, Siddhi asks for capitals
+            known = unit if sign > 0 else unit.upper()  # Siddhi requires capitals only for added milliseconds
             return str(to_milliseconds(_shifted(from_milliseconds(date), sign * amount, known)))
         return date_format(pattern).format(_shifted(_parse(date, pattern), sign * amount, unit.upper()))
 
@@ -137,7 +137,7 @@ def _utc_text(clock: int, pattern: str = "yyyy-MM-dd HH:mm:ss") -> str:
 
 
 class _Floored(ExpressionNode):
-    """Moments, each at the begin of its step of some milliseconds; those outside the calendar stay as they are."""
+    """Times rounded down to the start of their step in milliseconds; those outside the calendar stay unchanged."""
 
     type = AttributeType.LONG
 
@@ -154,14 +154,14 @@ class _Floored(ExpressionNode):
 
 
 class _Formatted(RowFunction):
-    """The texts of moments, each made once for all that differ by milliseconds alone."""
+    """The texts of times, each formatted once for all times that differ only in milliseconds."""
 
     def evaluate(self, evaluation: Evaluation) -> Value:
         moment, pattern = self.arguments[0], scalar_or_none(self.arguments[1])
         if evaluation.size > MAX_SINGLE_CALLS and pattern is not None:
             values, valid = broadcast(moment.evaluate(evaluation), evaluation.size)
             known = values if valid is None else np.where(valid, values, 0)
-            with suppress(DateError):  # for which the rows fail
+            with suppress(DateError):  # the rows fail
                 texts = date_format(pattern).format_all(known) if in_calendar(known) else None
                 if texts is not None:
                     codes = self.pool.encode(texts)
@@ -170,7 +170,7 @@ class _Formatted(RowFunction):
 
 
 class _Shifted(RowFunction):
-    """Moments some units earlier or later, as texts of their milliseconds."""
+    """Times some units earlier or later, as texts of their milliseconds."""
 
     def __init__(self, call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool, *, sign: int) -> None:
         super().__init__(call, arguments, pool, compute=_row(_shift(sign)), nulls=Nulls.NULL)
@@ -189,7 +189,7 @@ class _Shifted(RowFunction):
 
     @staticmethod
     def _shifted(moments: Int64Array, amount: int, unit: str) -> Int64Array | None:
-        """Return the moments so many units later; None where one is beyond the calendar."""
+        """Return the times so many units later; None if one is beyond the calendar."""
         if not in_calendar(moments):
             return None
         days, places = np.unique(moments // DAY_MS, return_inverse=True)
@@ -229,7 +229,7 @@ def _with_clock(compute: Callable[..., object], nulls: Nulls = Nulls.FAIL, *, ta
         clock: ExpressionNode = ClockNode()
         pattern = scalar_or_none(arguments[0]) if takes_pattern and arguments else ""
         if pattern is not None and "S" not in pattern:
-            clock = _Floored(clock, 1_000)  # the text shows no milliseconds
+            clock = _Floored(clock, 1_000)  # the text has no milliseconds
         return RowFunction(call, (clock, *arguments), pool, compute=_row(compute), nulls=nulls)
 
     return make

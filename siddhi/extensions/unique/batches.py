@@ -1,6 +1,6 @@
-"""Windows that emit batches of events with different keys, one event after the other.
+"""Windows that emit batches of events with distinct keys, event by event.
 
-Events of a batch are in the order in which their keys came, with the clock at that time as their timestamp.
+Events of a batch are in the order of their keys' arrival, with the clock at that time as their timestamp.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from siddhi.extensions.unique.keys import WindowByKey
 
 
 class Batches(WindowByKey):
-    """The batch in progress lies in `by_key`, the slots of the last one in `last`."""
+    """The batch in progress is in `by_key`, the slots of the last one in `last`."""
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
         self.last: list[int] = []
 
     def take(self, event: Arrival) -> None:
-        """Put the event into the batch in progress, in the place of the one with its key."""
+        """Add the event to the batch in progress, in place of the one with its key."""
         key = self.key(event)
         replaced = self.by_key.get(key)
         if replaced is not None:
@@ -52,7 +52,7 @@ class Batches(WindowByKey):
         self.restore_more(more)
 
     def more_state(self) -> State:
-        """Return what a window remembers besides."""
+        """Return the window's additional state."""
         return None
 
     def restore_more(self, state: State) -> None:

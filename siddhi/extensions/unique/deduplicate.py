@@ -22,7 +22,7 @@ from siddhi.extensions.unique.keys import Key, keys_of
 
 
 class Deduplicate(Operator):
-    """A filter that passes an event when none of its key passed T or less before it by the app's clock.
+    """A filter that passes an event if none with its key passed within T before it, by the app's clock.
 
     Rows other than current ones always pass; a row whose key is null fails.
     """

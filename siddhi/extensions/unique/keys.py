@@ -22,9 +22,9 @@ def keys_of(batch: EventBatch, nodes: Sequence[ExpressionNode], pool: StringPool
 
 
 class WindowByKey(RowWindow):
-    """A window that looks at the keys of events: `key` of an arrival, made of the first `parts` arguments (None: all).
+    """A window over the keys of events: `key` of an arrival, made of the first `parts` arguments (None: all).
 
-    `by_key` gives the slot of the one event of each key. An event with a null as its key fails if it `needs_key`.
+    `by_key` has the slot of the only event of each key. An event with a null as its key fails if it `needs_key`.
     """
 
     needs_key = False

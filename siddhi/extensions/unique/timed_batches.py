@@ -5,9 +5,9 @@ T = 10, timeout 5   attribute   0    4           6                    11
                     clock       0    4     5     6    10              11    16
                     out                    +a         -a reset +a +b        -a -b reset +c
 
-A batch goes out when no event has opened the next one for so long by the app's clock. Events that come for it later
-make it go out again, whole: what was sent expires and comes once more, with the new events in their keys' places or
-behind.
+A batch is emitted after a timeout by the app's clock if no event has opened the next one. Late events of the batch
+cause it to be emitted again as a whole: the events emitted before expire and are emitted once more, with the new events
+in their keys' positions or at the end.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from siddhi.language.ast import AttributeType
 
 
 class UniqueExternalTimeBatchWindow(Batches):
-    """Batches of T by an attribute; an event at or behind the end of the batch emits it.
+    """Batches of T by an attribute; an event at or after the end of the batch emits it.
 
-    There are no timers. If the attribute is to be replaced, events carry the end of their batch in it.
+    There are no timers. If the attribute is to be replaced, events have the end of their batch in it.
     """
 
     def __init__(self, context: WindowContext) -> None:
@@ -82,9 +82,9 @@ class UniqueExternalTimeBatchWindow(Batches):
 class TimedUniqueExternalTimeBatchWindow(UniqueExternalTimeBatchWindow):
     """Batches by an attribute, emitted early after a timeout.
 
-    `sent` is the last batch by key; `flushed` is set when it is the one in progress, sent by the timeout. Timers tick
-    every `timeout` from the last event that opened a batch; when there is nothing to send, `idle` is set and no timer
-    is.
+    `sent` is the last batch by key; `flushed` is set when it is the one in progress, emitted by the timeout. Timers
+    tick every `timeout` from the last event that opened a batch; when there is nothing to emit, `idle` is set instead
+    of a timer.
     """
 
     def __init__(self, context: WindowContext) -> None:
@@ -125,7 +125,7 @@ class TimedUniqueExternalTimeBatchWindow(UniqueExternalTimeBatchWindow):
     def _let_out(self, out: Emission) -> None:
         """Emit the batch in progress.
 
-        Events that a timeout has emitted already go out again if there is something new.
+        Events that a timeout has emitted already are emitted again if there is something new.
         """
         if self.flushed and not self.by_key:
             return

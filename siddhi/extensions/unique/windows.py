@@ -39,7 +39,7 @@ def _owners(context: WindowContext, parts: int | None = 1) -> Owners:
 
 
 def _with_key(context: WindowContext) -> Callable[[EventBatch, Step], EventBatch]:
-    """Leave the events that have a key; others fail."""
+    """Return the events that have a key; record the others as failed."""
     key = context.arguments()[0]
 
     def accepted(batch: EventBatch, step: Step) -> EventBatch:
@@ -50,19 +50,19 @@ def _with_key(context: WindowContext) -> Callable[[EventBatch, Step], EventBatch
 
 @WINDOWS.register("ever", "unique")
 def ever(context: WindowContext) -> KeyedWindow:
-    """Return the last event of every key."""
+    """Return a window of the last event of every key."""
     return KeyedWindow(context, Plan(EVER_KIND, owners=_owners(context, None)))
 
 
 @WINDOWS.register("first", "unique")
 def first(context: WindowContext) -> KeyedWindow:
-    """Return the first event of every key; later ones do not pass, and nothing expires."""
+    """Return a window of the first event of every key; later ones are dropped, and nothing expires."""
     return KeyedWindow(context, Plan(FIRST_KIND, owners=_owners(context, None)))
 
 
 @WINDOWS.register("length", "unique")
 def length(context: WindowContext) -> KeyedWindow:
-    """Return the last n events of different keys; a new key drives the oldest event out of a full window."""
+    """Return a window of the last n events with distinct keys; a new key expires the oldest event of a full window."""
     count = whole(context.constants()[1])
     plan = Plan(UNIQUE_LENGTH_KIND, length=count, owners=_owners(context), accepted=_with_key(context))
     return KeyedWindow(context, plan)
@@ -70,7 +70,7 @@ def length(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("time", "unique")
 def time(context: WindowContext) -> KeyedWindow:
-    """Return the last event of every key, until its timestamp lies T behind the clock."""
+    """Return a window of the last event of every key, until its timestamp is T behind the clock."""
     span = whole(context.constants()[1])
     plan = Plan(UNIQUE_TIME_KIND, span=span, owners=_owners(context), accepted=_with_key(context))
     return KeyedWindow(context, plan)
@@ -85,7 +85,7 @@ def length_batch(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("firstLengthBatch", "unique")
 def first_length_batch(context: WindowContext) -> KeyedWindow:
-    """Return a window as `lengthBatch`, but of each key the first event stays."""
+    """Return a window as `lengthBatch`, but with the first event of each key."""
     count = whole(context.constants()[1])
     accepted = _with_key(context)
     plan = Plan(UNIQUE_LENGTH_BATCH_KIND, length=count, forgets=True, owners=_owners(context), accepted=accepted)
@@ -100,7 +100,7 @@ def time_batch(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("firstTimeBatch", "unique")
 def first_time_batch(context: WindowContext) -> KeyedWindow:
-    """Return a window as `timeBatch`, but of each key the first event stays."""
+    """Return a window as `timeBatch`, but with the first event of each key."""
     return KeyedWindow(context, _timed(context, context.constants()[1:], forgets=True, accepted=_with_key(context)))
 
 

@@ -32,7 +32,7 @@ _KILOGRAMS = {
     "lb": 0.4535924,
     "oz": 0.02834952,
 }
-"""The English units with the few digits that Siddhi knows of them."""
+"""The English units, with the few digits that Siddhi uses."""
 _SECONDS = {
     "y": 365.2425 * 86400.0,
     "d": 86400.0,
@@ -67,7 +67,7 @@ SIZES: dict[str, tuple[float, float]] = {
     for source, targets in conversions.items()
     for target in targets.split()
 }
-"""For each function the sizes of its two units."""
+"""The sizes of both units of each function."""
 
 UNITCONVERSION = Extension(
     "unitconversion",

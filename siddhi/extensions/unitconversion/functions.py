@@ -13,7 +13,7 @@ from siddhi.extensions.unitconversion.declarations import SIZES
 
 
 class Conversion(CallNode):
-    """The argument times the size of its unit by that of the other; a null fails."""
+    """The argument times the ratio of its unit to the other; a null fails."""
 
     def __init__(self, call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> None:
         super().__init__(call, arguments, pool)

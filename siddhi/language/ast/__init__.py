@@ -1,4 +1,4 @@
-"""The syntax tree of SiddhiQL: what a plan says, with where it says it.
+"""The syntax tree of SiddhiQL: the contents of a plan, with positions.
 
 Nodes are frozen and compare by meaning: two nodes are equal when they print the same text, wherever they are.
 Positions (`span`) take no part in equality, so `parse(print_app(app)) == app` holds. Nothing here knows types or

@@ -1,4 +1,4 @@
-"""A whole plan, with what is made of queries: aggregations and partitions; and the queries from outside."""
+"""The whole plan: aggregations, partitions and the app; and on-demand queries."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class App:
 
 @dataclass(frozen=True, slots=True)
 class OnDemandQuery:
-    """A query put to tables, windows and aggregations from outside; `source` None for `select … insert into T`."""
+    """An on-demand query to tables, windows and aggregations; `source` None for `select … insert into T`."""
 
     source: str | None
     output: Output | None

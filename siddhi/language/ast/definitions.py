@@ -19,7 +19,7 @@ class AnnotationElement:
 
 
 CONNECTOR_ANNOTATIONS = frozenset({"source", "sink", "map", "attributes", "payload", "store", "cache"})
-"""The annotations in which a key may be given twice, as in Siddhi: the last one counts."""
+"""Annotations in which a key may occur twice, as in Siddhi: the last one counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class TableDefinition:
 
 
 class EventType(str, Enum):
-    """Which events a query or a named window lets out."""
+    """The kinds of events that a query or a named window emits."""
 
     CURRENT = "current"
     EXPIRED = "expired"

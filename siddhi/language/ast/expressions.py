@@ -40,7 +40,7 @@ class TimeConstant:
 
 @dataclass(frozen=True, slots=True)
 class EventIndex:
-    """Which event of a counted pattern element is meant: `[k]` counts from the first, `[last - k]` from the last."""
+    """The index of an event in a counted pattern element: `[k]` counts from the first, `[last - k]` from the last."""
 
     offset: int
     from_last: bool = False
@@ -48,9 +48,9 @@ class EventIndex:
 
 @dataclass(frozen=True, slots=True)
 class SourceReference:
-    """A stream, alias or pattern reference in front of an attribute, or alone in `e1 is null`.
+    """A stream, alias or pattern reference before an attribute, or alone in `e1 is null`.
 
-    `inner` and `fault` say that the name was written `#name` or `!name`; `nested` is the `inner` of `S#inner.attr`.
+    `inner` and `fault` mean that the name was written `#name` or `!name`; `nested` is the `inner` of `S#inner.attr`.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a query reads: a stream with its handlers, a join, a pattern or sequence."""
+"""The inputs of queries: a stream with its handlers, a join, a pattern or sequence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from siddhi.spans import Span, span_field
 
 @dataclass(frozen=True, slots=True)
 class FilterHandler:
-    """`[condition]` behind a stream."""
+    """`[condition]` after a stream."""
 
     condition: Expression
     span: Span = span_field()

@@ -1,4 +1,4 @@
-"""What a query selects, where that goes, and the query as a whole."""
+"""Queries: selection, output, and the query as a whole."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""From lark's parse tree to the syntax tree, rule by rule."""
+"""Transform lark's parse tree to the syntax tree, rule by rule."""

@@ -1,4 +1,4 @@
-"""The whole transformer: a parse tree in, a syntax tree and a list of problems out."""
+"""The complete transformer: from a parse tree to a syntax tree and a list of problems."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class PlanTransformer(ExpressionTransformer, DefinitionTransformer, InputTransfo
 
 
 def _next_word(text: str, place: int) -> int:
-    """Return where the next word starts from `place` on, behind white space and comments."""
+    """Return the start of the next word from `place` on, after white space and comments."""
     found = _SKIPPED.match(text, place)
     return found.end() if found else place
 
 
 def _beginning_at(text: str, start: int, span: ast.Span) -> ast.Span:
-    """Return `span` without the text in front of `start`."""
+    """Return `span` without the text before `start`."""
     line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
     return replace(span, line=line, column=column, start=start)

@@ -1,4 +1,4 @@
-"""Shared by all parts of the transformer: places, names and the list of what is wrong."""
+"""Common parts of the transformer: positions, names and the list of problems."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from siddhi.language.bounds import long_number
 from siddhi.language.literals import KEYWORDS, name_value
 
 _ODD = re.compile(r"""[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"\\]""")
-"""What a name in back-quotes may not hold. Siddhi takes only letters, digits and `_` there."""
+"""Characters that a name in back-quotes must not contain. Siddhi allows only letters, digits and `_` there."""
 
 
 class TransformerBase:
-    """Methods are named after grammar rules and get the rule's position and its children.
+    """The base of transformers, whose methods are named after grammar rules and get the rule's position and children.
 
-    A rule that holds but means nothing sensible (a number too large, say) is put down in `problems`; `legacy` holds
-    what only execution plans of the 3.x dialect may say.
+    Problems that the grammar does not detect (such as a number that is too large) are added to `problems`; `legacy` has
+    the constructs that only execution plans of the 3.x dialect may use.
     """
 
     def __init__(self, text: str) -> None:
@@ -30,9 +30,10 @@ class TransformerBase:
         self.legacy: list[Problem] = []
 
     def transform(self, tree: Tree[Token]) -> Any:
-        """Return what the root's method makes of the tree; children go before their parents, and nothing recurses.
+        """Return the result of the root's method for the tree.
 
-        Raises SiddhiParseError for numbers that are too long to be read.
+        Children are transformed before their parents, without recursion. Raise SiddhiParseError for numbers that are
+        too long.
         """
         waiting: list[Tree[Token] | Token] = [tree]
         too_long: list[Problem] = []
@@ -61,7 +62,7 @@ class TransformerBase:
         name = name_value(str(token))
         odd = _ODD.search(name)
         if odd is not None:
-            message = f"a name holds {odd.group()!a}, which no name may hold"
+            message = f"a name contains {odd.group()!a}, which is not allowed"
             hint = 'leave out control characters, line ends, `"` and `\\`: JSON, files and pages could not show them'
             self._problem("name-characters", message, meta, hint)
         return name
@@ -77,7 +78,7 @@ class TransformerBase:
 
 
 def span_of(meta: Meta) -> Span:
-    """Return the place of a rule's text; `NOWHERE` for a rule that matched nothing."""
+    """Return the position of a rule's text; `NOWHERE` for a rule that matched nothing."""
     if meta.empty:
         return NOWHERE
     return Span(meta.line, meta.column, meta.end_line, meta.end_column, meta.start_pos, meta.end_pos)

@@ -167,4 +167,4 @@ class _ScriptBody:
 
 
 class _Range(tuple[str, ...]):
-    """Durations that are the first and last of a range."""
+    """The first and last of a range of durations."""

@@ -16,7 +16,7 @@ _UNIT_OF_TOKEN = {"MINUTE": "min", "SECOND": "sec", "MILLISECOND": "millisec"}
 
 
 def unit_name(token: Token) -> str:
-    """Return the canonical name of the unit that a token spells."""
+    """Return the canonical name of the unit in a token."""
     return _UNIT_OF_TOKEN.get(token.type, token.type.casefold())
 
 

@@ -1,4 +1,4 @@
-"""What a query reads: single streams, joins, patterns and sequences."""
+"""The inputs of queries: single streams, joins, patterns and sequences."""
 
 from __future__ import annotations
 

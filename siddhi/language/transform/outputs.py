@@ -1,4 +1,4 @@
-"""What a query gives: selection, rate and output."""
+"""The outputs of queries: selection, rate and target."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OutputTransformer(TransformerBase):
         return attributes
 
     def output_attribute(self, meta: Meta, expression: ast.Expression, name: str | None) -> ast.OutputAttribute:
-        bare = isinstance(expression, ast.Attribute) and expression.span.start == meta.start_pos  # no brackets around
+        bare = isinstance(expression, ast.Attribute) and expression.span.start == meta.start_pos  # without parentheses
         if name is None and not bare:
             self._problem("output-without-name", "this output needs a name", meta, "add `as <name>` behind it")
         return ast.OutputAttribute(expression, name, span=span_of(meta))
